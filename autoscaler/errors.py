@@ -1,0 +1,77 @@
+"""Every error this project raises on purpose, drawn as one tree.
+
+A message says what happened, to what, and what to do. `exit_code` is what the command line returns when the error reaches its edge.
+
+    AutoscalerError                     1
+    ├── SettingsError                   2  a setting, option or document is wrong
+    ├── NotFound                        3  a job, host, worker or record does not exist
+    ├── NotObservable                   4  the world could not be read: nothing is decided on it
+    │   ├── GridEngineNotObservable     4
+    │   └── ProviderNotObservable       4
+    ├── LockHeld                        5  another autoscaler serves this cell
+    ├── WriteRefused                    1  a read-only runner or provider was asked to change something
+    ├── GridEngineRefused               1  Grid Engine said no to a change
+    └── CommandError                    1
+        ├── CommandTimedOut             1
+        └── CommandNotFound             1
+
+Errors of providers (`OutOfCapacity`, …) stand in `providers.interface`, since they are part of that contract.
+"""
+
+
+class AutoscalerError(Exception):
+    """Base of all; never raised itself."""
+
+    exit_code = 1
+
+
+class SettingsError(AutoscalerError):
+    """A setting, command-line option or document is wrong; the message names it and says what to write instead."""
+
+    exit_code = 2
+
+
+class NotFound(AutoscalerError):
+    """What was asked for does not exist."""
+
+    exit_code = 3
+
+
+class NotObservable(AutoscalerError):
+    """A reading failed, was empty where it cannot be, or hung. The pass does nothing and says so (rule 2)."""
+
+    exit_code = 4
+
+
+class GridEngineNotObservable(NotObservable):
+    """qstat, qhost or qconf gave no usable answer."""
+
+
+class ProviderNotObservable(NotObservable):
+    """The provider gave no complete list of workers or buckets."""
+
+
+class LockHeld(AutoscalerError):
+    """Another autoscaler holds this cell's lock; the message says which process on which host."""
+
+    exit_code = 5
+
+
+class WriteRefused(AutoscalerError):
+    """A dry run tried to change something: a defect of ours, never of the user's."""
+
+
+class GridEngineRefused(AutoscalerError):
+    """Grid Engine refused a change; the message carries its own words."""
+
+
+class CommandError(AutoscalerError):
+    """An external command could not be run to its end."""
+
+
+class CommandTimedOut(CommandError):
+    """The command did not end within its timeout and was killed with its process group."""
+
+
+class CommandNotFound(CommandError):
+    """The command is not installed or not on PATH."""

@@ -1,0 +1,280 @@
+"""Starts every process of the project: argv lists, never a shell, always with a timeout.
+
+Everything that talks to Grid Engine, the kernel or a demo child takes a `Runner`, so that a test, a dry run or a cell
+puts its own in place. A non-zero exit is a value (`Completed.returncode`) that the caller interprets; only what gave
+no answer at all (not found, no end in time) is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
+
+TERM_GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL for a process group that ran into its timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A process that ended by itself. `stdout` and `stderr` are the bytes as written; `seconds` is wall time."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+
+
+class Runner(Protocol):
+    """Runs one argv to its end.
+
+    `timeout` in seconds; `env` is the whole environment of the process (None: inherited).
+    Raises CommandNotFound where argv[0] cannot be executed, CommandTimedOut where it did not end in time.
+    """
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed: ...
+
+
+class SystemRunner:
+    """Runs for real, each argv in a session of its own so that a timeout ends whatever it started, too."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        began = time.monotonic()
+        child = _spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd)
+        with child:
+            try:
+                stdout, stderr = child.communicate(stdin, timeout=timeout)
+            except subprocess.TimeoutExpired as expired:
+                _end_group(child, TERM_GRACE)
+                raise CommandTimedOut(tuple(argv), timeout, _tail(expired.stderr)) from None
+            except BaseException:
+                _end_group(child, TERM_GRACE)
+                raise
+        return Completed(tuple(argv), child.returncode, stdout, stderr, time.monotonic() - began)
+
+
+_READS = frozenset({"qstat", "qhost", "qacct", "qselect", "gethostname", "gethostbyname"})
+_QCONF_SHOW = re.compile(r"-s[a-z_]*")
+"""Every `qconf` switch that only shows starts with -s; those that change start with a, A, m, M, d, r, p, c, k or t."""
+_JOBS = re.compile(r"[0-9][0-9.,:-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyRunner:
+    """A Runner that refuses what would change anything: `plan` runs on it and shows exactly what `run` would do.
+
+    Allowed are qstat, qhost, qacct, qselect, gethostname, gethostbyname, `qconf` with switches that show, and
+    `qalter -w p|v JOB` with nothing else. Everything else raises WriteRefused before any process starts.
+    """
+
+    inner: Runner
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        if not only_reads(argv):
+            raise WriteRefused(tuple(argv))
+        return self.inner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+
+
+def only_reads(argv: Sequence[str]) -> bool:
+    """Tell whether Grid Engine's manual pages say that this argv changes nothing.
+
+    Unknown is no. `qstat`, `qacct` and the others of the list have no switch that writes; `qconf` may be given several
+    switches in one call, so every word that looks like a switch must be one that shows.
+    """
+    if not argv:
+        return False
+    program, words = Path(argv[0]).name, list(argv[1:])
+    if program in _READS:
+        return True
+    if program == "qconf":
+        switches = [word for word in words if word.startswith("-")]
+        return words[:1] == switches[:1] != [] and all(_QCONF_SHOW.fullmatch(switch) for switch in switches)
+    if program == "qalter":
+        return (
+            words[:1] == ["-w"]
+            and words[1:2] in (["p"], ["v"])
+            and len(words) > 2
+            and all(_JOBS.fullmatch(word) for word in words[2:])
+        )
+    return False
+
+
+@dataclass(slots=True)
+class Running:
+    """A child that outlives the call that started it: `qevent`, a demo's autoscaler, a daemon, a machine's init.
+
+    It leads a session of its own; `terminate` ends the whole group. Its standard output and error arrive as `lines`
+    unless they were sent elsewhere.
+    """
+
+    argv: tuple[str, ...]
+    child: subprocess.Popen[bytes] = field(repr=False)
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Lines of standard output and error as they come, without line ends; ends with the stream.
+
+        Blocks while the child is silent: read it on a thread of its own. Bytes that are no UTF-8 are replaced.
+        """
+        stream: IO[bytes] | None = self.child.stdout
+        if stream is None:
+            return
+        for line in stream:
+            yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+    def poll(self) -> int | None:
+        """The exit status (negative: the signal), or None while it runs."""
+        return self.child.poll()
+
+    def wait(self, timeout: float) -> int:
+        """The exit status once it has ended. Raises CommandTimedOut where it has not within `timeout` seconds."""
+        try:
+            return self.child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise CommandTimedOut(self.argv, timeout) from None
+
+    def terminate(self, grace: float = 5.0) -> int:
+        """End the group: SIGTERM, and SIGKILL where `grace` seconds did not do. Ended already: just its status."""
+        _end_group(self.child, grace)
+        if self.child.stdout is not None:
+            self.child.stdout.close()
+        return self.child.wait()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    output: Path | None = None,
+    terminal: bool = False,
+    pass_fds: Sequence[int] = (),
+) -> Running:
+    """Start a long-lived child. Raises CommandNotFound.
+
+    `output` appends what it prints to a file instead of `lines`; `terminal` leaves it our own terminal and session
+    (for an interactive shell); `pass_fds` stay open in it.
+    """
+    if terminal:
+        return Running(tuple(argv), _spawn(argv, env=env, cwd=cwd, session=False, pass_fds=pass_fds))
+    with contextlib.ExitStack() as files:
+        sink: IO[bytes] | int = subprocess.PIPE if output is None else files.enter_context(output.open("ab"))
+        child = _spawn(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            pass_fds=pass_fds,
+        )
+    return Running(tuple(argv), child)
+
+
+def _spawn(
+    argv: Sequence[str],
+    *,
+    stdin: int | None = None,
+    stdout: IO[bytes] | int | None = None,
+    stderr: IO[bytes] | int | None = None,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    session: bool = True,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=session,
+            pass_fds=pass_fds,
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise CommandNotFound(tuple(argv), str(error)) from error
+
+
+def _end_group(child: subprocess.Popen[bytes], grace: float) -> None:
+    """TERM, then KILL what `child` leads; `child` is reaped last, so that its number cannot yet mean anybody else.
+
+    A child that was reaped before (it ended by itself and was polled) is left alone for the same reason.
+    """
+    if child.returncode is not None:
+        return
+    signal_group = os.getpgid(child.pid) == child.pid
+    _signal(child.pid, signal.SIGTERM, group=signal_group)
+    _exits_within(child.pid, grace)
+    _signal(child.pid, signal.SIGKILL, group=signal_group)
+    child.wait()
+
+
+def _signal(pid: int, number: signal.Signals, *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if group:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+
+
+def _exits_within(pid: int, seconds: float) -> bool:
+    """Wait for the end of a child without reaping it."""
+    handle = os.pidfd_open(pid)
+    try:
+        readable, _, _ = select.select([handle], [], [], seconds)
+        return bool(readable)
+    finally:
+        os.close(handle)
+
+
+def _tail(stderr: bytes | None) -> str:
+    """The last line a command wrote before it was ended: often the only clue to what it waited for."""
+    lines = (stderr or b"").decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else ""
