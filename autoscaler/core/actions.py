@@ -1,0 +1,93 @@
+"""What a plan can ask the shell to do. Small frozen values; each carries its reason. Act matches over them and ends in `assert_never`.
+
+Actions name machines by worker id and hosts by host name, so that act needs nothing but the action.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.fleet import Bucket, InstanceType
+from autoscaler.core.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to meet a launch's demand: `count` workers out of any of `buckets` (same type and price type, in order of preference)."""
+
+    buckets: tuple[Bucket, ...]
+    count: int
+
+    @property
+    def type(self) -> InstanceType:
+        return self.buckets[0].type
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """Of one worker, at the preferred bucket."""
+        return self.buckets[0].price_per_hour
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Order workers for a node array. Candidates are sized for the same demand; act walks them until one gives at least one worker."""
+
+    node_array: str
+    candidates: tuple[Candidate, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Enrol:
+    """Make a machine an execution host, disabled: `qconf -Ae`, queue slots, host group, `qmod -d`."""
+
+    worker_id: str
+    host: str
+    node_array: str
+    queue: str
+    host_group: str
+    slots: int
+    complex_values: tuple[tuple[str, str], ...]
+    """In Grid Engine's notation, `("h_vmem", "32G")`; without slots."""
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Enable:
+    """Let jobs in: `qmod -e '*@host'`. Only ever for a host that we disabled (rule 4)."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Disable:
+    """Let no further job in: `qmod -d '*@host'`."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take an empty, disabled host out of Grid Engine by the guarded sequence. Refused means put back and keep the machine."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """End a machine that is no execution host (any more)."""
+
+    worker_id: str
+    host: str | None
+    reason: Reason
+    failure: str | None = None
+    """Kind of failure to note against its bucket (`boot`), for a machine that never joined; its console goes to the report."""
+
+
+Action = Launch | Enrol | Enable | Disable | Remove | Terminate

@@ -1,0 +1,220 @@
+"""What Grid Engine told us, in its own words, as immutable values.
+
+Read by `sge`, interpreted by `demand` and nobody after it. Nothing here decides; names are Grid Engine's (queue, PE, complex).
+Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine prints them, lower case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from autoscaler.core.reasons import Reason
+
+UNLIMITED_SLOTS = 9_999_999
+"""How Grid Engine prints the open end of a PE range (`-pe mpi 4-`)."""
+
+
+class Consumable(StrEnum):
+    """How a complex is used up (`qconf -sc`): not at all, by every slot, or once by a job."""
+
+    NO = "NO"
+    PER_SLOT = "YES"
+    PER_JOB = "JOB"
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """One line of `qconf -sc`."""
+
+    name: str
+    shortcut: str
+    type: str
+    """INT, DOUBLE, MEMORY, TIME, BOOL, STRING, CSTRING, RESTRING or HOST."""
+    relop: str
+    requestable: str
+    consumable: Consumable
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelEnvironment:
+    """`qconf -sp`: how a job's slots may spread."""
+
+    name: str
+    slots: int
+    allocation_rule: str
+    """`$pe_slots`, `$fill_up`, `$round_robin` or a number: that many slots on every host."""
+    user_lists: tuple[str, ...] = ()
+    xuser_lists: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """`qconf -sq`: a cluster queue with its own default and its overrides per host or host group."""
+
+    name: str
+    hostlist: tuple[str, ...]
+    slots: int
+    slots_by_host: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=n]` and `[@group=n]`."""
+    pe_list: tuple[str, ...] = ()
+    rerun: bool = False
+    complex_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    restricted: tuple[str, ...] = ()
+    """Non-empty user_lists, xuser_lists, projects or xprojects, as `name=value`: who may run here is then not ours to predict."""
+    limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """h_rt, s_rt, h_vmem, … where not INFINITY: a job that asks for more never starts here."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostJob:
+    """A job (or one array task of it) that occupies a queue instance, in whatever state."""
+
+    number: int
+    task: str
+    """Array task id, or '' for a job that is no array."""
+    state: str
+    slots: int
+    """Its share on this queue instance."""
+    owner: str = ""
+    started: float | None = None
+    hard: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInstance:
+    """A queue on one host. `states` are Grid Engine's letters; only with none of them can a job start now."""
+
+    queue: str
+    host: str
+    slots: int
+    used: int
+    reserved: int
+    states: str = ""
+    jobs: tuple[HostJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionHost:
+    """One execution host with every queue instance on it."""
+
+    name: str
+    instances: tuple[QueueInstance, ...] = ()
+    load: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hl:` values that its execd reported; empty while it has never been heard."""
+    consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hc:` values: what is left now of its consumable `complex_values`."""
+    fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hf:` values: properties that do not get used up."""
+    heard: bool = True
+    """Whether its execd reports: load values are there and no queue instance is in state `u`."""
+
+    @property
+    def jobs(self) -> tuple[HostJob, ...]:
+        return tuple(job for instance in self.instances for job in instance.jobs)
+
+    @property
+    def busy(self) -> bool:
+        """Any job in any queue instance, in any state, or any reserved slot (rule 1)."""
+        return any(instance.jobs or instance.used or instance.reserved for instance in self.instances)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What all jobs of one shape have in common, as Grid Engine prints it: the key that jobs are grouped by while the XML is read."""
+
+    state: str
+    """`qw`, `hqw`, `Rq`, `Eqw`, …"""
+    slots_min: int = 1
+    slots_max: int = 1
+    pe: str | None = None
+    """Requested PE name, perhaps with wildcards; None for a job without one."""
+    hard: tuple[tuple[str, str], ...] = ()
+    """Hard resource requests (name, value text), sorted by name."""
+    queues: tuple[str, ...] = ()
+    """Hard queue requests, perhaps with wildcards or `@host`."""
+    master_queues: tuple[str, ...] = ()
+    owner: str = ""
+    project: str | None = None
+    dependent: bool = False
+    """Waits for predecessor jobs."""
+    array: bool = False
+    unscheduled: bool = False
+    """Priority 0.00000: in the future (`-a`), or not yet seen by the scheduler; only `qstat -j` tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All waiting jobs that ask for the same things. `jobs`, `tasks` and `submitted` are parallel."""
+
+    ask: Ask
+    jobs: tuple[int, ...]
+    tasks: tuple[str, ...]
+    """Task lists as printed (`5-19:2`, `1-3:1,7`), '' for a job that is no array. Never expanded."""
+    submitted: tuple[float, ...]
+    count: int
+    """How many tasks wait (a job that is no array counts one)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """What only `qstat -j` tells of a waiting job, remembered between passes."""
+
+    job: int
+    looked_at: float
+    start_after: float | None = None
+    """`-a`: not before this time."""
+    concurrency: int | None = None
+    """`-tc`: at most so many tasks at once."""
+    unscheduled: bool = False
+    """Whether its priority was zero when we looked: a change means look again."""
+    rerun: bool | None = None
+    context: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRule:
+    """One `limit` line of a resource quota set. A filter of None matches all; `each` lists filters in braces: the limit holds for each alone."""
+
+    limits: Mapping[str, str]
+    users: tuple[str, ...] | None = None
+    projects: tuple[str, ...] | None = None
+    pes: tuple[str, ...] | None = None
+    queues: tuple[str, ...] | None = None
+    hosts: tuple[str, ...] | None = None
+    each: frozenset[str] = frozenset()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSet:
+    """`qconf -srqs`: of an enabled set the first matching rule holds."""
+
+    name: str
+    enabled: bool
+    rules: tuple[QuotaRule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One complete reading of Grid Engine."""
+
+    hosts: tuple[ExecutionHost, ...]
+    shapes: tuple[Shape, ...]
+    queues: Mapping[str, Queue]
+    pes: Mapping[str, ParallelEnvironment]
+    complexes: Mapping[str, Complex]
+    host_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    execution_hosts: frozenset[str] = frozenset()
+    """`qconf -sel`: who is an execution host, heard or not."""
+    global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hc:` values of the global host: what is left of licences and the like."""
+    quotas: tuple[QuotaSet, ...] = ()
+    details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
+    """Fresh answers of this pass's `qstat -j`; older ones are in memory."""
+    schedule_interval: float = 15.0
+    set_aside: tuple[Reason, ...] = ()
+    """What could not be understood, with why; never the whole reading."""

@@ -1,0 +1,90 @@
+"""What one pass leaves for the next: the little that neither Grid Engine nor the provider can tell again.
+
+Written by `plan`, stored by the shell in one transaction with the journal before the plan's first action, read back by the next observe.
+A lost memory is safe: nothing is removed before two new looks (rule 8). Times as Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from autoscaler.core.cluster import JobDetail
+from autoscaler.core.fleet import BucketKey
+from autoscaler.core.reasons import Reason
+
+
+class Disabling(StrEnum):
+    """Why we disabled a host. A host disabled without a mark of ours was disabled by a person (rule 4)."""
+
+    ENROL = "enrol"
+    IDLE = "idle"
+    COMMAND = "command"
+    STOP = "stop"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNote:
+    """What we remember of one worker between passes."""
+
+    first_seen: float
+    idle_since: float | None = None
+    """Since when every look showed it in service and empty."""
+    disabled_at: float | None = None
+    disabling: Disabling | None = None
+    """Set together with `disabled_at`, before `qmod -d` is called."""
+    seen_disabled: bool = False
+    """Whether a later look showed it disabled: only then is enabled again a person's doing."""
+    retired_at: float | None = None
+    """When Remove was planned: a machine that is no execution host after this is to be terminated, not enrolled."""
+    heard_at: float | None = None
+    """When Grid Engine first heard its execd."""
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A bucket that is left alone for a while after it failed."""
+
+    bucket: BucketKey
+    until: float
+    failures: int
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something counted by caps and brakes, forgotten after the longest window."""
+
+    at: float
+    count: int
+    node_array: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All of it; the empty one is what a new cell starts with."""
+
+    passes: int = 0
+    workers: Mapping[str, WorkerNote] = field(default_factory=lambda: MappingProxyType({}))
+    """By worker id."""
+    able_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Jobs that were once unable to run (held, dependent, future): since when they could. Others: since submission."""
+    unable: tuple[int, ...] = ()
+    """Job numbers seen unable to run at the last look, sorted."""
+    details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
+    rests: tuple[Rest, ...] = ()
+    stopped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Node array → the permanent error that stopped its launches."""
+    failures_seen: float = 0.0
+    """Launch failures up to this time are already counted in `rests`."""
+    launches: tuple[Event, ...] = ()
+    removals: tuple[Event, ...] = ()
+    quiet_since: float | None = None
+    """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
+    brake: Reason | None = None
+    """Set: too much happened in too short a time; nothing is launched or removed until a person resumes."""

@@ -1,0 +1,104 @@
+"""What the operator allows, as frozen values nested per queue and per node array. `settings` fills them in; core only declares and reads them.
+
+Durations in seconds, memory in bytes, prices per hour. None means "no limit" unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.fleet import PriceType
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a node array's additional workers may amount to, all together (rule 5)."""
+
+    max_workers: int = 3
+    min_workers: int = 0
+    max_cores: int | None = None
+    max_price_per_hour: float | None = None
+    max_launches_per_hour: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArrayPolicy:
+    """A named pool of workers. Homogeneous: `instance_type` only; hybrid: its family, or `family`."""
+
+    name: str
+    queue: str
+    """The queue whose slots its workers give."""
+    host_group: str
+    instance_type: str
+    hybrid: bool = False
+    family: str | None = None
+    max_cores_per_worker: int | None = None
+    descending: bool = False
+    """The given type, else smaller ones of its family, when it cannot be had."""
+    strategy: str = "cpu-capacity"
+    price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
+    limits: Limits = Limits()
+    scale_up_batch: int = 1
+    scale_down_batch: int = 1
+    free_cores: int = 0
+    """Cores of every worker kept back from jobs; where nothing would be left, all serve."""
+    memory_complex: str | None = None
+    """Name of the complex that carries a worker's memory as a consumable (`CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM`)."""
+    gpu_complex: str | None = None
+    exclusive_complex: str | None = None
+    idle_timeout: float = 30.0
+    boot_timeout: float = 900.0
+    """From order to heard by Grid Engine."""
+    unavailability_delay: float = 1800.0
+    unavailability_count_capacity: int = 5
+    unavailability_count_failure: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """One autoscaled queue."""
+
+    name: str
+    node_array: str
+    """Its default node array."""
+    scale_up_timeout: float = 30.0
+    scale_down_timeout: float | None = None
+    """Set: additionally the seed's rule, all autoscaled queues empty for so long before any worker leaves."""
+    default: bool = True
+    """Takes jobs that name no queue."""
+    static: bool = True
+    """Persistent workers belong to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """More of these in `window` seconds than allowed pauses the autoscaler until a person resumes it."""
+
+    window: float = 600.0
+    max_launches: int | None = 200
+    max_removals: int | None = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All of it."""
+
+    queues: tuple[QueuePolicy, ...]
+    node_arrays: tuple[NodeArrayPolicy, ...]
+    master: str
+    """The master's host name as Grid Engine prints it."""
+    brake: Brake = Brake()
+    batch_delay: float = 10.0
+    """At least so long between two launches of one node array, so that a burst of events is not a burst of launches."""
+    order_grace: float = 600.0
+    """So long an acknowledged order counts though no listing shows it (rule 3)."""
+    detail_lookups: int = 200
+    """At most so many jobs in the one `qstat -j` of a pass."""
+    detail_age: float = 600.0
+    """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
+
+    def queue(self, name: str) -> QueuePolicy | None:
+        return next((queue for queue in self.queues if queue.name == name), None)
+
+    def node_array(self, name: str) -> NodeArrayPolicy | None:
+        return next((array for array in self.node_arrays if array.name == name), None)

@@ -1,0 +1,118 @@
+"""Why: a stable code and the facts it rests on. The sentence made of both is written in `report.wording`, never here.
+
+Every action and every inaction carries a `Reason`. A cap does not replace one, it appends to its trail
+("wanted 6; capped to 2 by max_workers"). Codes are part of the public interface: renamed never, added freely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Fact = str | int | float | bool | None | tuple[str, ...]
+
+
+class Code(StrEnum):
+    """Stable codes. Group comments say of what the verdict is."""
+
+    # -- waiting shapes: counted or not -----------------------------------------------------------------
+    COUNTED = "COUNTED"
+    FITS = "FITS"
+    WAITS_FOR_COMING = "WAITS_FOR_COMING"
+    NOT_EXPIRED = "NOT_EXPIRED"
+    EXPIRED = "EXPIRED"
+    HELD = "HELD"
+    DEPENDENT = "DEPENDENT"
+    FUTURE = "FUTURE"
+    IN_ERROR = "IN_ERROR"
+    BEYOND_CONCURRENCY = "BEYOND_CONCURRENCY"
+    BEYOND_QUOTA = "BEYOND_QUOTA"
+    BEYOND_GLOBAL = "BEYOND_GLOBAL"
+    FOREIGN_QUEUE = "FOREIGN_QUEUE"
+    FOREIGN_HOST = "FOREIGN_HOST"
+    NOT_LOOKED_AT = "NOT_LOOKED_AT"
+    UNKNOWN_STATE = "UNKNOWN_STATE"
+    UNKNOWN_PE = "UNKNOWN_PE"
+    UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
+    NO_TYPE_FITS = "NO_TYPE_FITS"
+    RESTRICTED_QUEUE = "RESTRICTED_QUEUE"
+
+    # -- workers ---------------------------------------------------------------------------------------
+    PERSISTENT = "PERSISTENT"
+    MASTER = "MASTER"
+    RUNS_JOBS = "RUNS_JOBS"
+    RESERVED = "RESERVED"
+    NEEDED = "NEEDED"
+    IDLE = "IDLE"
+    IDLE_NOT_LONG_ENOUGH = "IDLE_NOT_LONG_ENOUGH"
+    QUEUE_NOT_EMPTY = "QUEUE_NOT_EMPTY"
+    MIN_WORKERS = "MIN_WORKERS"
+    SHRINK_BATCH = "SHRINK_BATCH"
+    KEPT_BY_COMMAND = "KEPT_BY_COMMAND"
+    DRAINED_BY_COMMAND = "DRAINED_BY_COMMAND"
+    STOPPING = "STOPPING"
+    DISABLED_BY_HAND = "DISABLED_BY_HAND"
+    ENABLED_BY_HAND = "ENABLED_BY_HAND"
+    DRAINING = "DRAINING"
+    SETTLING = "SETTLING"
+    EMPTY = "EMPTY"
+    NEEDED_AGAIN = "NEEDED_AGAIN"
+    BOOTING = "BOOTING"
+    BOOTED = "BOOTED"
+    JOINING = "JOINING"
+    JOINED = "JOINED"
+    BOOT_TIMEOUT = "BOOT_TIMEOUT"
+    JOIN_TIMEOUT = "JOIN_TIMEOUT"
+    REMOVED_FROM_GRID_ENGINE = "REMOVED_FROM_GRID_ENGINE"
+    ENDING = "ENDING"
+    IN_SERVICE = "IN_SERVICE"
+    INSTANCE_IN_ERROR = "INSTANCE_IN_ERROR"
+    UNHEARD = "UNHEARD"
+    GONE = "GONE"
+    UNKNOWN_ARRAY = "UNKNOWN_ARRAY"
+
+    # -- growth: launches, caps and buckets --------------------------------------------------------------
+    DEMAND = "DEMAND"
+    MIN_WORKERS_FLOOR = "MIN_WORKERS_FLOOR"
+    CAPPED = "CAPPED"
+    BATCHED = "BATCHED"
+    BATCH_DELAY = "BATCH_DELAY"
+    BUCKET_CHOSEN = "BUCKET_CHOSEN"
+    BUCKET_RESTING = "BUCKET_RESTING"
+    BUCKET_NOT_ALLOWED = "BUCKET_NOT_ALLOWED"
+    BUCKET_UNAVAILABLE = "BUCKET_UNAVAILABLE"
+    BUCKET_TOO_SMALL = "BUCKET_TOO_SMALL"
+    BUCKET_NO_PRICE = "BUCKET_NO_PRICE"
+    BUCKET_NOT_PREFERRED = "BUCKET_NOT_PREFERRED"
+    LAUNCH_REPLACES = "LAUNCH_REPLACES"
+    NODE_ARRAY_STOPPED = "NODE_ARRAY_STOPPED"
+
+    # -- the pass as a whole -----------------------------------------------------------------------------
+    PAUSED = "PAUSED"
+    BRAKE = "BRAKE"
+    SET_ASIDE = "SET_ASIDE"
+    NOT_OBSERVABLE = "NOT_OBSERVABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code, its facts in a stable order, and what led to it or was added to it."""
+
+    code: Code
+    facts: tuple[tuple[str, Fact], ...] = ()
+    trail: tuple[Reason, ...] = ()
+
+    def __getitem__(self, name: str) -> Fact:
+        for key, value in self.facts:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def then(self, reason: Reason) -> Reason:
+        """The same reason with one more link in its trail (a cap, a batch limit)."""
+        return Reason(self.code, self.facts, (*self.trail, reason))
+
+
+def because(code: Code, **facts: Fact) -> Reason:
+    """Build a reason as a sentence is spoken: `because(Code.IDLE, idle_s=660, limit_s=600)`."""
+    return Reason(code, tuple(facts.items()))

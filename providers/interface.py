@@ -1,0 +1,139 @@
+"""The contract between the autoscaler and whoever rents out machines. The docstrings here are the contract; `providers.contract` tests it.
+
+A provider knows no Grid Engine and decides nothing. It is called from more than one thread: `launch` and `terminate` run off the loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from autoscaler.core.fleet import Bucket, BucketKey, Worker
+from autoscaler.errors import AutoscalerError, ProviderNotObservable
+
+
+class ProviderError(AutoscalerError):
+    """Base of what a provider may raise."""
+
+
+class OutOfCapacity(ProviderError):
+    """The cloud has none left of this bucket. The loop lets the bucket rest after the set number of these and tries the next candidate at once."""
+
+
+class QuotaReached(ProviderError):
+    """The account's quota is full; the message says which and by how much. The bucket rests like one out of capacity."""
+
+
+class Throttled(ProviderError):
+    """Too many calls. Raised only after the provider's own bounded back-off; the order is tried again in a later pass with the same token."""
+
+
+class Refused(ProviderError):
+    """Permanent: bad image, no permission, bad setting. The loop stops launching for this node array and reports it once."""
+
+
+class Unreachable(ProviderNotObservable, ProviderError):
+    """No answer, or none that can be understood. What was asked may or may not have happened: the loop keeps the order open and looks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOrder:
+    """One candidate of a launch. The same `token` asked twice gives the same workers, never more."""
+
+    token: str
+    """Unique per candidate tried, made and journalled before the call; [a-zA-Z0-9-], at most 64 characters."""
+    order_id: str
+    cell: str
+    """This cell's own unique tag: what ours is (rule 4)."""
+    node_array: str
+    buckets: tuple[Bucket, ...]
+    """Any of these, in order of preference; all of one instance type and price type."""
+    count: int
+    boot_script: str
+    """What the machine runs at its first boot, as root."""
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What came of an order: fewer than asked is an answer, not an error."""
+
+    ids: tuple[str, ...]
+    shortfalls: tuple[tuple[BucketKey, ProviderError], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that will fail, found before anything was launched."""
+
+    what: str
+    remedy: str
+    fatal: bool = True
+
+
+class Provider(Protocol):
+    """Made by the registry as `Class(settings, cell=…)`: `settings` is an instance of the class's own `Settings` model."""
+
+    name: ClassVar[str]
+    enrols_itself: ClassVar[bool]
+    """Whether its workers register themselves in Grid Engine."""
+    Settings: ClassVar[type[Any]]
+    """A pydantic-settings model that declares the provider's settings under its own prefix."""
+
+    def buckets(self) -> Sequence[Bucket]:
+        """All that may be ordered, problems included. Cached as the provider sees fit. Raises Unreachable; never a silent part."""
+        ...
+
+    def workers(self) -> Sequence[Worker]:
+        """All existing machines that carry this cell's tag (terminated ones may be listed for a while), or Unreachable: never a part.
+
+        May lag behind launches; a worker missing here is not thereby gone.
+        """
+        ...
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        """Ask for machines; returns within 30 s, when the order is accepted. Readiness shows only in `workers()`.
+
+        With no machine at all: the ids are empty and `shortfalls` says why for each bucket tried. Raises Throttled, Refused, Unreachable.
+        """
+        ...
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        """End these machines, disks and addresses included. Already gone counts as done; an id that is not this cell's is refused."""
+        ...
+
+    def check(self) -> Sequence[Problem]:
+        """What would fail: credentials, network, image, permissions. Changes nothing."""
+        ...
+
+
+@runtime_checkable
+class HasConsole(Protocol):
+    """A provider that can show what a machine last printed."""
+
+    def console(self, worker_id: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """A machine that will be taken from us."""
+
+    worker_id: str
+    at: float
+    kind: str
+
+
+@runtime_checkable
+class HasInterruptions(Protocol):
+    """A provider that can tell of machines about to be taken."""
+
+    def interruptions(self) -> Sequence[Interruption]: ...
+
+
+@runtime_checkable
+class Operates(Protocol):
+    """A provider that knows further verbs (start, restart, reimage, …)."""
+
+    def operate(self, worker_id: str, verb: str) -> None: ...
