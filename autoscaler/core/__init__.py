@@ -1,0 +1,1 @@
+"""The pure part: values and decisions, without clock, log, environment or I/O."""

@@ -1,0 +1,1 @@
+"""What outlives a pass: the SQLite file, its migrations and its lock."""

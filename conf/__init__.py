@@ -1,0 +1,1 @@
+"""Package data: the default settings file, templates, instance catalogues and the systemd unit."""

@@ -1,0 +1,1 @@
+"""Grid Engine: reading it, writing to it, and private cells of it."""
