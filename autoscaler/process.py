@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -73,7 +74,7 @@ class SystemRunner:
                 stdout, stderr = child.communicate(stdin, timeout=timeout)
             except subprocess.TimeoutExpired as expired:
                 _end_group(child, TERM_GRACE)
-                raise CommandTimedOut(tuple(argv), timeout, _tail(expired.stderr)) from None
+                raise CommandTimedOut(_no_end(argv, timeout, expired.stderr)) from None
             except BaseException:
                 _end_group(child, TERM_GRACE)
                 raise
@@ -106,7 +107,7 @@ class ReadOnlyRunner:
         cwd: Path | None = None,
     ) -> Completed:
         if not only_reads(argv):
-            raise WriteRefused(tuple(argv))
+            raise WriteRefused(f"refused in a read-only run: {shlex.join(argv)}")
         return self.inner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
 
 
@@ -170,7 +171,7 @@ class Running:
         try:
             return self.child.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise CommandTimedOut(self.argv, timeout) from None
+            raise CommandTimedOut(_no_end(self.argv, timeout)) from None
 
     def terminate(self, grace: float = 5.0) -> int:
         """End the group: SIGTERM, and SIGKILL where `grace` seconds did not do. Ended already: just its status."""
@@ -239,7 +240,7 @@ def _spawn(
             pass_fds=pass_fds,
         )
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise CommandNotFound(tuple(argv), str(error)) from error
+        raise CommandNotFound(f"cannot run {argv[0]}: {error.strerror}; install it or put it on PATH") from error
 
 
 def _end_group(child: subprocess.Popen[bytes], grace: float) -> None:
@@ -274,7 +275,8 @@ def _exits_within(pid: int, seconds: float) -> bool:
         os.close(handle)
 
 
-def _tail(stderr: bytes | None) -> str:
-    """The last line a command wrote before it was ended: often the only clue to what it waited for."""
-    lines = (stderr or b"").decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else ""
+def _no_end(argv: Sequence[str], timeout: float, stderr: bytes | None = None) -> str:
+    """One line, with the last one the command wrote before it was killed: often the only clue to what it waited for."""
+    last_words = (stderr or b"").decode("utf-8", "replace").strip().splitlines()[-1:]
+    said = f"; it last said: {last_words[0]}" if last_words else ""
+    return f"{shlex.join(argv)} did not end within {timeout:g} s and was killed{said}"
