@@ -1,0 +1,257 @@
+"""Read settings: environment over file over default, each value with its origin. The only reader of either.
+
+Unknown names are errors with a suggestion in the file and in `config check`, and one warning in `run`: a cluster must
+not stop scaling because somebody exported a variable that only a newer version knows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from autoscaler.core.policy import Brake, Policy
+from autoscaler.errors import SettingsError
+from autoscaler.settings.policies import node_array_policy, queue_policy
+from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
+
+PREFIX = "CP_CAP_AUTOSCALE_"
+_SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
+_SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
+Section = TypeVar("Section", bound=BaseModel)
+_PROCESS, _QUEUE = rows(Process), rows(QueueSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: `environment`, `file PATH`, `default`, or the container variable that stood in."""
+
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, validated, with their origins."""
+
+    process: Process
+    queues: Mapping[str, QueueSettings]
+    """By suffix: '' for the first, then `1`, `2`, …"""
+    origins: Mapping[str, Origin]
+    """By environment name (suffix included), only what is not default."""
+    provider_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Names under this project's prefix that the table does not know and a chosen provider may declare."""
+    warnings: tuple[str, ...] = ()
+
+    def policy(self, *, master: str) -> Policy:
+        """The part that decisions rest on. `master`: its host name as Grid Engine prints it."""
+        process = self.process
+        return Policy(
+            queues=tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
+            node_arrays=tuple(node_array_policy(queue, suffix) for suffix, queue in self.queues.items()),
+            master=master,
+            brake=Brake(process.brake_window, process.brake_launches, process.brake_removals),
+            batch_delay=process.batch_delay,
+            order_grace=process.order_grace,
+            detail_lookups=process.detail_lookups,
+        )
+
+
+def load_settings(
+    environ: Mapping[str, str],
+    file: Path | None = None,
+    *,
+    known_prefixes: Iterable[str] = (),
+    strict: bool = False,
+) -> Settings:
+    """Read everything. `known_prefixes`: environment prefixes that installed providers declare for themselves.
+
+    Raises SettingsError naming every wrong value and unknown key at once. `strict` (as `config check` asks) makes
+    unknown environment variables errors too; otherwise they are in `.warnings`.
+    """
+    path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
+    prefixes = tuple(known_prefixes)
+    in_file = _read_file(path) if path else {}
+    in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
+    values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
+    values |= {key: Origin(value, "environment") for key, value in in_env.items() if _is_ours(key, prefixes)}
+    values.pop(CONFIG_ENV, None)
+
+    provided = (
+        {key: origin.value for key, origin in values.items() if not _place(key) and key.startswith(prefixes)}
+        if prefixes
+        else {}
+    )
+    unknown = [key for key in values if not _place(key) and key not in provided]
+    bad_in_file = [_unknown(key, f"in {path}") for key in unknown if key in in_file]
+    bad_in_env = [_unknown(key, "in the environment") for key in unknown if key not in in_file]
+    problems = bad_in_file + (bad_in_env if strict else [])
+
+    sections: dict[str, dict[str, str]] = {"process": {}, "": {}}
+    for key, origin in values.items():
+        if place := _place(key):
+            section, name = place
+            sections.setdefault(section, {})[name] = origin.value
+    origins = {key: origin for key, origin in values.items() if _place(key)}
+    _stand_ins(environ, sections, origins)
+    process = _validate(Process, sections.pop("process"), "", problems)
+    queues = {
+        suffix: _validate(
+            QueueSettings, _further_defaults(suffix, chosen, problems), f"_{suffix}" if suffix else "", problems
+        )
+        for suffix, chosen in sorted(sections.items(), key=lambda item: int(item[0] or 0))
+    }
+    if not problems:
+        problems += _clashes(tuple(queues.values()))
+    if problems:
+        raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    warnings = tuple(bad_in_env) + tuple(_unheeded(origins))
+    return Settings(process, MappingProxyType(queues), MappingProxyType(origins), MappingProxyType(provided), warnings)
+
+
+def master_type_problem(queue: QueueSettings) -> str | None:
+    """The sentence to show when nobody said what instance type workers are; None when somebody did."""
+    if queue.instance_type or (queue.hybrid and queue.hybrid_family):
+        return None
+    return (
+        f"no instance type for workers of queue {queue.queue}: set CP_CAP_AUTOSCALE_INSTANCE_TYPE "
+        "(in a master run it is taken from instance_size)"
+    )
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting's value must never be shown."""
+    return bool(_SECRET.search(name))
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read settings file {path}: {error.strerror}; check {CONFIG_ENV}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {path} is not valid TOML: {error}") from error
+    return {key: _as_text(path, key, value) for key, value in document.items()}
+
+
+def _as_text(path: Path, key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        if is_secret(key) and not str(value).startswith(("env:", "file:")):
+            raise SettingsError(
+                f"{key} in {path} holds a secret: write env:NAME or file:PATH there, and the secret itself elsewhere"
+            )
+        return str(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    raise SettingsError(
+        f"{key} in {path}: write a string, a number, true or false; settings stand flat under their environment names"
+    )
+
+
+def _is_ours(key: str, prefixes: tuple[str, ...]) -> bool:
+    """Variables under this project's own prefix, and those of the table; other CP_CAP_ names belong to the platform."""
+    return key.startswith((PREFIX, *prefixes)) or _place(key) is not None
+
+
+def _place(key: str) -> tuple[str, str] | None:
+    """(section, environment name without suffix): section `process`, or a queue's suffix ('' for the first)."""
+    if key in _PROCESS:
+        return "process", key
+    if key in _QUEUE:
+        return "", key
+    if (match := _SUFFIXED.fullmatch(key)) and match["name"] in _QUEUE:
+        return match["suffix"], match["name"]
+    return None
+
+
+def _unknown(key: str, where: str) -> str:
+    base = match["name"] if (match := _SUFFIXED.fullmatch(key)) else key
+    if base in _PROCESS:
+        return f"{key} {where}: {base} holds for all queues and takes no suffix"
+    close = difflib.get_close_matches(key, (*_PROCESS, *_QUEUE, CONFIG_ENV), n=1, cutoff=0.6)
+    return f"{key} {where} is not a setting" + (
+        f"; did you mean {close[0]}?" if close else "; `sge-autoscaler config show` lists all"
+    )
+
+
+def _stand_ins(environ: Mapping[str, str], sections: dict[str, dict[str, str]], origins: dict[str, Origin]) -> None:
+    """Variables that the master container carries anyway serve every queue that does not say otherwise."""
+    for model, names in ((Process, _PROCESS), (QueueSettings, _QUEUE)):
+        for env, name in names.items():
+            variable = extra(model, name, "also")
+            if not variable or not environ.get(variable):
+                continue
+            for section, chosen in sections.items():
+                if (section == "process") == (model is Process) and env not in chosen:
+                    chosen[env] = environ[variable]
+                    full = f"{env}_{section}" if section not in ("", "process") else env
+                    origins[full] = Origin(environ[variable], f"environment ({variable})")
+
+
+def _further_defaults(suffix: str, chosen: dict[str, str], problems: list[str]) -> dict[str, str]:
+    """A further queue is neither static nor default, and needs a name; its host group follows from its suffix."""
+    if not suffix:
+        return chosen
+    if "CP_CAP_SGE_QUEUE_NAME" not in chosen:
+        named = ", ".join(f"{name}_{suffix}" for name in sorted(chosen))
+        problems.append(
+            f"{named}: the suffix _{suffix} is a further queue; name it with CP_CAP_SGE_QUEUE_NAME_{suffix}"
+        )
+    further = {
+        "CP_CAP_SGE_QUEUE_STATIC": "false",
+        "CP_CAP_SGE_QUEUE_DEFAULT": "false",
+        "CP_CAP_SGE_HOSTLIST_NAME": f"@allhosts_{suffix}",
+    }
+    return further | chosen
+
+
+def _validate(model: type[Section], values: dict[str, str], suffix: str, problems: list[str]) -> Section:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        wrong = {str(detail["loc"][0]): detail for detail in error.errors()}
+        for env, detail in wrong.items():
+            message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            problems.append(f"{env}{suffix} = {values.get(env, '')!r}: {message}")
+        return model.model_validate({key: value for key, value in values.items() if key not in wrong})
+
+
+def _clashes(queues: tuple[QueueSettings, ...]) -> list[str]:
+    found = []
+    for what, names in (
+        ("CP_CAP_SGE_QUEUE_NAME", [queue.queue for queue in queues]),
+        ("CP_CAP_SGE_HOSTLIST_NAME", [queue.host_group for queue in queues]),
+    ):
+        found += [
+            f"{what}: {name} serves two queues; each needs one of its own"
+            for name in sorted(set(names))
+            if names.count(name) > 1
+        ]
+    found += [
+        f"CP_CAP_AUTOSCALE_MIN_WORKERS of {queue.queue} ({queue.min_workers}) "
+        f"is above CP_CAP_AUTOSCALE_WORKERS ({queue.workers})"
+        for queue in queues
+        if queue.min_workers > queue.workers
+    ]
+    return found
+
+
+def _unheeded(origins: Mapping[str, Origin]) -> list[str]:
+    notes = []
+    for key, origin in origins.items():
+        place = _place(key)
+        if place is None or "(" in origin.source:  # a container variable that stands in was not set for us
+            continue
+        model, names = (Process, _PROCESS) if place[0] == "process" else (QueueSettings, _QUEUE)
+        if why := extra(model, names[place[1]], "unheeded"):
+            notes.append(f"{key} is known but not heeded: {why}")
+    return notes

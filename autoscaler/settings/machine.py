@@ -1,0 +1,63 @@
+"""What the master itself has: cores and memory, as this process may use them (container limits respected)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Cores and bytes that jobs on the master could use."""
+
+    cores: int
+    memory: int
+
+
+def this_machine(environ: Mapping[str, str], cgroup: Path = _CGROUP) -> Machine:
+    """The smallest of: what is installed, what the scheduler lets us use, what the cgroup (v2 or v1) grants.
+
+    `CLOUD_PIPELINE_NODE_CORES`, set by that platform in its containers, wins for cores: there the whole node serves
+    one run.
+    """
+    usable = len(os.sched_getaffinity(0)) or psutil.cpu_count(logical=True) or 1
+    told = environ.get("CLOUD_PIPELINE_NODE_CORES", "")
+    cores = int(told) if told.isdigit() and int(told) > 0 else min(usable, _cpu_limit(cgroup) or usable)
+    installed = psutil.virtual_memory().total
+    return Machine(cores=max(1, cores), memory=min(installed, _memory_limit(cgroup) or installed))
+
+
+def _cpu_limit(cgroup: Path) -> int | None:
+    quota, period = None, None
+    if (words := _words(cgroup / "cpu.max")) and len(words) == 2:
+        quota, period = words
+    elif (v1_quota := _words(cgroup / "cpu/cpu.cfs_quota_us")) and (
+        v1_period := _words(cgroup / "cpu/cpu.cfs_period_us")
+    ):
+        quota, period = v1_quota[0], v1_period[0]
+    if (
+        quota is None or period is None or not quota.isdigit() or not period.isdigit()
+    ):  # "max", or -1 under v1: no limit
+        return None
+    return max(1, math.floor(int(quota) / int(period)))
+
+
+def _memory_limit(cgroup: Path) -> int | None:
+    for file in (cgroup / "memory.max", cgroup / "memory/memory.limit_in_bytes"):
+        if (words := _words(file)) and words[0].isdigit():
+            return int(words[0])
+    return None
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text().split()
+    except OSError:
+        return []

@@ -1,0 +1,56 @@
+"""Turn validated settings into the policy that decisions rest on. No value is invented here."""
+
+from __future__ import annotations
+
+from autoscaler.core.fleet import PriceType
+from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
+from autoscaler.settings.table import QueueSettings
+
+
+def array_name(suffix: str) -> str:
+    """The default node array of the queue with this suffix; the first is `execute`. Workers carry it: never rename."""
+    return f"execute_{suffix}" if suffix else "execute"
+
+
+def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
+    return QueuePolicy(
+        name=queue.queue,
+        node_array=array_name(suffix),
+        scale_up_timeout=queue.scale_up_timeout,
+        scale_down_timeout=queue.scale_down_timeout,
+        default=queue.default,
+        static=queue.static,
+    )
+
+
+def node_array_policy(queue: QueueSettings, suffix: str) -> NodeArrayPolicy:
+    return NodeArrayPolicy(
+        name=array_name(suffix),
+        queue=queue.queue,
+        host_group=queue.host_group,
+        instance_type=queue.instance_type or "",
+        hybrid=queue.hybrid,
+        family=queue.hybrid_family,
+        max_cores_per_worker=queue.hybrid_max_cores or None,
+        descending=queue.descending,
+        strategy=queue.strategy.value,
+        price_types=tuple(PriceType(kind) for kind in queue.price_types),
+        limits=Limits(
+            max_workers=queue.workers,
+            min_workers=queue.min_workers,
+            max_cores=queue.max_cores,
+            max_price_per_hour=queue.max_price_per_hour,
+            max_launches_per_hour=queue.max_launches_per_hour,
+        ),
+        scale_up_batch=queue.scale_up_batch,
+        scale_down_batch=queue.scale_down_batch,
+        free_cores=queue.free_cores,
+        memory_complex=queue.memory_complex,
+        gpu_complex=queue.gpu_complex,
+        exclusive_complex=queue.exclusive_complex,
+        idle_timeout=queue.idle_timeout,
+        boot_timeout=queue.boot_timeout,
+        unavailability_delay=queue.unavailability_delay,
+        unavailability_count_capacity=queue.unavailability_count_capacity,
+        unavailability_count_failure=queue.unavailability_count_failure,
+    )

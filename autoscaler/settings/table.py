@@ -1,0 +1,359 @@
+"""The one table of settings: name, environment name, type, unit, default, help.
+
+Everything else is derived from it: loading, validation, the sample file in `conf/`, the reference page in `docs/`,
+`config show`. `Process` holds what there is once; `QueueSettings` what a further queue may have of its own under a suffix
+`_1`, `_2`, …. Parameters that Cloud Pipeline's users already set keep their names and defaults. A setting that is known
+but does nothing here carries `unheeded`: why.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from autoscaler.core.fleet import PriceType
+
+Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Strategy(StrEnum):
+    """How a hybrid node array sizes its next worker."""
+
+    CPU_CAPACITY = "cpu-capacity"
+    NAIVE_CPU_CAPACITY = "naive-cpu-capacity"
+    DEFAULT = "default"
+
+
+def _price_types(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+def _host_group(value: str) -> str:
+    if not value.startswith("@"):
+        raise ValueError(f"a host group starts with '@': write '@{value}'")
+    return value
+
+
+def setting(env: str, default: Any, explanation: str, *, unit: str = "", unheeded: str = "", also: str = "") -> Any:
+    """One row. `also`: a variable of the master container that is read when the setting itself is not set."""
+    extra = {"unit": unit, "unheeded": unheeded, "also": also}
+    return Field(
+        default=default, alias=env, description=explanation, json_schema_extra={k: v for k, v in extra.items() if v}
+    )
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Process(_Section):
+    """What there is once, however many queues are served."""
+
+    autoscale: bool | None = setting(
+        "CP_CAP_AUTOSCALE", None, "Only an explicit false stops `run`, which then says so and ends with exit code 0."
+    )
+    provider: str | None = setting(
+        "CP_CAP_AUTOSCALE_PROVIDER",
+        None,
+        "Who rents out machines: `local`, another installed provider, or an import path `package.module:Class`.",
+    )
+    tag: str | None = setting(
+        "CP_CAP_AUTOSCALE_TAG",
+        None,
+        "The tag that marks this cell's machines at the provider. Default: made once, kept beside the cell's files.",
+    )
+    work_directory: Path | None = setting(
+        "CP_CAP_AUTOSCALE_WORKDIR",
+        None,
+        "Where state is kept. Default: /var/lib/sge-autoscaler for root, else the user's state directory.",
+    )
+    log_directory: Path | None = setting(
+        "CP_CAP_AUTOSCALE_LOGDIR", None, "Also write the log to a file in this directory."
+    )
+    verbose: bool = setting(
+        "CP_CAP_AUTOSCALE_VERBOSE", False, "Log every verdict of every pass that says something new."
+    )
+    log_level_run: Level = setting(
+        "CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN",
+        "INFO",
+        "Level of the run's log at the platform.",
+        unheeded="providers without a run log have none to write to",
+    )
+    log_level_file: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_FILE", "DEBUG", "Level of the log file.")
+    log_level_console: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_CONSOLE", "INFO", "Level of what is printed.")
+    log_format: str = setting(
+        "CP_CAP_AUTOSCALE_LOGGING_FORMAT",
+        "plain",
+        "plain or json. A format string of Python's logging, as used elsewhere, is read as plain.",
+    )
+    polling_delay: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_POLLING_DELAY", 10.0, "Look at least this often, events or not.", unit="s"
+    )
+    batch_delay: Seconds = setting(
+        "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY",
+        10.0,
+        "At least so long between two launches for one node array, however many events wake the loop.",
+        unit="s",
+    )
+    order_grace: Seconds = setting(
+        "CP_CAP_AUTOSCALE_ORDER_GRACE",
+        600.0,
+        "So long an acknowledged order counts as supply though no listing of the provider shows its workers yet.",
+        unit="s",
+    )
+    brake_window: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_BRAKE_WINDOW", 600.0, "The window of the brake below.", unit="s"
+    )
+    brake_launches: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_AUTOSCALE_BRAKE_LAUNCHES",
+        200,
+        "More launched workers than this in the window pause everything until `resume`.",
+    )
+    brake_removals: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_AUTOSCALE_BRAKE_REMOVALS",
+        200,
+        "More removed workers than this in the window pause everything until `resume`.",
+    )
+    detail_lookups: Annotated[int, Field(ge=1)] = setting(
+        "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "At most so many jobs in a pass's one `qstat -j`."
+    )
+    dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "`run` decides and logs but changes nothing anywhere.")
+    dry_init: bool = setting(
+        "CP_CAP_AUTOSCALE_DRY_INIT",
+        False,
+        "",
+        unheeded="`init` always shows the difference first and changes nothing unasked",
+    )
+    cloud_provider: str | None = setting(
+        "CP_CAP_AUTOSCALE_CLOUD_PROVIDER",
+        None,
+        "",
+        unheeded="only the platform's provider needs it",
+        also="CLOUD_PROVIDER",
+    )
+    cloud_region_id: str | None = setting(
+        "CP_CAP_AUTOSCALE_CLOUD_REGION_ID",
+        None,
+        "",
+        unheeded="only the platform's provider needs it",
+        also="CLOUD_REGION_ID",
+    )
+    static_instance_type: str | None = setting(
+        "CP_CAP_AUTOSCALE_STATIC_INSTANCE_TYPE",
+        None,
+        "",
+        unheeded="persistent workers are read from Grid Engine itself, whatever their type",
+    )
+    owner_parameter_name: str | None = setting(
+        "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None, "", unheeded="only the platform's provider needs it"
+    )
+    active_timeout: Seconds = setting(
+        "CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT",
+        30.0,
+        "",
+        unit="s",
+        unheeded="events wake the loop; there is no active mode to time out",
+    )
+    invalid_timeout: Seconds = setting(
+        "CP_CAP_AUTOSCALE_INVALID_TIMEOUT", 3600.0, "", unit="s", unheeded="silent workers are reported, not yet ended"
+    )
+    task: str | None = setting("CP_CAP_AUTOSCALE_TASK", None, "", unheeded="only the platform's provider needs it")
+    event_ttl: Seconds = setting(
+        "CP_CAP_AUTOSCALE_EVENT_TTL",
+        10800.0,
+        "",
+        unit="s",
+        unheeded="failures are remembered for the unavailability delay",
+    )
+    custom_requirements: bool = setting(
+        "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS", True, "", unheeded="consumable complexes always count"
+    )
+    custom_requirements_purge: bool = setting(
+        "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS_PURGE", False, "", unheeded="complexes are never deleted"
+    )
+    node_mem_reservations: bool = setting(
+        "CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
+        False,
+        "",
+        unheeded="a worker offers the memory that its type is sold with",
+    )
+    inheritable_parameter_names: str | None = setting(
+        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None, "", unheeded="only the platform's provider needs it"
+    )
+    inheritable_parameter_prefixes: str = setting(
+        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_PREFIXES",
+        "CP_CAP_MOUNT_OPTIONS_",
+        "",
+        unheeded="only the platform's provider needs it",
+    )
+
+
+class QueueSettings(_Section):
+    """What each autoscaled queue and its node array have of their own. A suffix `_1`, `_2`, … is a further queue."""
+
+    queue: str = setting("CP_CAP_SGE_QUEUE_NAME", "main.q", "The autoscaled queue.")
+    host_group: Annotated[str, AfterValidator(_host_group)] = setting(
+        "CP_CAP_SGE_HOSTLIST_NAME",
+        "@allhosts",
+        "The host group that workers join. Each further queue needs one of its own.",
+    )
+    static: bool = setting(
+        "CP_CAP_SGE_QUEUE_STATIC", True, "Persistent workers belong to this queue. Default false for a further queue."
+    )
+    default: bool = setting(
+        "CP_CAP_SGE_QUEUE_DEFAULT", True, "Takes jobs that name no queue. Default false for a further queue."
+    )
+    pe_local: str = setting(
+        "CP_CAP_SGE_PE_NAME", "local", "Parallel environment with all slots on one host; `init` makes it."
+    )
+    pe_mpi: str = setting("CP_CAP_SGE_PE_MPI_NAME", "mpi", "Parallel environment over several hosts; `init` makes it.")
+    pe_slots: Annotated[int, Field(ge=1)] = setting(
+        "CP_CAP_SGE_PE_SLOTS", 999999, "Slots of both parallel environments."
+    )
+    master_cores: Annotated[int, Field(ge=0)] | None = setting(
+        "CP_CAP_SGE_MASTER_CORES", None, "Cores of the master that serve jobs; 0: none. Default: all of them."
+    )
+    free_cores: Annotated[int, Field(ge=0)] = setting(
+        "CP_CAP_SGE_WORKER_FREE_CORES",
+        0,
+        "Cores kept back from jobs on every worker and the master; where nothing would be left, all serve.",
+    )
+    gpu_complex: str = setting(
+        "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_GPU",
+        "gpus",
+        "Complex that carries a worker's GPUs, where Grid Engine has it.",
+    )
+    memory_complex: str = setting(
+        "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM",
+        "ram",
+        "Complex that carries a worker's memory, where Grid Engine has it.",
+    )
+    exclusive_complex: str = setting(
+        "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE",
+        "exclusive",
+        "Complex that asks for a host of one's own, where Grid Engine has it.",
+    )
+
+    workers: Annotated[int, Field(ge=0)] = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers at a time.")
+    min_workers: Annotated[int, Field(ge=0)] = setting(
+        "CP_CAP_AUTOSCALE_MIN_WORKERS", 0, "Additional workers that are kept even with nothing to do."
+    )
+    max_cores: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_AUTOSCALE_MAX_CORES", None, "Most cores of additional workers together."
+    )
+    max_price_per_hour: Annotated[float, Field(gt=0)] | None = setting(
+        "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR",
+        None,
+        "Most that additional workers together may cost. A type whose price is not known is then not launched.",
+        unit="per hour",
+    )
+    max_launches_per_hour: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_AUTOSCALE_MAX_LAUNCHES_PER_HOUR", None, "Most workers launched in any 60 minutes."
+    )
+    instance_type: str | None = setting(
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE", None, "Instance type of workers. Default: the master's.", also="instance_size"
+    )
+    instance_disk: int | None = setting(
+        "CP_CAP_AUTOSCALE_INSTANCE_DISK",
+        None,
+        "Disk of a worker.",
+        unit="GB",
+        unheeded="only cloud providers have disks",
+        also="instance_disk",
+    )
+    instance_image: str | None = setting(
+        "CP_CAP_AUTOSCALE_INSTANCE_IMAGE",
+        None,
+        "Image of a worker.",
+        unheeded="only cloud providers have images",
+        also="docker_image",
+    )
+    price_types: Annotated[tuple[PriceType, ...], BeforeValidator(_price_types), Field(min_length=1)] = setting(
+        "CP_CAP_AUTOSCALE_PRICE_TYPE",
+        (PriceType.ON_DEMAND,),
+        "`on_demand`, `spot`, or both in the order in which they are tried. Default: the master's.",
+        also="price_type",
+    )
+    command_template: str = setting(
+        "CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity", "", unheeded="only the platform's provider needs it"
+    )
+    hybrid: bool = setting(
+        "CP_CAP_AUTOSCALE_HYBRID", False, "Size workers by pending demand, out of a whole instance family."
+    )
+    hybrid_family: str | None = setting(
+        "CP_CAP_AUTOSCALE_HYBRID_FAMILY", None, "That family (c5, r5, Dsv5). Default: the instance type's own."
+    )
+    hybrid_max_cores: Annotated[int, Field(ge=0)] = setting(
+        "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE", 0, "Most cores of one hybrid worker; 0: no cap.", unit="cores"
+    )
+    descending: bool = setting(
+        "CP_CAP_AUTOSCALE_DESCENDING", False, "When the instance type cannot be had, try smaller ones of its family."
+    )
+    strategy: Strategy = setting(
+        "CP_CAP_AUTOSCALE_SCALE_UP_STRATEGY",
+        Strategy.CPU_CAPACITY,
+        "cpu-capacity: the type that runs the most pending cores. naive-cpu-capacity: the smallest type with as many "
+        "cores as wait. default: naive unless batching.",
+    )
+    scale_up_batch: Annotated[int, Field(ge=1)] = setting(
+        "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch."
+    )
+    scale_down_batch: Annotated[int, Field(ge=1)] = setting(
+        "CP_CAP_AUTOSCALE_SCALE_DOWN_BATCH_SIZE", 1, "Most workers that begin to leave in one pass."
+    )
+    scale_up_timeout: Seconds = setting(
+        "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT",
+        30.0,
+        "A job that has been able to run for so long and waits still is expired.",
+        unit="s",
+    )
+    scale_down_timeout: Seconds | None = setting(
+        "CP_CAP_AUTOSCALE_SCALE_DOWN_TIMEOUT",
+        None,
+        "Set: no worker leaves before all autoscaled queues have been empty for so long, on top of its idle timeout.",
+        unit="s",
+    )
+    idle_timeout: Seconds = setting(
+        "CP_CAP_AUTOSCALE_IDLE_TIMEOUT",
+        30.0,
+        "A worker with nothing on it for so long is excessive, unless waiting work could use it.",
+        unit="s",
+    )
+    boot_timeout: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
+        900.0,
+        "A worker that Grid Engine has not heard so long after its order is given back.",
+        unit="s",
+    )
+    unavailability_delay: Seconds = setting(
+        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY",
+        1800.0,
+        "So long a type that keeps failing is left alone.",
+        unit="s",
+    )
+    unavailability_count_capacity: Annotated[int, Field(ge=1)] = setting(
+        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_INSUFFICIENT", 5, "Out-of-capacity answers until then."
+    )
+    unavailability_count_failure: Annotated[int, Field(ge=1)] = setting(
+        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_FAILURE", 5, "Failed boots until then."
+    )
+
+
+SECTIONS: tuple[type[BaseModel], ...] = (Process, QueueSettings)
+CONFIG_ENV = "CP_CAP_AUTOSCALE_CONFIG"
+"""Names the settings file; stands outside the table because it cannot be written in the file itself."""
+
+
+def rows(section: type[BaseModel]) -> dict[str, str]:
+    """Environment name → field name of a section, in the order of the table."""
+    return {str(info.alias): name for name, info in section.model_fields.items()}
+
+
+def extra(section: type[BaseModel], field: str, key: str) -> str:
+    """`unit`, `unheeded` or `also` of a row; '' where it has none."""
+    value = section.model_fields[field].json_schema_extra
+    return str(value.get(key, "")) if isinstance(value, dict) else ""
