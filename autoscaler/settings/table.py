@@ -1,7 +1,7 @@
 """The one table of settings: name, environment name, type, unit, default, help.
 
 Everything else is derived from it: loading, validation, the sample file in `conf/`, the reference page in `docs/`,
-`config show`. `Process` holds what there is once; `QueueSettings` what a further queue may have of its own under a suffix
+`config show`. `Process` holds what there is once; `QueueSettings` what a further queue may have under a suffix
 `_1`, `_2`, …. Parameters that Cloud Pipeline's users already set keep their names and defaults. A setting that is known
 but does nothing here carries `unheeded`: why.
 """

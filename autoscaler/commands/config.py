@@ -1,0 +1,81 @@
+"""`sge-autoscaler config`: show the settings in force, check them, write the pages made from the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from autoscaler.settings import load_settings, master_type_problem
+from autoscaler.settings.pages import generated, shown_rows
+from providers.registry import setting_prefixes
+
+_FILE = click.option(
+    "--file", type=click.Path(path_type=Path, dir_okay=False), help="Settings file. Default: CP_CAP_AUTOSCALE_CONFIG."
+)
+
+
+@click.group("config")
+def command() -> None:
+    """Show and check settings."""
+
+
+@command.command()
+@_FILE
+@click.option("--all", "everything", is_flag=True, help="Defaults and settings without effect too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path | None, everything: bool, as_json: bool) -> None:
+    """Print each value and where it came from."""
+    settings = load_settings(os.environ, file, known_prefixes=setting_prefixes())
+    rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
+        return
+    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    for row in rows:
+        value = f"{row.value} {row.unit}".strip() if row.value else "-"
+        table.add_row(row.env, value, row.origin, style="" if row.origin != "default" else "dim")
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+@command.command()
+@_FILE
+def check(file: Path | None) -> None:
+    """Check settings before the autoscaler is started; unknown names are errors here."""
+    settings = load_settings(os.environ, file, known_prefixes=setting_prefixes(), strict=True)
+    for warning in settings.warnings:
+        click.echo(f"note: {warning}")
+    problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
+    if settings.process.provider is None:
+        problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+    if problems:
+        sys.exit(2)
+    click.echo("settings are good")
+
+
+@command.command()
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail when a page is out of date.")
+@click.option(
+    "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The checkout to write into."
+)
+def docs(only_check: bool, root: Path) -> None:
+    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings."""
+    stale = [path for path, text in generated(root).items() if not path.exists() or path.read_text("utf-8") != text]
+    for path in stale:
+        if only_check:
+            click.echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
+        else:
+            path.write_text(generated(root)[path], "utf-8")
+            click.echo(f"wrote {path}")
+    sys.exit(1 if only_check and stale else 0)

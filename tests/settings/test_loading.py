@@ -1,0 +1,136 @@
+"""Settings: environment over file over default; wrong or unknown names say what to write instead."""
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.fleet import PriceType
+from autoscaler.errors import SettingsError
+from autoscaler.settings import load_settings, master_type_problem
+
+
+def the_error(environ: dict[str, str], file: Path | None = None, *, strict: bool = False) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ, file, strict=strict)
+    return str(caught.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.toml"
+
+
+def test_the_environment_wins_over_the_file(file: Path) -> None:
+    file.write_text("CP_CAP_AUTOSCALE_WORKERS = 5\nCP_CAP_AUTOSCALE_HYBRID = true\n")
+
+    settings = load_settings({"CP_CAP_AUTOSCALE_WORKERS": "7", "CP_CAP_AUTOSCALE_CONFIG": str(file)})
+
+    assert (settings.queues[""].workers, settings.queues[""].hybrid) == (7, True)
+    assert settings.origins["CP_CAP_AUTOSCALE_WORKERS"].source == "environment"
+    assert settings.origins["CP_CAP_AUTOSCALE_HYBRID"].source == f"file {file}"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), (("true", True), ("Yes", True), ("on", True), ("no", False), ("OFF", False))
+)
+def test_booleans_are_read_as_users_of_the_platform_write_them(text: str, value: bool) -> None:
+    assert load_settings({"CP_CAP_AUTOSCALE_HYBRID": text}).queues[""].hybrid is value
+
+
+def test_an_unset_switch_is_not_an_explicit_false() -> None:
+    assert load_settings({}).process.autoscale is None
+
+
+def test_an_unknown_key_in_the_file_is_an_error_with_a_suggestion(file: Path) -> None:
+    file.write_text("CP_CAP_AUTOSCALE_WORKRES = 5\n")
+
+    assert "did you mean CP_CAP_AUTOSCALE_WORKERS?" in the_error({}, file)
+
+
+def test_an_unknown_variable_is_one_warning_in_run_and_an_error_in_config_check() -> None:
+    environ = {"CP_CAP_AUTOSCALE_HYBRD": "true"}
+
+    assert "CP_CAP_AUTOSCALE_HYBRD" in load_settings(environ).warnings[0]
+    assert "did you mean CP_CAP_AUTOSCALE_HYBRID?" in the_error(environ, strict=True)
+
+
+def test_variables_of_the_platform_that_are_none_of_ours_are_left_alone() -> None:
+    assert load_settings({"CP_CAP_LIMIT_MOUNTS": "x"}, strict=True).warnings == ()
+
+
+def test_all_wrong_values_are_named_at_once() -> None:
+    message = the_error({"CP_CAP_AUTOSCALE_WORKERS": "many", "CP_CAP_SGE_HOSTLIST_NAME": "hosts"})
+
+    assert "CP_CAP_AUTOSCALE_WORKERS = 'many'" in message
+    assert "write '@hosts'" in message
+
+
+def test_a_suffix_is_a_further_queue_with_settings_of_its_own() -> None:
+    environ = {"CP_CAP_AUTOSCALE_WORKERS": "9", "CP_CAP_SGE_QUEUE_NAME_2": "gpu.q", "CP_CAP_AUTOSCALE_WORKERS_2": "2"}
+
+    policy = load_settings(environ | {"instance_size": "m5.large"}).policy(master="master")
+
+    assert [(array.name, array.queue, array.limits.max_workers) for array in policy.node_arrays] == [
+        ("execute", "main.q", 9),
+        ("execute_2", "gpu.q", 2),
+    ]
+    assert [(queue.default, queue.static) for queue in policy.queues] == [(True, True), (False, False)]
+    assert policy.node_arrays[1].host_group == "@allhosts_2"
+
+
+def test_a_suffix_without_a_queue_name_is_an_error() -> None:
+    assert "name it with CP_CAP_SGE_QUEUE_NAME_3" in the_error({"CP_CAP_AUTOSCALE_WORKERS_3": "1"})
+
+
+def test_two_queues_never_share_a_host_group() -> None:
+    environ = {"CP_CAP_SGE_QUEUE_NAME_1": "gpu.q", "CP_CAP_SGE_HOSTLIST_NAME_1": "@allhosts"}
+
+    assert "@allhosts serves two queues" in the_error(environ)
+
+
+def test_a_setting_for_all_queues_takes_no_suffix() -> None:
+    assert "takes no suffix" in the_error({"CP_CAP_AUTOSCALE_VERBOSE_1": "true"}, strict=True)
+
+
+def test_the_master_containers_variables_stand_in() -> None:
+    settings = load_settings({"instance_size": "m5.large", "price_type": "spot"})
+
+    assert (settings.queues[""].instance_type, settings.queues[""].price_types) == ("m5.large", (PriceType.SPOT,))
+
+
+def test_an_explicit_instance_type_wins_over_the_masters() -> None:
+    environ = {"instance_size": "m5.large", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.xlarge"}
+
+    assert load_settings(environ).queues[""].instance_type == "c5.xlarge"
+
+
+def test_no_instance_type_at_all_is_said_with_what_to_set() -> None:
+    assert "set CP_CAP_AUTOSCALE_INSTANCE_TYPE" in (master_type_problem(load_settings({}).queues[""]) or "")
+
+
+def test_price_types_are_an_order() -> None:
+    settings = load_settings({"CP_CAP_AUTOSCALE_PRICE_TYPE": "spot, on_demand"})
+
+    assert settings.queues[""].price_types == (PriceType.SPOT, PriceType.ON_DEMAND)
+
+
+def test_a_setting_that_is_not_heeded_says_so() -> None:
+    warnings = load_settings({"CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT": "10"}).warnings
+
+    assert warnings[0].startswith("CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT is known but not heeded")
+
+
+def test_a_secret_in_the_file_must_be_a_reference(file: Path) -> None:
+    file.write_text('CP_CAP_AUTOSCALE_CLOUD_TOKEN = "abc"\n')
+
+    assert "write env:NAME or file:PATH" in the_error({}, file)
+
+
+def test_more_kept_than_allowed_workers_are_an_error() -> None:
+    environ = {"CP_CAP_AUTOSCALE_MIN_WORKERS": "4", "CP_CAP_AUTOSCALE_WORKERS": "3"}
+
+    assert "is above CP_CAP_AUTOSCALE_WORKERS (3)" in the_error(environ)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert str(tmp_path / "none.toml") in the_error({"CP_CAP_AUTOSCALE_CONFIG": str(tmp_path / "none.toml")})

@@ -1,0 +1,39 @@
+"""What is written from the table agrees with what stands in the repository, and reads back."""
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.settings import Process, QueueSettings, load_settings
+from autoscaler.settings.pages import generated, sample_file, shown_rows, table_rows
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_pages_in_the_repository_are_up_to_date() -> None:
+    assert {path.name: path.read_text("utf-8") for path in generated(ROOT)} == {
+        path.name: text for path, text in generated(ROOT).items()
+    }
+
+
+def test_the_sample_file_reads_back_as_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "all.toml"
+    lines = (line.removeprefix("# ") for line in sample_file().splitlines())
+    file.write_text("\n".join(line for line in lines if line.startswith("CP_") and not line.endswith('""')))
+
+    settings = load_settings({}, file)
+
+    assert (settings.process, settings.queues[""]) == (Process(), QueueSettings())
+
+
+def test_every_setting_is_explained_or_says_why_it_is_not_heeded() -> None:
+    assert [
+        row.env for section in (Process, QueueSettings) for row in table_rows(section) if not (row.help or row.unheeded)
+    ] == []
+
+
+@pytest.mark.parametrize("env", ("CP_CAP_AUTOSCALE_WORKERS", "CP_CAP_SGE_QUEUE_NAME"))
+def test_shown_rows_tell_value_and_origin(env: str) -> None:
+    rows = {row.env: row for row in shown_rows(load_settings({env: "7"}))}
+
+    assert (rows[env].value, rows[env].origin) == ("7", "environment")
