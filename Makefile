@@ -1,0 +1,73 @@
+# `make help` lists the targets. Every target makes its own set-up first; with nothing to do that takes no time.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# Variables for the command line: make demo MODE=hybrid, make test TESTS=tests/core WORKERS=0
+MODE ?= homogeneous
+PROVIDER ?= local
+TESTS ?= tests
+WORKERS ?= auto
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+CODE := autoscaler sge providers conf tests
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-config --default-index https://pypi.org/simple --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+DOCS_CHECK := $(BIN)/sge-autoscaler config docs --check
+
+# Root is needed for namespaces only. What root runs in somebody else's checkout leaves no files of its own there.
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || { command -v sudo >/dev/null && echo 'sudo -E env PYTHONDONTWRITEBYTECODE=1'; })
+ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
+
+.PHONY: help setup demo test check format format-check lint types imports docs-check soak bench lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup:  ## install what is missing: Debian packages, .venv with the pinned requirements
+	@bin/setup
+
+demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homogeneous|hybrid PROVIDER=local)
+	@if [ "$$(id -u)" != 0 ] && [ -z "$(AS_ROOT)" ]; then \
+		echo "make demo: namespaces need root, and there is no sudo: run it as root" >&2; exit 1; fi
+	@$(AS_ROOT) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)
+
+test: setup  ## all tests, real cell included (TESTS=tests/core WORKERS=2 PYTEST_ARGS='-k shrink')
+	@$(AS_ROOT) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 $(PYTEST_ARGS) $(TESTS)
+
+check: format-check lint types imports docs-check test  ## everything a change must pass
+
+format: setup  ## format the code and sort its imports
+	@$(BIN)/ruff check --select I --fix $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+format-check: setup
+	@$(BIN)/ruff format --check $(CODE)
+
+lint: setup
+	@$(BIN)/ruff check $(CODE)
+
+types: setup
+	@$(BIN)/mypy
+
+imports: setup
+	@$(BIN)/lint-imports
+
+docs-check: setup
+	@$(DOCS_CHECK)
+
+soak: setup  ## long campaigns, not part of the tests
+	@$(AS_ROOT) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
+
+bench: setup  ## time and memory from qstat and qhost bytes to a plan
+	@$(BIN)/python -m tests.bench
+
+lock: setup  ## pin the requirements anew, with the hashes of all files of a version
+	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in
+	@$(LOCK) $(LOCK_ARGS) -c requirements/run.txt -o requirements/test.txt requirements/run.in requirements/test.in
+	@$(LOCK) $(LOCK_ARGS) -c requirements/test.txt -o requirements/dev.txt requirements/run.in requirements/test.in requirements/dev.in
+
+clean:  ## remove the environment and everything made from the sources
+	rm -rf .venv .setup.lock build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
