@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from autoscaler.settings.loading import Settings, is_secret
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
 
-_HEADINGS = {Process: "For the whole autoscaler", QueueSettings: "For each queue and its workers"}
+_HEADINGS: dict[type[BaseModel], str] = {Process: "For the whole autoscaler", QueueSettings: "For each queue and its workers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,8 @@ def _kind(annotation: object) -> str:
         return "list of " + _kind(typing.get_args(annotation)[0])
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(str(member.value) for member in annotation)
-    names = {bool: "boolean", int: "whole number", float: "number", str: "text", Path: "path"}
-    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))  # type: ignore[call-overload]
+    names: dict[object, str] = {bool: "boolean", int: "whole number", float: "number", str: "text", Path: "path"}
+    return names[annotation]
 
 
 def _shown(value: object) -> str:
