@@ -1,0 +1,193 @@
+"""What instance types there are, how large and at what price: `conf/catalog/`, and the operator's own file over it.
+
+Prices are on-demand and spot figures an hour in each file's currency; one that no public source confirms is absent and
+stays unknown (rule 5: under a price cap an unknown price is no launch). Providers that can ask their cloud do so and
+use this only where it gives no answer; `local` and `fake` rent out exactly what stands here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, PriceType
+from autoscaler.errors import SettingsError
+
+GIB = 1024**3
+_HEAD = ("cloud", "region", "currency", "as_of", "types")
+_FIELDS: Mapping[str, type | tuple[type, ...]] = MappingProxyType(
+    {
+        "vcpus": int,
+        "memory_gib": (int, float),
+        "gpus": int,
+        "arch": str,
+        "on_demand": (int, float),
+        "spot": (int, float),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One instance type in one region, with what is known of its price an hour."""
+
+    type: InstanceType
+    cloud: str = ""
+    region: str = ""
+    currency: str = "USD"
+    as_of: str = ""
+    """Date of the figures, ISO 8601; '' where the file gives none."""
+    on_demand: float | None = None
+    spot: float | None = None
+
+    def price(self, price_type: PriceType) -> float | None:
+        """An hour's price; None: unknown."""
+        match price_type:
+            case PriceType.ON_DEMAND:
+                return self.on_demand
+            case PriceType.SPOT:
+                return self.spot
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Offers by instance type name, in the order of their files (smallest first within a family)."""
+
+    offers: Mapping[str, Offer]
+
+    @property
+    def types(self) -> Mapping[str, InstanceType]:
+        return MappingProxyType({name: offer.type for name, offer in self.offers.items()})
+
+    def buckets(self, price_types: Iterable[PriceType] = tuple(PriceType)) -> tuple[Bucket, ...]:
+        """One bucket for every type and price type, available as far as is known."""
+        wanted = tuple(price_types)
+        return tuple(
+            Bucket(BucketKey(name, price_type=price_type), offer.type, offer.price(price_type))
+            for name, offer in self.offers.items()
+            for price_type in wanted
+        )
+
+
+def load_catalog(own: Path | None = None) -> Catalog:
+    """Read `conf/catalog/*.toml`, and `own` over them: it adds types and overrides single figures of known ones.
+
+    Raises SettingsError naming file, type and field of what is wrong.
+    """
+    folder = resources.files("autoscaler.conf") / "catalog"
+    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda entry: entry.name)
+    offers: dict[str, Offer] = {}
+    for file in files:
+        offers = _merged(offers, file.read_text(encoding="utf-8"), file.name)
+    if own is not None:
+        try:
+            text = own.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"cannot read the catalogue {own}: {error}; check its path") from error
+        offers = _merged(offers, text, str(own))
+    return Catalog(MappingProxyType(offers))
+
+
+def family_of(name: str, cloud: str | None = None) -> str:
+    """The family of an instance type by its name alone, so that types no catalogue knows have one, too.
+
+    AWS: the part before the dot (`c5.2xlarge` → c5). GCP: the name less its size (`n2-standard-8` → n2-standard).
+    Azure: the name without tier, underscores and first number (`Standard_D2s_v3` → Dsv3); without an underscore it is
+    its own family. `cloud` is AWS, AZURE or GCP in any case; None: told by the name's shape.
+    """
+    match (cloud or _cloud_by_shape(name)).lower():
+        case "aws":
+            return name.partition(".")[0]
+        case "azure":
+            return _azure_family(name)
+        case "gcp":
+            return _gcp_family(name)
+        case _:
+            return name
+
+
+def _cloud_by_shape(name: str) -> str:
+    if "." in name:
+        return "aws"
+    if "_" in name:
+        return "azure"
+    return "gcp" if "-" in name else ""
+
+
+_AZURE_TIERS = frozenset({"Standard", "Basic"})
+_AZURE_NUMBER = re.compile(r"\d+(-\d+)?")
+"""vCPUs, and behind a dash those left on in a constrained size: `E4-2s_v5` is an Esv5."""
+
+
+def _azure_family(name: str) -> str:
+    if "_" not in name:
+        return name
+    tier, _, rest = name.partition("_")
+    return _AZURE_NUMBER.sub("", rest if tier in _AZURE_TIERS else name, count=1).replace("_", "")
+
+
+_GCP_SIZE = re.compile(r"\d+[gt]?|micro|small|medium")
+"""A count of vCPUs, megabytes, GPUs (`1g`) or TPUs (`4t`), or a shared-core size."""
+
+
+def _gcp_family(name: str) -> str:
+    series, *parts = name.split("-")
+    return "-".join((series, *(part for part in parts if not _GCP_SIZE.fullmatch(part))))
+
+
+def _merged(offers: Mapping[str, Offer], text: str, file: str) -> dict[str, Offer]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"the catalogue {file} is not valid TOML: {error}") from error
+    _known(document, _HEAD, f"the catalogue {file}")
+    types = document.get("types", {})
+    if not isinstance(types, dict):
+        raise SettingsError(f"the catalogue {file}: types must be a table of instance types")
+    head = {name: str(value) for name, value in document.items() if name != "types"}
+    merged = dict(offers)
+    for name, figures in types.items():
+        merged[name] = _offer(name, figures, head, merged.get(name), f"the catalogue {file}, {name}")
+    return merged
+
+
+def _offer(name: str, figures: Any, head: Mapping[str, str], known: Offer | None, where: str) -> Offer:
+    if not isinstance(figures, dict):
+        raise SettingsError(f"{where}: write {{ vcpus = 2, memory_gib = 8, on_demand = 0.096 }}")
+    _known(figures, _FIELDS, where)
+    for field, value in figures.items():
+        if not _fits(field, value):
+            kind = "text" if field == "arch" else "number of at least 0"
+            raise SettingsError(f"{where}: {field} = {value!r} is no {kind}")
+    missing = [field for field in ("vcpus", "memory_gib") if known is None and not figures.get(field)]
+    if missing:
+        raise SettingsError(f"{where}: {' and '.join(missing)} must be given, above 0, for a type not known before")
+    base = known or Offer(InstanceType(name, family_of(name, head.get("cloud")), vcpus=0, memory=0))
+    own: dict[str, Any] = {field: figures[field] for field in ("vcpus", "gpus", "arch") if field in figures}
+    if "memory_gib" in figures:
+        own["memory"] = int(figures["memory_gib"] * GIB)
+    prices = {field: float(figures[field]) for field in ("on_demand", "spot") if field in figures}
+    changes: dict[str, Any] = {**head, **prices}
+    return replace(base, type=replace(base.type, **own), **changes)
+
+
+def _fits(field: str, value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, _FIELDS[field]):
+        return False
+    return isinstance(value, str) or value >= 0
+
+
+def _known(given: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    names = tuple(known)
+    for name in given:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
+            raise SettingsError(f"{where}: {name} is not known; {meant}")
