@@ -137,14 +137,16 @@ def only_reads(argv: Sequence[str]) -> bool:
 
 @dataclass(slots=True)
 class Running:
-    """A child that outlives the call that started it: `qevent`, a demo's autoscaler, a daemon, a machine's init.
+    """A child that outlives the call that started it: `qevent`, a demo's autoscaler, a namespace tree.
 
-    It leads a session of its own; `terminate` ends the whole group. Its standard output and error arrive as `lines`
-    unless they were sent elsewhere.
+    It leads a session of its own (unless it shares our terminal); `terminate` ends the whole group. Its standard
+    output and error arrive as `lines` unless they were sent elsewhere. Ends it too when used as a context.
     """
 
     argv: tuple[str, ...]
     child: subprocess.Popen[bytes] = field(repr=False)
+    carrier: bool = False
+    """The leader only carries its child (nsenter): it is never signalled itself, so that it lives to reap the child."""
 
     @property
     def pid(self) -> int:
@@ -173,11 +175,23 @@ class Running:
         except subprocess.TimeoutExpired:
             raise CommandTimedOut(_no_end(self.argv, timeout)) from None
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group; ended already: nothing."""
+        if self.child.poll() is None:
+            _signal_group(self.child.pid, number, carrier=self.carrier)
+
+    def let_go(self, timeout: float) -> int:
+        """Close the pipe of `start(held=True)`, at which the child ends by itself, and wait for that."""
+        if self.child.stdin is not None:
+            self.child.stdin.close()
+        return self.wait(timeout)
+
     def terminate(self, grace: float = 5.0) -> int:
         """End the group: SIGTERM, and SIGKILL where `grace` seconds did not do. Ended already: just its status."""
-        _end_group(self.child, grace)
-        if self.child.stdout is not None:
-            self.child.stdout.close()
+        _end_group(self.child, grace, carrier=self.carrier)
+        for stream in (self.child.stdin, self.child.stdout):
+            if stream is not None:
+                stream.close()
         return self.child.wait()
 
     def __enter__(self) -> Running:
@@ -194,27 +208,22 @@ def start(
     cwd: Path | None = None,
     output: Path | None = None,
     terminal: bool = False,
-    pass_fds: Sequence[int] = (),
+    held: bool = False,
+    carrier: bool = False,
 ) -> Running:
     """Start a long-lived child. Raises CommandNotFound.
 
-    `output` appends what it prints to a file instead of `lines`; `terminal` leaves it our own terminal and session
-    (for an interactive shell); `pass_fds` stay open in it.
+    `output` appends what it prints to a file instead of `lines`. `terminal` leaves it our own terminal and session
+    (an interactive shell). `held` gives it a pipe as standard input that closes when we end, however we end: a child
+    that watches it dies with its owner. `carrier` as in Running.
     """
     if terminal:
-        return Running(tuple(argv), _spawn(argv, env=env, cwd=cwd, session=False, pass_fds=pass_fds))
+        return Running(tuple(argv), _spawn(argv, env=env, cwd=cwd, session=False), carrier)
     with contextlib.ExitStack() as files:
         sink: IO[bytes] | int = subprocess.PIPE if output is None else files.enter_context(output.open("ab"))
-        child = _spawn(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            env=env,
-            cwd=cwd,
-            pass_fds=pass_fds,
-        )
-    return Running(tuple(argv), child)
+        source = subprocess.PIPE if held else subprocess.DEVNULL
+        child = _spawn(argv, stdin=source, stdout=sink, stderr=subprocess.STDOUT, env=env, cwd=cwd)
+    return Running(tuple(argv), child, carrier)
 
 
 def _spawn(
@@ -226,7 +235,6 @@ def _spawn(
     env: Mapping[str, str] | None,
     cwd: Path | None,
     session: bool = True,
-    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
@@ -237,32 +245,46 @@ def _spawn(
             env=None if env is None else dict(env),
             cwd=cwd,
             start_new_session=session,
-            pass_fds=pass_fds,
         )
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
         raise CommandNotFound(f"cannot run {argv[0]}: {error.strerror}; install it or put it on PATH") from error
 
 
-def _end_group(child: subprocess.Popen[bytes], grace: float) -> None:
+def _end_group(child: subprocess.Popen[bytes], grace: float, *, carrier: bool = False) -> None:
     """TERM, then KILL what `child` leads; `child` is reaped last, so that its number cannot yet mean anybody else.
 
     A child that was reaped before (it ended by itself and was polled) is left alone for the same reason.
     """
     if child.returncode is not None:
         return
-    signal_group = os.getpgid(child.pid) == child.pid
-    _signal(child.pid, signal.SIGTERM, group=signal_group)
-    _exits_within(child.pid, grace)
-    _signal(child.pid, signal.SIGKILL, group=signal_group)
+    _signal_group(child.pid, signal.SIGTERM, carrier=carrier)
+    exited = _exits_within(child.pid, grace)
+    if carrier and not exited:
+        _signal_group(child.pid, signal.SIGKILL, carrier=True)
+        _exits_within(child.pid, TERM_GRACE)
+    _signal_group(child.pid, signal.SIGKILL)
     child.wait()
 
 
-def _signal(pid: int, number: signal.Signals, *, group: bool) -> None:
+def _signal_group(leader: int, number: signal.Signals, *, carrier: bool = False) -> None:
+    """Signal `leader` and its group, only `leader` where it leads none, only the rest of the group of a carrier."""
     with contextlib.suppress(ProcessLookupError):
-        if group:
-            os.killpg(pid, number)
+        if os.getpgid(leader) != leader:
+            os.kill(leader, number)
+        elif not carrier:
+            os.killpg(leader, number)
         else:
-            os.kill(pid, number)
+            for member in _group_members(leader):
+                if member != leader:
+                    os.kill(member, number)
+
+
+def _group_members(group: int) -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                yield int(stat.parent.name)
 
 
 def _exits_within(pid: int, seconds: float) -> bool:
