@@ -181,7 +181,7 @@ def _offer(name: str, figures: Any, head: Mapping[str, str], known: Offer | None
 def _fits(field: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, _FIELDS[field]):
         return False
-    return isinstance(value, str) or value >= 0
+    return not isinstance(value, int | float) or value >= 0
 
 
 def _known(given: Mapping[str, Any], known: Iterable[str], where: str) -> None:
