@@ -1,0 +1,72 @@
+"""What is installed holds everything the work tree has, and installs the same on every machine."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    return config
+
+
+def pins(lock: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_every_package_of_the_work_tree_is_installed() -> None:
+    found = {
+        ".".join(init.parent.relative_to(ROOT).parts)
+        for top in ("autoscaler", "providers", "sge")
+        for init in (ROOT / top).rglob("__init__.py")
+    }
+    assert set(setup_cfg()["options"]["packages"].split()) == found | {"autoscaler.conf"}
+
+
+def test_the_conf_folder_travels_as_a_package() -> None:
+    assert files("autoscaler.conf").joinpath("__init__.py").is_file()
+
+
+def test_every_file_in_conf_is_package_data() -> None:
+    patterns = re.split(r",\s*", setup_cfg()["options.package_data"]["autoscaler.conf"])
+    conf = ROOT / "conf"
+    carried = {path for pattern in patterns for path in conf.glob(pattern)}
+    present = {path for path in conf.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert present - carried == set()
+
+
+def test_providers_are_found_by_name() -> None:
+    assert {"local", "fake"} <= entry_points(group="sge_autoscaler.providers").names
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_names_no_place_to_download_from(lock: Path) -> None:
+    assert not re.search(r"://|--(extra-)?index|--find-links", lock.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_pin_has_hashes(lock: Path) -> None:
+    entries = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())
+    assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+
+
+@pytest.mark.parametrize(("small", "large"), (("run", "test"), ("test", "dev")))
+def test_a_larger_lock_pins_the_same_versions(small: str, large: str) -> None:
+    requirements = ROOT / "requirements"
+    assert pins(requirements / f"{small}.txt").items() <= pins(requirements / f"{large}.txt").items()
+
+
+@pytest.mark.parametrize("name", ("run", "test", "dev"))
+def test_every_requirement_is_pinned(name: str) -> None:
+    wanted = re.findall(r"^([a-z0-9-]+)", (ROOT / "requirements" / f"{name}.in").read_text("utf-8"), re.MULTILINE)
+    assert set(wanted) - set(pins(ROOT / "requirements" / f"{name}.txt")) == set()
