@@ -14,7 +14,7 @@ from rich.table import Table
 
 from autoscaler.settings import load_settings, master_type_problem
 from autoscaler.settings.pages import generated, shown_rows
-from providers.registry import setting_prefixes
+from providers.registry import known_prefixes
 
 _FILE = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), help="Settings file. Default: CP_CAP_AUTOSCALE_CONFIG."
@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each value and where it came from."""
-    settings = load_settings(os.environ, file, known_prefixes=setting_prefixes())
+    settings = load_settings(os.environ, file, known_prefixes=known_prefixes())
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
     if as_json:
         click.echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
@@ -51,7 +51,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 @_FILE
 def check(file: Path | None) -> None:
     """Check settings before the autoscaler is started; unknown names are errors here."""
-    settings = load_settings(os.environ, file, known_prefixes=setting_prefixes(), strict=True)
+    settings = load_settings(os.environ, file, known_prefixes=known_prefixes(), strict=True)
     for warning in settings.warnings:
         click.echo(f"note: {warning}")
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
