@@ -61,8 +61,11 @@ class Queue:
     slots_by_host: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=n]` and `[@group=n]`."""
     pe_list: tuple[str, ...] = ()
+    pe_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=pe pe]` and `[@group=pe]`: there these hold instead of `pe_list`."""
     rerun: bool = False
     complex_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    complex_values_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     restricted: tuple[str, ...] = ()
     """Non-empty user_lists, xuser_lists, projects or xprojects, as `name=value`: who may run here is then not ours to predict."""
     limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -208,6 +211,7 @@ class Cluster:
     pes: Mapping[str, ParallelEnvironment]
     complexes: Mapping[str, Complex]
     host_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Nested groups are resolved: every value is hosts only."""
     execution_hosts: frozenset[str] = frozenset()
     """`qconf -sel`: who is an execution host, heard or not."""
     global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -216,5 +220,8 @@ class Cluster:
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
     """Fresh answers of this pass's `qstat -j`; older ones are in memory."""
     schedule_interval: float = 15.0
+    load_report_time: float = 40.0
+    max_unheard: float = 300.0
+    """After so many seconds of silence Grid Engine shows a host's queue instances as unheard (`u`)."""
     set_aside: tuple[Reason, ...] = ()
     """What could not be understood, with why; never the whole reading."""
