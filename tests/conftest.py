@@ -1,0 +1,51 @@
+"""What every test run shares: whether a real cell can be had here, said once, and Hypothesis without a stop-watch."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from autoscaler import namespaces
+
+PROGRAMS = ("sge_qmaster", "sge_execd", "qconf", "qsub")
+"""Grid Engine's, of which Debian's packages put some where only root's PATH looks."""
+
+# A busy machine is no defect: no deadline. A run by root in somebody else's checkout leaves no example database there.
+settings.register_profile(
+    "default",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    **({"database": None} if "SUDO_UID" in os.environ else {}),
+)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@functools.cache
+def cell_obstacle() -> str | None:
+    """Why tests marked `cell` cannot run here; None where they can."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+    missing = [program for program in PROGRAMS if not shutil.which(program, path=path)]
+    if missing:
+        return f"Grid Engine's {', '.join(missing)} not installed: run `make setup`"
+    return namespaces.probe()
+
+
+def pytest_report_header() -> str:
+    """One line for the whole run, not one a test."""
+    obstacle = cell_obstacle()
+    return "real cell: yes" if obstacle is None else f"real cell: no, its tests do not run: {obstacle}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that needs a cell is skipped where none can be had, and fails there when CI is set."""
+    if item.get_closest_marker("cell") is None or cell_obstacle() is None:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"CI is set, and a real cell cannot be had: {cell_obstacle()}", pytrace=False)
+    pytest.skip(f"no real cell: {cell_obstacle()}")
