@@ -1,0 +1,416 @@
+"""The contract of `providers.interface` as tests that any provider's author can run on theirs (see docs/extend.md):
+
+    class TestMine(ProviderContract):
+        @pytest.fixture
+        def plane(self, tmp_path): return MyPlane(tmp_path)
+
+A `ControlPlane` is the other side of the provider's API, played by a fake server, a settings change or the real thing.
+A fault that cannot happen at a provider is named in `cannot`, with the reason; its tests are then skipped saying so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar
+
+import pytest
+
+from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
+from providers.interface import (
+    HasConsole,
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    Provider,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+from providers.settings import prefix_of
+
+
+class Fault(StrEnum):
+    """What a control plane is asked to do wrong."""
+
+    OUT_OF_CAPACITY = "out_of_capacity"
+    """None of the bucket that `ProviderContract.choose` picks is left."""
+    PARTIAL = "partial"
+    """Exactly two more machines can be had."""
+    QUOTA = "quota"
+    """The account may have no machine at all."""
+    THROTTLED = "throttled"
+    """Every launch meets a rate limit that outlasts the provider's own back-off."""
+    REFUSED = "refused"
+    """Every launch is refused for good: no permission, no such image."""
+    UNREACHABLE = "unreachable"
+    """No call arrives."""
+    MALFORMED = "malformed"
+    """Answers arrive that cannot be understood."""
+    LOST_ANSWER = "lost_answer"
+    """One launch happens, but its answer never arrives: it raises Unreachable, or LostAnswer."""
+    LAG = "lag"
+    """Launches show in listings only after a while."""
+
+
+class LostAnswer(BaseException):
+    """Acts out that the process dies between call and answer, where a provider has no network to lose an answer on."""
+
+
+class ControlPlane(ABC):
+    """What the tests can do to the cloud behind the provider. A new one is empty: no machine, no fault."""
+
+    cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType({})
+    """Faults that cannot happen here, with the reason."""
+    deadline: float = 10.0
+    """Seconds within which a launch shows, runs, or has ended."""
+
+    @abstractmethod
+    def connect(self, cell: str) -> Provider:
+        """A new provider for the machines of `cell`, as after a restart: it knows only what the control plane knows."""
+
+    @abstractmethod
+    def billable(self) -> Collection[str]:
+        """What costs money now, whoever's, by a way of its own: machines, disks, addresses."""
+
+    @abstractmethod
+    def inject(self, fault: Fault) -> None:
+        """Let `fault` happen to providers connected from now on, until `heal`."""
+
+    @abstractmethod
+    def heal(self) -> None:
+        """Let providers connected from now on meet no fault."""
+
+    def settle(self) -> None:
+        """Let a little time pass: with a simulated clock move it, else sleep."""
+        time.sleep(0.05)
+
+
+CELL, OTHER_CELL = "contract-cell", "contract-other"
+
+
+class ProviderContract:
+    """Subclass it as `Test…` and give the fixture `plane`; override `choose` where another bucket suits better."""
+
+    @pytest.fixture
+    def plane(self) -> ControlPlane:
+        raise NotImplementedError("give the contract a fixture `plane` that makes your ControlPlane")
+
+    @pytest.fixture
+    def provider(self, plane: ControlPlane) -> Provider:
+        return plane.connect(CELL)
+
+    def choose(self, buckets: Sequence[Bucket]) -> Bucket:
+        """The bucket that the tests order from: the smallest on-demand one that can be had."""
+        usable = [bucket for bucket in buckets if bucket.problem is None]
+        on_demand = [bucket for bucket in usable if bucket.key.price_type is PriceType.ON_DEMAND]
+        return min(on_demand or usable, key=lambda bucket: (bucket.type.vcpus, bucket.key))
+
+    def order(self, provider: Provider, *, count: int = 1, token: str = "", cell: str = CELL) -> LaunchOrder:
+        token = token or f"{uuid.uuid4()}-0"
+        return LaunchOrder(
+            token=token,
+            order_id=token.removesuffix("-0"),
+            cell=cell,
+            node_array="execute",
+            buckets=(self.choose(provider.buckets()),),
+            count=count,
+            boot_script="#!/bin/sh\necho booted\n",
+        )
+
+    def until(self, plane: ControlPlane, what: Callable[[], bool]) -> None:
+        """Wait for something that the contract promises only for later."""
+        end = time.monotonic() + plane.deadline
+        while not what():
+            assert time.monotonic() < end, f"not within {plane.deadline:g} s"
+            plane.settle()
+
+    def at_fault(self, plane: ControlPlane, fault: Fault) -> tuple[Provider, LaunchOrder]:
+        """A provider that meets `fault`, and an order made before, while all was well."""
+        if reason := plane.cannot.get(fault):
+            pytest.skip(f"{fault.value} does not apply: {reason}")
+        order = self.order(plane.connect(CELL))
+        plane.inject(fault)
+        return plane.connect(CELL), order
+
+    # -- what it says of itself ------------------------------------------------------------------------
+
+    def test_it_has_a_name_and_settings_under_a_prefix_of_its_own(self, provider: Provider) -> None:
+        assert provider.name == provider.name.strip() != ""
+        assert isinstance(provider.enrols_itself, bool)
+        assert prefix_of(provider.Settings)
+
+    def test_a_check_finds_nothing_wrong_where_launching_works_and_changes_nothing(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        assert [problem for problem in provider.check() if problem.fatal] == []
+        assert list(plane.billable()) == []
+
+    def test_problems_say_what_and_what_to_do(self, provider: Provider) -> None:
+        assert all(problem.what and problem.remedy for problem in provider.check())
+
+    # -- what can be had -------------------------------------------------------------------------------
+
+    def test_there_are_buckets_and_each_is_told_apart(self, provider: Provider) -> None:
+        keys = [bucket.key for bucket in provider.buckets()]
+        assert keys
+        assert len(set(keys)) == len(keys)
+
+    def test_a_bucket_carries_the_type_its_key_names(self, provider: Provider) -> None:
+        for bucket in provider.buckets():
+            assert bucket.key.instance_type == bucket.type.name
+            assert bucket.type.family
+            assert bucket.type.vcpus > 0
+            assert bucket.type.memory > 0
+
+    def test_prices_and_stock_are_unknown_or_not_negative(self, provider: Provider) -> None:
+        for bucket in provider.buckets():
+            assert bucket.price_per_hour is None or bucket.price_per_hour >= 0
+            assert bucket.available is None or bucket.available >= 0
+
+    # -- launching -------------------------------------------------------------------------------------
+
+    def test_an_empty_cell_has_no_workers(self, provider: Provider) -> None:
+        assert list(provider.workers()) == []
+
+    def test_a_launch_gives_as_many_workers_as_asked_and_all_of_them_are_listed(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        launched = provider.launch(self.order(provider, count=3))
+        assert len(set(launched.ids)) == 3
+        assert launched.shortfalls == ()
+        self.until(plane, lambda: set(launched.ids) == _existing(provider))
+
+    def test_a_listed_worker_is_what_was_ordered(self, plane: ControlPlane, provider: Provider) -> None:
+        order = self.order(provider)
+        (worker_id,) = provider.launch(order).ids
+        self.until(plane, lambda: worker_id in _existing(provider))
+        worker = _worker(provider, worker_id)
+        assert worker is not None
+        assert (worker.order_id, worker.node_array) == (order.order_id, order.node_array)
+        assert (worker.type.name, worker.price_type) == (order.buckets[0].type.name, order.buckets[0].key.price_type)
+
+    def test_a_worker_comes_to_run_under_a_host_name(self, plane: ControlPlane, provider: Provider) -> None:
+        (worker_id,) = provider.launch(self.order(provider)).ids
+        self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
+        worker = _worker(provider, worker_id)
+        assert worker is not None
+        assert worker.name
+        assert worker.name == worker.name.lower()
+
+    def test_a_restarted_autoscaler_sees_the_same_workers(self, plane: ControlPlane, provider: Provider) -> None:
+        launched = provider.launch(self.order(provider, count=2))
+        self.until(plane, lambda: _existing(plane.connect(CELL)) == set(launched.ids))
+
+    def test_ids_names_and_births_stay_the_same_from_listing_to_listing(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        launched = provider.launch(self.order(provider, count=2))
+        self.until(plane, lambda: all(_state(provider, each) is MachineState.RUNNING for each in launched.ids))
+        first = {(worker.id, worker.name, worker.created_at) for worker in provider.workers()}
+        plane.settle()
+        assert {(worker.id, worker.name, worker.created_at) for worker in plane.connect(CELL).workers()} == first
+
+    def test_living_workers_have_names_of_their_own(self, plane: ControlPlane, provider: Provider) -> None:
+        launched = (*provider.launch(self.order(provider, count=2)).ids, *provider.launch(self.order(provider)).ids)
+        self.until(plane, lambda: all(_state(provider, each) is MachineState.RUNNING for each in launched))
+        assert len({worker.name for worker in provider.workers() if worker.exists}) == 3
+
+    # -- once and only once ----------------------------------------------------------------------------
+
+    def test_the_same_token_asked_twice_gives_the_same_workers(self, plane: ControlPlane, provider: Provider) -> None:
+        order = self.order(provider, count=2)
+        first, before = provider.launch(order), sorted(plane.billable())
+        assert set(provider.launch(order).ids) == set(first.ids)
+        assert sorted(plane.billable()) == before
+
+    def test_the_same_token_after_a_restart_gives_the_same_workers(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        order = self.order(provider, count=2)
+        first, before = provider.launch(order), sorted(plane.billable())
+        assert set(plane.connect(CELL).launch(order).ids) == set(first.ids)
+        assert sorted(plane.billable()) == before
+
+    def test_the_same_token_from_two_threads_at_once_gives_one_set_of_workers(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        order, answers = self.order(provider, count=2), list[Launched]()
+        threads = [threading.Thread(target=lambda: answers.append(provider.launch(order))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({worker_id for answer in answers for worker_id in answer.ids}) == 2
+        self.until(plane, lambda: len(_existing(provider)) == 2)
+
+    def test_another_token_gives_other_workers(self, provider: Provider) -> None:
+        first, second = provider.launch(self.order(provider)), provider.launch(self.order(provider))
+        assert set(first.ids).isdisjoint(second.ids)
+
+    def test_an_answer_that_was_lost_leads_to_one_set_of_workers(self, plane: ControlPlane) -> None:
+        provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
+        with pytest.raises((Unreachable, LostAnswer)):
+            provider.launch(order)
+        plane.heal()
+        restarted = plane.connect(CELL)
+        again = restarted.launch(order)
+        self.until(plane, lambda: _existing(restarted) == set(again.ids))
+        assert len(again.ids) == order.count
+
+    # -- what goes wrong -------------------------------------------------------------------------------
+
+    def test_no_capacity_is_an_answer_that_names_the_bucket(self, plane: ControlPlane) -> None:
+        self.all_short(plane, Fault.OUT_OF_CAPACITY, OutOfCapacity)
+
+    def test_a_full_quota_is_an_answer_that_names_the_bucket(self, plane: ControlPlane) -> None:
+        self.all_short(plane, Fault.QUOTA, QuotaReached)
+
+    def all_short(self, plane: ControlPlane, fault: Fault, error: type[ProviderError]) -> None:
+        provider, order = self.at_fault(plane, fault)
+        launched = provider.launch(order)
+        assert launched.ids == ()
+        assert [key for key, _ in launched.shortfalls] == [order.buckets[0].key]
+        assert all(isinstance(reason, error) and str(reason) for _, reason in launched.shortfalls)
+        assert list(plane.billable()) == []
+
+    def test_partial_success_is_an_answer(self, plane: ControlPlane) -> None:
+        provider, _ = self.at_fault(plane, Fault.PARTIAL)
+        launched = provider.launch(self.order(provider, count=3))
+        assert len(launched.ids) == 2
+        assert [type(reason) for _, reason in launched.shortfalls] in ([OutOfCapacity], [QuotaReached])
+        self.until(plane, lambda: _existing(provider) == set(launched.ids))
+
+    def test_a_partial_order_asked_again_gives_no_more(self, plane: ControlPlane) -> None:
+        provider, _ = self.at_fault(plane, Fault.PARTIAL)
+        order = self.order(provider, count=3)
+        first = provider.launch(order)
+        plane.heal()
+        assert set(plane.connect(CELL).launch(order).ids) == set(first.ids)
+
+    def test_throttling_is_said_and_the_same_token_works_later(self, plane: ControlPlane) -> None:
+        provider, order = self.at_fault(plane, Fault.THROTTLED)
+        with pytest.raises(Throttled):
+            provider.launch(order)
+        assert list(plane.billable()) == []
+        plane.heal()
+        assert len(plane.connect(CELL).launch(order).ids) == 1
+
+    def test_a_permanent_error_is_said_and_nothing_is_left(self, plane: ControlPlane) -> None:
+        provider, order = self.at_fault(plane, Fault.REFUSED)
+        with pytest.raises(Refused, match=r"."):
+            provider.launch(order)
+        assert list(plane.billable()) == []
+
+    def test_silence_is_no_empty_listing(self, plane: ControlPlane) -> None:
+        provider, _ = self.at_fault(plane, Fault.UNREACHABLE)
+        with pytest.raises(Unreachable):
+            provider.workers()
+
+    def test_an_answer_that_cannot_be_understood_is_no_part_of_a_listing(self, plane: ControlPlane) -> None:
+        if Fault.MALFORMED not in plane.cannot:
+            plane.connect(CELL).launch(self.order(plane.connect(CELL)))
+        provider, _ = self.at_fault(plane, Fault.MALFORMED)
+        with pytest.raises(Unreachable):
+            provider.workers()
+
+    def test_a_worker_that_no_listing_shows_yet_turns_up(self, plane: ControlPlane) -> None:
+        provider, order = self.at_fault(plane, Fault.LAG)
+        launched = provider.launch(order)
+        assert list(provider.workers()) == []
+        self.until(plane, lambda: _existing(provider) == set(launched.ids))
+
+    def test_a_worker_that_no_listing_shows_yet_can_be_ended(self, plane: ControlPlane) -> None:
+        provider, order = self.at_fault(plane, Fault.LAG)
+        provider.terminate(provider.launch(order).ids)
+        self.until(plane, lambda: list(plane.billable()) == [])
+
+    # -- ending ----------------------------------------------------------------------------------------
+
+    def test_ended_workers_are_gone_and_nothing_billable_is_left(self, plane: ControlPlane, provider: Provider) -> None:
+        launched = provider.launch(self.order(provider, count=2))
+        provider.terminate(launched.ids)
+        self.until(plane, lambda: not _existing(provider) and not plane.billable())
+
+    def test_the_others_stay(self, plane: ControlPlane, provider: Provider) -> None:
+        ended, *kept = provider.launch(self.order(provider, count=3)).ids
+        provider.terminate([ended])
+        self.until(plane, lambda: _existing(provider) == set(kept))
+
+    def test_ending_twice_is_done(self, plane: ControlPlane, provider: Provider) -> None:
+        launched = provider.launch(self.order(provider))
+        provider.terminate(launched.ids)
+        self.until(plane, lambda: not plane.billable())
+        provider.terminate(launched.ids)
+        plane.connect(CELL).terminate(launched.ids)
+        assert list(plane.billable()) == []
+
+    def test_an_ended_worker_never_comes_back_by_its_token(self, plane: ControlPlane, provider: Provider) -> None:
+        order = self.order(provider)
+        first = provider.launch(order)
+        provider.terminate(first.ids)
+        self.until(plane, lambda: not plane.billable())
+        try:
+            again = provider.launch(order)
+        except ProviderError:
+            again = Launched(())
+        assert set(again.ids) <= set(first.ids)
+        assert list(plane.billable()) == []
+
+    def test_an_unknown_id_is_done_and_harms_nobody(self, plane: ControlPlane, provider: Provider) -> None:
+        launched = provider.launch(self.order(provider))
+        provider.terminate(["no-such-machine"])
+        self.until(plane, lambda: _existing(provider) == set(launched.ids))
+
+    def test_ending_none_is_done(self, provider: Provider) -> None:
+        provider.terminate([])
+
+    # -- whose ------------------------------------------------------------------------------------------
+
+    def test_somebody_elses_machine_is_not_listed(self, plane: ControlPlane, provider: Provider) -> None:
+        other = plane.connect(OTHER_CELL)
+        theirs = other.launch(self.order(other, cell=OTHER_CELL))
+        self.until(plane, lambda: _existing(other) == set(theirs.ids))
+        assert list(provider.workers()) == []
+
+    def test_somebody_elses_machine_is_never_ended(self, plane: ControlPlane, provider: Provider) -> None:
+        other = plane.connect(OTHER_CELL)
+        theirs = other.launch(self.order(other, cell=OTHER_CELL))
+        with pytest.raises(Refused):
+            provider.terminate(theirs.ids)
+        self.until(plane, lambda: _existing(other) == set(theirs.ids))
+
+    def test_two_cells_may_use_the_same_token(self, plane: ControlPlane, provider: Provider) -> None:
+        other = plane.connect(OTHER_CELL)
+        ours = provider.launch(self.order(provider, token="same-0"))
+        theirs = other.launch(self.order(other, token="same-0", cell=OTHER_CELL))
+        assert set(ours.ids).isdisjoint(theirs.ids)
+
+    # -- what it may be able to do besides ---------------------------------------------------------------
+
+    def test_a_console_shows_text(self, plane: ControlPlane, provider: Provider) -> None:
+        if not isinstance(provider, HasConsole):
+            pytest.skip("console does not apply: the provider has none")
+        (worker_id,) = provider.launch(self.order(provider)).ids
+        self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
+        self.until(plane, lambda: provider.console(worker_id).strip() != "")
+
+
+def _worker(provider: Provider, worker_id: str) -> Worker | None:
+    return next((worker for worker in provider.workers() if worker.id == worker_id), None)
+
+
+def _state(provider: Provider, worker_id: str) -> MachineState | None:
+    worker = _worker(provider, worker_id)
+    return None if worker is None else worker.state
+
+
+def _existing(provider: Provider) -> set[str]:
+    return {worker.id for worker in provider.workers() if worker.exists}

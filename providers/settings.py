@@ -1,0 +1,104 @@
+"""A provider's own settings: declared by it as a pydantic-settings model, read here from values that were given, never
+from the process's environment behind our back.
+
+Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import AliasChoices, BeforeValidator, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource
+
+from autoscaler.errors import SettingsError
+
+Model = TypeVar("Model", bound=BaseSettings)
+
+
+def _split(value: Any) -> Any:
+    return tuple(word for word in value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+"""A list of names, written with commas or spaces in between."""
+
+
+def prefix_of(model: type[BaseSettings]) -> str:
+    """The model's prefix, `CP_CAP_AUTOSCALE_LOCAL_`. Raises SettingsError for a model without one of its own."""
+    prefix = str(model.model_config.get("env_prefix") or "").upper()
+    if not prefix.endswith("_") or prefix in ("CP_CAP_", "CP_CAP_AUTOSCALE_"):
+        raise SettingsError(
+            f"{model.__module__}.{model.__qualname__} needs an env_prefix of its own that ends in _, "
+            f"such as CP_CAP_AUTOSCALE_MINE_; it has {prefix!r}"
+        )
+    return prefix
+
+
+def read_settings(model: type[Model], values: Mapping[str, str]) -> Model:
+    """Make the settings from `values` (environment names to text); what is under no name of the model is ignored.
+
+    Empty text counts as not given. Raises SettingsError that names every unknown and every wrong value at once.
+    """
+    prefix, names = prefix_of(model), _names(model)
+    given = {name.upper(): text for name, text in values.items() if text != ""}
+    problems = [_unknown(name, names) for name in given if name.startswith(prefix) and name not in names]
+    try:
+        settings = _only_from(model, given)()
+    except ValidationError as error:
+        problems += [_wrong(model, prefix, dict(detail)) for detail in error.errors()]
+    if problems:
+        raise SettingsError("settings of the provider are wrong:\n" + "\n".join(f"  - {line}" for line in problems))
+    return settings
+
+
+def _names(model: type[BaseSettings]) -> dict[str, str]:
+    """Every name the model listens to, with its field."""
+    prefix = prefix_of(model)
+    return {name: field for field, info in model.model_fields.items() for name in _names_of(prefix, field, info)}
+
+
+def _names_of(prefix: str, field: str, info: FieldInfo) -> tuple[str, ...]:
+    match info.validation_alias:
+        case None:
+            return (f"{prefix}{field}".upper(),)
+        case str(alias):
+            return (alias.upper(),)
+        case AliasChoices(choices=choices):
+            return tuple(choice.upper() for choice in choices if isinstance(choice, str))
+        case _:
+            return ()
+
+
+def _only_from(model: type[Model], given: Mapping[str, str]) -> type[Model]:
+    """The same model, listening to `given` instead of the environment."""
+
+    def sources(
+        _: type[BaseSettings],
+        /,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        **__: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        source = EnvSettingsSource(settings_cls, case_sensitive=False)
+        source.env_vars = {name.lower(): text for name, text in given.items()}
+        return init_settings, source
+
+    body = {"settings_customise_sources": classmethod(sources), "__module__": model.__module__}
+    return cast("type[Model]", type(model.__name__, (model,), body))
+
+
+def _unknown(name: str, names: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"{name} is not a setting; " + (f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}")
+
+
+def _wrong(model: type[BaseSettings], prefix: str, detail: Mapping[str, Any]) -> str:
+    field = str(detail["loc"][0]) if detail["loc"] else ""
+    info = model.model_fields.get(field)
+    name = next(iter(_names_of(prefix, field, info)), field) if info else field.upper()
+    given = "" if detail["type"] == "missing" else f" = {detail['input']!r}"
+    return f"{name}{given}: {detail['msg']}"

@@ -1,0 +1,145 @@
+"""The provider in memory keeps the contract, and does wrong exactly what it is asked to."""
+
+import uuid
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.fleet import MachineState
+from providers.contract import CELL, ControlPlane, Fault, ProviderContract
+from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
+from providers.interface import LaunchOrder, OutOfCapacity, Provider, Unreachable
+
+FAULTS = {
+    Fault.OUT_OF_CAPACITY: Faults(stock=0),
+    Fault.PARTIAL: Faults(stock=2),
+    Fault.QUOTA: Faults(quota=0),
+    Fault.THROTTLED: Faults(throttled=1000),
+    Fault.REFUSED: Faults(refused="no permission to launch"),
+    Fault.UNREACHABLE: Faults(unreachable=1000),
+    Fault.MALFORMED: Faults(malformed=1000),
+    Fault.LOST_ANSWER: Faults(lost_answers=1),
+    Fault.LAG: Faults(listing_lag=30),
+}
+
+
+class Clock:
+    """Simulated time."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class FakePlane(ControlPlane):
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.cloud = FakeCloud(clock=self.clock, sleep=self.clock.sleep, boot_delay=20)
+
+    def connect(self, cell: str) -> Provider:
+        return FakeProvider(FakeSettings(), cell=cell, cloud=self.cloud)
+
+    def billable(self) -> Collection[str]:
+        return self.cloud.billable()
+
+    def inject(self, fault: Fault) -> None:
+        self.cloud.faults = replace(FAULTS[fault])
+
+    def heal(self) -> None:
+        self.cloud.faults = Faults()
+
+    def settle(self) -> None:
+        self.clock.sleep(5)
+
+
+class TestFake(ProviderContract):
+    @pytest.fixture
+    def plane(self) -> ControlPlane:
+        return FakePlane()
+
+
+@pytest.fixture
+def plane() -> FakePlane:
+    return FakePlane()
+
+
+def order(plane: FakePlane, *types: str, zone: str = "", count: int = 1) -> LaunchOrder:
+    offers = plane.cloud.catalog.buckets()
+    named = {bucket.key.instance_type: bucket for bucket in reversed(offers)}
+    buckets = tuple(named[name] for name in types or ("m5.large",))
+    if zone:
+        bucket = buckets[0]
+        buckets = (replace(bucket, key=replace(bucket.key, zone=zone)), *buckets)
+    return LaunchOrder(str(uuid.uuid4()), "order", CELL, "execute", buckets, count, "#!/bin/sh\n")
+
+
+def test_what_one_bucket_lacks_comes_from_the_next(plane: FakePlane) -> None:
+    plane.cloud.faults = Faults(out_of_capacity={"m5.large/a"})
+
+    launched = plane.connect(CELL).launch(order(plane, zone="a"))
+
+    assert (len(launched.ids), launched.shortfalls) == (1, ())
+
+
+def test_only_the_type_that_is_out_of_capacity_is_short(plane: FakePlane) -> None:
+    plane.cloud.faults = Faults(out_of_capacity={"m5.large"})
+    provider = plane.connect(CELL)
+
+    (error,) = [error for _, error in provider.launch(order(plane)).shortfalls]
+
+    assert isinstance(error, OutOfCapacity)
+    assert len(provider.launch(order(plane, "m5.xlarge")).ids) == 1
+
+
+def test_a_machine_that_dies_suddenly_is_listed_as_terminated_with_the_clouds_words(plane: FakePlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order(plane)).ids
+
+    plane.cloud.kill(worker_id, "host failure")
+
+    (worker,) = provider.workers()
+    assert (worker.state, worker.message) == (MachineState.TERMINATED, "host failure")
+
+
+def test_an_ended_machine_leaves_the_listing_after_a_while(plane: FakePlane) -> None:
+    provider = plane.connect(CELL)
+    provider.terminate(provider.launch(order(plane)).ids)
+
+    plane.clock.sleep(601)
+
+    assert provider.workers() == []
+
+
+def test_a_slow_answer_takes_the_clocks_time(plane: FakePlane) -> None:
+    plane.cloud.faults = Faults(answer_delay=7)
+    before = plane.clock.now
+
+    plane.connect(CELL).workers()
+
+    assert plane.clock.now == before + 7
+
+
+def test_a_lost_answer_can_be_a_crash(plane: FakePlane) -> None:
+    class Crashed(BaseException):
+        pass
+
+    plane.cloud.faults = Faults(lost_answers=1, crash=Crashed)
+    with pytest.raises(Crashed):
+        plane.connect(CELL).launch(order(plane))
+
+    assert len(plane.connect(CELL).workers()) == 1
+
+
+def test_a_fault_that_is_counted_passes(plane: FakePlane) -> None:
+    plane.cloud.faults = Faults(unreachable=1)
+    provider = plane.connect(CELL)
+    with pytest.raises(Unreachable):
+        provider.workers()
+
+    assert provider.workers() == []

@@ -1,0 +1,110 @@
+"""Providers are found by name or import path, and their settings are as strict as all others."""
+
+from collections.abc import Mapping
+
+import pytest
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from autoscaler.errors import SettingsError
+from providers import registry
+from providers.fake import FakeProvider
+from providers.settings import Names, read_settings
+
+
+class SampleSettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_SAMPLE_", extra="forbid")
+
+    region: str
+    types: Names = ()
+    seconds: float = 1.5
+    verbose: bool = False
+
+
+def the_error(values: Mapping[str, str]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        read_settings(SampleSettings, values)
+    return str(caught.value)
+
+
+def test_a_provider_is_found_by_its_installed_name() -> None:
+    assert isinstance(registry.load("fake", {}, "cell"), FakeProvider)
+
+
+def test_a_provider_is_found_by_import_path() -> None:
+    assert registry.provider_class("providers.fake:FakeProvider") is FakeProvider
+
+
+def test_a_provider_gets_its_settings_and_its_cell() -> None:
+    provider = registry.load("fake", {"CP_CAP_AUTOSCALE_FAKE_BOOT_DELAY": "7"}, "cell-1")
+
+    assert isinstance(provider, FakeProvider)
+    assert (provider.cloud.boot_delay, provider.cell) == (7.0, "cell-1")
+
+
+def test_an_unknown_name_lists_the_known_and_suggests_the_closest() -> None:
+    with pytest.raises(SettingsError, match=r"did you mean fake\? Known are .*fake.*local"):
+        registry.load("fakes", {}, "cell")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    (
+        ("no.such.module:Class", "cannot be imported"),
+        ("providers.fake:Nothing", "cannot be imported"),
+        ("providers.fake:", "is no import path"),
+        ("providers.fake:LISTED_AFTER_END", "is no class"),
+        ("providers.fake:FakeCloud", "is no provider: it lacks name, enrols_itself, Settings, buckets"),
+    ),
+)
+def test_what_is_no_provider_is_refused(path: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        registry.provider_class(path)
+
+
+def test_prefixes_of_installed_providers_are_known() -> None:
+    assert "CP_CAP_AUTOSCALE_FAKE_" in registry.known_prefixes()
+
+
+def test_settings_are_read_from_the_given_values() -> None:
+    settings = read_settings(
+        SampleSettings,
+        {
+            "CP_CAP_AUTOSCALE_SAMPLE_REGION": "north",
+            "CP_CAP_AUTOSCALE_SAMPLE_TYPES": "m5.large, c5.large",
+            "CP_CAP_AUTOSCALE_SAMPLE_SECONDS": "",
+            "CP_CAP_AUTOSCALE_SAMPLE_VERBOSE": "yes",
+            "CP_CAP_AUTOSCALE_WORKERS": "3",
+        },
+    )
+
+    assert (settings.region, settings.types, settings.seconds) == ("north", ("m5.large", "c5.large"), 1.5)
+    assert settings.verbose
+    assert isinstance(settings, SampleSettings)
+
+
+def test_settings_are_not_read_behind_our_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_SAMPLE_REGION", "from the environment")
+
+    assert the_error({}).endswith("CP_CAP_AUTOSCALE_SAMPLE_REGION: Field required")
+
+
+def test_an_unknown_setting_under_the_prefix_is_an_error_with_a_suggestion() -> None:
+    error = the_error({"CP_CAP_AUTOSCALE_SAMPLE_REGION": "x", "CP_CAP_AUTOSCALE_SAMPLE_SECOND": "1"})
+
+    assert "CP_CAP_AUTOSCALE_SAMPLE_SECOND is not a setting; did you mean CP_CAP_AUTOSCALE_SAMPLE_SECONDS?" in error
+
+
+def test_every_wrong_value_is_named_at_once() -> None:
+    error = the_error({"CP_CAP_AUTOSCALE_SAMPLE_SECONDS": "soon", "CP_CAP_AUTOSCALE_SAMPLE_VERBOSE": "perhaps"})
+
+    assert "CP_CAP_AUTOSCALE_SAMPLE_SECONDS = 'soon': " in error
+    assert "CP_CAP_AUTOSCALE_SAMPLE_VERBOSE = 'perhaps': " in error
+    assert "CP_CAP_AUTOSCALE_SAMPLE_REGION: Field required" in error
+
+
+def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
+    class Greedy(BaseSettings):
+        model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_")
+
+    with pytest.raises(SettingsError, match="needs an env_prefix of its own"):
+        read_settings(Greedy, {})
