@@ -1,0 +1,261 @@
+"""Puts Grid Engine's outputs together into one `Cluster`. Pure: the same outputs, zone and time give the same cluster.
+
+It merges what qstat and qhost say of the same queue instance so that a host is busy if either shows it busy, and
+refuses a reading that is empty where it cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import TypeVar
+
+from autoscaler.core.cluster import (
+    Cluster,
+    Complex,
+    ExecutionHost,
+    JobDetail,
+    ParallelEnvironment,
+    Queue,
+    QueueInstance,
+    QuotaSet,
+    Shape,
+)
+from autoscaler.errors import GridEngineNotObservable
+from sge.detail import read_details
+from sge.markup import Aside
+from sge.qconf import (
+    read_assignments,
+    read_attributes,
+    read_complexes,
+    read_host_group,
+    read_names,
+    read_pe,
+    read_queue,
+    resolve_host_groups,
+    resolve_hosts,
+)
+from sge.qhost import HostOffer, Offers, read_qhost
+from sge.qstat import Listing, read_qstat
+from sge.quotas import read_quotas
+from sge.reading import Outputs, read_outputs
+from sge.shipped import COMPLEXES
+from sge.units import Clock, read_duration
+
+__all__ = ["Outputs", "cluster_from", "read_outputs"]
+
+_Value = TypeVar("_Value")
+_PLENTY = 99_999
+"""Slots of a PE that is only known by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Configuration:
+    """What qconf told, before defaults."""
+
+    queues: dict[str, Queue]
+    pes: dict[str, ParallelEnvironment]
+    complexes: Mapping[str, Complex]
+    groups: dict[str, tuple[str, ...]]
+    execution_hosts: frozenset[str] | None
+    global_values: dict[str, str]
+    quotas: tuple[QuotaSet, ...]
+    schedule_interval: float
+    load_report_time: float
+    max_unheard: float
+
+
+def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
+    """Make the cluster of one reading. Zone-less times are local to `zone`; `now` dates the details.
+
+    Pieces that are not there have defaults: no qhost → hosts from qstat's Queue-Lists · no `sc` → Grid Engine's table
+    as shipped · no `sp_…` → `$pe_slots` for `local`, `$fill_up` for others · no `sq_…` → queues from Queue-Lists,
+    with every PE · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid Engine's defaults. Raises
+    GridEngineNotObservable where a listing is unusable; what could not be understood is in `set_aside`.
+    """
+    listing = outputs.listing
+    if listing is None or listing.zone != zone:
+        listing = read_qstat(outputs.qstat, zone)
+    offers = Offers(()) if outputs.qhost is None else read_qhost(outputs.qhost)
+    aside = Aside()
+    configuration = _read_configuration(outputs.qconf, aside)
+    hosts = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
+    _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
+    queues = configuration.queues or _queues_met(listing.instances)
+    pes = {**_pes_met(queues, listing.shapes, asked=not configuration.queues), **configuration.pes}
+    if not configuration.queues:
+        queues = {name: replace(queue, pe_list=tuple(sorted(pes))) for name, queue in queues.items()}
+    return Cluster(
+        hosts=hosts,
+        shapes=listing.shapes,
+        queues=queues,
+        pes=pes,
+        complexes=configuration.complexes,
+        host_groups=configuration.groups,
+        execution_hosts=_execution_hosts(configuration, hosts),
+        global_consumables={**configuration.global_values, **offers.global_consumables},
+        quotas=configuration.quotas,
+        details=_details(outputs.qstat_j, listing, now, aside),
+        schedule_interval=configuration.schedule_interval,
+        load_report_time=configuration.load_report_time,
+        max_unheard=configuration.max_unheard,
+        set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
+    )
+
+
+def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuration:
+    def read(stem: str, reader: Callable[[str], _Value], default: _Value) -> _Value:
+        if stem not in texts:
+            return default
+        try:
+            return reader(texts[stem])
+        except (ValueError, KeyError) as error:
+            aside.put(f"qconf {stem}", error)
+            return default
+
+    def read_all(prefix: str, reader: Callable[[str], _Value]) -> list[_Value]:
+        values = (read(stem, reader, None) for stem in sorted(texts) if stem.startswith(prefix))
+        return [value for value in values if value is not None]
+
+    def duration(stem: str, attribute: str, default: float) -> float:
+        return read(stem, lambda text: read_duration(read_attributes(text)[attribute]), default)
+
+    members = dict(read_all("shgrp_", read_host_group))
+    return _Configuration(
+        queues={queue.name: queue for queue in read_all("sq_", read_queue)},
+        pes={pe.name: pe for pe in read_all("sp_", read_pe)},
+        complexes=_complexes(texts),
+        groups=resolve_host_groups(members),
+        execution_hosts=read("sel", lambda text: frozenset(name.lower() for name in read_names(text)), None),
+        global_values=read(
+            "se_global", lambda text: read_assignments(read_attributes(text).get("complex_values", "")), {}
+        ),
+        quotas=read("srqs", read_quotas, ()),
+        schedule_interval=duration("ssconf", "schedule_interval", 15.0),
+        load_report_time=duration("sconf", "load_report_time", 40.0),
+        max_unheard=duration("sconf", "max_unheard", 300.0),
+    )
+
+
+def _complexes(texts: Mapping[str, str]) -> Mapping[str, Complex]:
+    """Wrong complexes would make wrong demand of every job: an unreadable table is an unusable reading."""
+    if "sc" not in texts:
+        return COMPLEXES
+    try:
+        return read_complexes(texts["sc"])
+    except ValueError as error:
+        raise GridEngineNotObservable(
+            f"`qconf -sc` cannot be understood: {error}; nothing was decided; run it by hand on this host"
+        ) from None
+
+
+def _merge_hosts(listing: Listing, offers: Offers, *, whole: bool) -> tuple[ExecutionHost, ...]:
+    """Every host either listing tells of, in the order met. `whole`: there was a qhost to hear hosts by."""
+    instances: dict[str, dict[str, QueueInstance]] = {}
+    for instance in (*listing.instances, *(i for offer in offers.hosts for i in offer.instances)):
+        of_host = instances.setdefault(instance.host, {})
+        known = of_host.get(instance.queue)
+        of_host[instance.queue] = instance if known is None else _merge(known, instance)
+    offered = {offer.name: offer for offer in offers.hosts}
+    names = dict.fromkeys((*instances, *offered))
+    return tuple(
+        _host(name, tuple(instances.get(name, {}).values()), offered.get(name), listing, whole=whole) for name in names
+    )
+
+
+def _merge(first: QueueInstance, second: QueueInstance) -> QueueInstance:
+    """One queue instance as two readings, moments apart, show it: what occupies it in either occupies it."""
+    states = first.states + "".join(letter for letter in second.states if letter not in first.states)
+    return replace(
+        first,
+        slots=min(first.slots, second.slots),
+        used=max(first.used, second.used),
+        reserved=max(first.reserved, second.reserved),
+        states=states,
+        jobs=first.jobs or second.jobs,
+    )
+
+
+def _host(
+    name: str, instances: tuple[QueueInstance, ...], offer: HostOffer | None, listing: Listing, *, whole: bool
+) -> ExecutionHost:
+    unheard = any("u" in instance.states for instance in instances)
+    if offer is None:
+        resources = listing.resources.get(name, {})
+        return ExecutionHost(
+            name,
+            instances,
+            load=resources.get("hl", {}),
+            consumables=resources.get("hc", {}),
+            fixed=resources.get("hf", {}),
+            heard=not whole and not unheard,
+        )
+    return ExecutionHost(
+        name,
+        instances,
+        load=offer.load,
+        consumables=offer.consumables,
+        fixed=offer.fixed,
+        heard=offer.reports and not unheard,
+    )
+
+
+def _refuse_emptiness(
+    listing: Listing, qhost: bytes | None, hosts: tuple[ExecutionHost, ...], configuration: _Configuration
+) -> None:
+    """Raise where a listing shows nothing although the configuration says that something must be there."""
+    known = configuration.execution_hosts
+    serving = {
+        host
+        for queue in configuration.queues.values()
+        for host in resolve_hosts(queue.hostlist, configuration.groups)
+        if known is None or host in known
+    }
+    if serving and not listing.instances:
+        raise GridEngineNotObservable(
+            f"qstat shows no queue instance, yet the queues have {len(serving)} hosts "
+            f"({', '.join(sorted(serving)[:3])}): an observation that was empty where it cannot be; nothing was "
+            "decided; run `qstat -f` by hand on this host"
+        )
+    if known and qhost is not None and not hosts:
+        raise GridEngineNotObservable(
+            f"qhost shows no host, yet `qconf -sel` names {len(known)}: an observation that was empty where it cannot "
+            "be; nothing was decided; run `qhost` by hand on this host"
+        )
+
+
+def _execution_hosts(configuration: _Configuration, hosts: tuple[ExecutionHost, ...]) -> frozenset[str]:
+    if configuration.execution_hosts is not None:
+        return configuration.execution_hosts
+    return frozenset(host.name for host in hosts)
+
+
+def _queues_met(instances: Iterable[QueueInstance]) -> dict[str, Queue]:
+    """Queues as their instances show them: slots by host, the largest as default."""
+    slots: dict[str, dict[str, int]] = {}
+    for instance in instances:
+        slots.setdefault(instance.queue, {})[instance.host] = instance.slots
+    return {
+        name: Queue(name=name, hostlist=tuple(by_host), slots=max(by_host.values()), slots_by_host=by_host)
+        for name, by_host in slots.items()
+    }
+
+
+def _pes_met(queues: Mapping[str, Queue], shapes: tuple[Shape, ...], *, asked: bool) -> dict[str, ParallelEnvironment]:
+    """PEs known by name only: those queues list and, where no queue is described (`asked`), those that jobs ask for."""
+    names = {name for queue in queues.values() for name in queue.pe_list}
+    if asked:
+        names |= {shape.ask.pe for shape in shapes if shape.ask.pe and not set(shape.ask.pe) & set("*?[]|&!()")}
+    return {name: ParallelEnvironment(name, _PLENTY, "$pe_slots" if name == "local" else "$fill_up") for name in names}
+
+
+def _details(answer: bytes | None, listing: Listing, now: float, aside: Aside) -> Mapping[int, JobDetail]:
+    if answer is None:
+        return {}
+    unscheduled = {number for shape in listing.shapes if shape.ask.unscheduled for number in shape.jobs}
+    try:
+        return read_details(answer, Clock(listing.zone), now, unscheduled)
+    except ValueError as error:
+        aside.put("qstat -j", error)
+        return {}

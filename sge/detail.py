@@ -1,0 +1,72 @@
+"""`qstat -j id,id,… -xml`: what no listing tells of a waiting job (`-a`, `-tc`, rerun, context).
+
+Read by expressions, not by expat: the answer may hold `<unknown_jobs><> …`, which is no XML, and names and
+environments of any bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from html import unescape
+
+from autoscaler.core.cluster import JobDetail
+from sge.markup import clean
+from sge.units import Clock
+
+_JOB = re.compile(rb"<JB_job_number>\s*([0-9]+)\s*</JB_job_number>")
+_END = re.compile(rb"<messages\b|<unknown_jobs\b|</djob_info\s*>")
+_CONTEXT = re.compile(rb"<JB_context\b[^<>]*>(.*?)</JB_context\s*>", re.DOTALL)
+_VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<]*)</VA_value>)?")
+_RERUN = {b"1": True, b"2": False}
+"""`JB_restart`: 0 leaves it to the queue."""
+
+
+def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[int] = ()) -> dict[int, JobDetail]:
+    """Details by job number; jobs that the answer does not tell of (gone meanwhile) are simply not in it.
+
+    `unscheduled` are the jobs whose priority was zero in the listing of the same pass.
+    """
+    details: dict[int, JobDetail] = {}
+    for number, block in _blocks(data):
+        if number in details:
+            continue
+        start = clock.read(_value(block, b"JB_execution_time") or b"0")
+        concurrency = int(_value(block, b"JB_ja_task_concurrency") or b"0")
+        details[number] = JobDetail(
+            job=number,
+            looked_at=now,
+            start_after=start or None,
+            concurrency=concurrency or None,
+            unscheduled=number in unscheduled,
+            rerun=_RERUN.get(_value(block, b"JB_restart")),
+            context=_read_context(block),
+        )
+    return details
+
+
+def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Job number, which is its first field, and the rest of its answer."""
+    found = list(_JOB.finditer(data))
+    ends = [*(following.start() for following in found[1:]), len(data)]
+    for this, end in zip(found, ends, strict=False):
+        stop = _END.search(data, this.end(), end)
+        yield int(this[1]), data[this.end() : stop.start() if stop else end]
+
+
+def _value(block: bytes, tag: bytes) -> bytes:
+    """The text of the first element of that name if it is one number, else b''."""
+    found = re.search(rb"<%b>\s*([0-9]+)\s*</%b>" % (tag, tag), block)
+    return b"" if found is None else found[1]
+
+
+def _read_context(block: bytes) -> dict[str, str]:
+    found = _CONTEXT.search(block)
+    if found is None:
+        return {}
+    pairs = ((_plain(name), _plain(value)) for name, value in _VARIABLE.findall(found[1]))
+    return dict(pairs)
+
+
+def _plain(text: bytes) -> str:
+    return unescape(clean(text).decode())

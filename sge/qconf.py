@@ -1,0 +1,154 @@
+"""Texts of `qconf -s…` as values: complexes, queues, PEs, host groups, hosts and plain name lists.
+
+Attributes stand one a line, name and value; a backslash at the end continues a line. Values may differ by host or
+host group: `8,[node=4],[@big=16]`. NONE means empty. A text that is not what its command prints raises ValueError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from autoscaler.core.cluster import Complex, Consumable, ParallelEnvironment, Queue
+from sge.units import read_boolean
+
+_CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
+_OVERRIDE = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
+_EMPTY = frozenset({"", "none"})
+_ACCESS = ("user_lists", "xuser_lists", "projects", "xprojects")
+_LIMITS = tuple(
+    f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
+)
+_CONSUMABLE = {
+    "NO": Consumable.NO,
+    "YES": Consumable.PER_SLOT,
+    "JOB": Consumable.PER_JOB,
+    "HOST": Consumable.PER_JOB,  # Univa: once on every host the job uses; per job is the nearest word we have
+}
+
+
+def read_attributes(text: str) -> dict[str, str]:
+    """Attribute → value of one object; '' for NONE. Comment lines are skipped, the first value of a name holds."""
+    attributes: dict[str, str] = {}
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        name, _, value = line.strip().partition(" ")
+        if name and not name.startswith("#"):
+            attributes.setdefault(name, "" if value.strip().lower() == "none" else value.strip())
+    return attributes
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """One name a line (`-sql`, `-spl`, `-shgrpl`, `-sel`). Sentences such as "no parallel environment defined" are no
+    names.
+    """
+    return tuple(line.strip() for line in text.splitlines() if line.strip() and " " not in line.strip())
+
+
+def read_complexes(text: str) -> dict[str, Complex]:
+    """`qconf -sc`: 8 columns, elsewhere 9 (aapre before the default). A line with other columns raises ValueError."""
+    complexes: dict[str, Complex] = {}
+    for line in text.splitlines():
+        columns = line.split()
+        if not columns or columns[0].startswith("#"):
+            continue
+        if len(columns) not in (8, 9):
+            raise ValueError(f"{len(columns)} columns where 8 or 9 belong: {line!r}")
+        name, shortcut, kind, relop, requestable, consumable = columns[:6]
+        if consumable.upper() not in _CONSUMABLE:
+            raise ValueError(f"complex {name} is consumable {consumable!r}, which is none of {', '.join(_CONSUMABLE)}")
+        complexes[name] = Complex(
+            name, shortcut, kind, relop, requestable, _CONSUMABLE[consumable.upper()], default=columns[-2]
+        )
+    if not complexes:
+        raise ValueError("it has no line with a complex")
+    return complexes
+
+
+def read_pe(text: str) -> ParallelEnvironment:
+    """`qconf -sp NAME`."""
+    attributes = _object(text, "pe_name")
+    return ParallelEnvironment(
+        name=attributes["pe_name"],
+        slots=int(attributes.get("slots") or 0),
+        allocation_rule=attributes.get("allocation_rule", "").lower(),
+        user_lists=_list(attributes.get("user_lists", "")),
+        xuser_lists=_list(attributes.get("xuser_lists", "")),
+    )
+
+
+def read_queue(text: str) -> Queue:
+    """`qconf -sq NAME`."""
+    attributes = _object(text, "qname")
+    slots, slots_by_host = split_overrides(attributes.get("slots", "0"))
+    pes, pes_by_host = split_overrides(attributes.get("pe_list", ""))
+    rerun, _ = split_overrides(attributes.get("rerun", ""))
+    values, values_by_host = split_overrides(attributes.get("complex_values", ""))
+    limits = {name: split_overrides(attributes[name])[0] for name in _LIMITS if name in attributes}
+    return Queue(
+        name=attributes["qname"],
+        hostlist=tuple(map(_lower_host, _list(attributes.get("hostlist", "")))),
+        slots=int(slots or 0),
+        slots_by_host={_lower_host(where): int(value) for where, value in slots_by_host.items()},
+        pe_list=_list(pes),
+        pe_list_by_host={_lower_host(where): _list(value) for where, value in pes_by_host.items()},
+        rerun=read_boolean(rerun) if rerun else False,
+        complex_values=read_assignments(values),
+        complex_values_by_host={_lower_host(where): read_assignments(value) for where, value in values_by_host.items()},
+        restricted=tuple(f"{name}={attributes[name]}" for name in _ACCESS if attributes.get(name)),
+        limits={name: value for name, value in limits.items() if value and value.lower() != "infinity"},
+    )
+
+
+def read_host_group(text: str) -> tuple[str, tuple[str, ...]]:
+    """`qconf -shgrp @NAME`: name and members; members may be groups again."""
+    attributes = _object(text, "group_name")
+    return attributes["group_name"], tuple(map(_lower_host, _list(attributes.get("hostlist", ""))))
+
+
+def resolve_host_groups(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Host groups with nested groups put in their place. Groups that nobody defined, and circles, add nothing."""
+    return {name: resolve_hosts(members, groups, (name,)) for name, members in groups.items()}
+
+
+def resolve_hosts(
+    members: Iterable[str], groups: Mapping[str, Iterable[str]], within: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Hosts of a list that may name groups, each once, in the order met."""
+    hosts: dict[str, None] = {}
+    for member in members:
+        if not member.startswith("@"):
+            hosts[member] = None
+        elif member not in within:
+            hosts.update(dict.fromkeys(resolve_hosts(groups.get(member, ()), groups, (*within, member))))
+    return tuple(hosts)
+
+
+def read_assignments(text: str) -> dict[str, str]:
+    """`slots=8,h_vmem=32G` (complex_values, load_values)."""
+    pairs = (part.partition("=") for part in _list(text))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def split_overrides(value: str) -> tuple[str, dict[str, str]]:
+    """`2,[w1=2],[@g=3]` → ('2', {'w1': '2', '@g': '3'}); NONE becomes '' on both sides."""
+    overrides = {where.strip(): _blank(what) for where, what in _OVERRIDE.findall(value)}
+    return _blank(_OVERRIDE.sub("", value).strip(" ,")), overrides
+
+
+def _object(text: str, key: str) -> dict[str, str]:
+    attributes = read_attributes(text)
+    if not attributes.get(key):
+        raise ValueError(f"it has no line {key!r}")
+    return attributes
+
+
+def _list(value: str) -> tuple[str, ...]:
+    return tuple(word for word in re.split(r"[\s,]+", value) if word.lower() not in _EMPTY)
+
+
+def _blank(value: str) -> str:
+    return "" if value.strip().lower() in _EMPTY else value.strip()
+
+
+def _lower_host(name: str) -> str:
+    return name if name.startswith("@") else name.lower()

@@ -1,0 +1,126 @@
+"""`qhost -q -F -xml`: what every execution host offers, what is left of it, and its queue instances once more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from xml.etree.ElementTree import Element
+
+from autoscaler.core.cluster import QueueInstance
+from autoscaler.core.reasons import Reason
+from sge.markup import Aside, Malformed, parse, require_document, words
+
+COMMAND = ("qhost", "-q", "-F", "-xml")
+_SHOWN = "qhost -q -F -xml"
+_OPEN = re.compile(rb"<host\s")
+_CLOSE = b"</host>"
+_NAME = re.compile(rb"""<host\s+name=["']([^"'<>]*)["']""")
+_UNKNOWN = "-"
+_LOADS = ("load_avg", "np_load_avg", "load_short", "mem_free")
+"""Values only a living execd reports; others (arch, num_proc) stay known of a host that is down."""
+_COLUMNS = {"arch_string": "arch", "num_proc": "num_proc", "mem_total": "mem_total", "load_avg": "load_avg"}
+"""Columns of plain `qhost` and the load values they show, for a listing without -F."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostOffer:
+    """One host as qhost shows it. Values are texts as printed; those unknown (`-`) are left out."""
+
+    name: str
+    load: Mapping[str, str]
+    consumables: Mapping[str, str]
+    fixed: Mapping[str, str]
+    reports: bool
+    """Whether values are there that only a living execd sends."""
+    instances: tuple[QueueInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What one qhost says."""
+
+    hosts: tuple[HostOffer, ...]
+    global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    set_aside: tuple[Reason, ...] = ()
+
+
+def read_qhost(data: bytes) -> Offers:
+    """Read a whole listing. Raises GridEngineNotObservable where it is none; a host that cannot be understood is set
+    aside.
+    """
+    require_document(data, b"qhost", _SHOWN)
+    aside = Aside()
+    hosts: list[HostOffer] = []
+    licences: dict[str, str] = {}
+    for whole in _hosts(data, aside):
+        try:
+            element = parse(whole)
+        except Malformed as error:
+            aside.put(_title(whole), error)
+            continue
+        name_text = element.get("name", "").lower()
+        if name_text == "global":
+            licences = {**_resources(element, "gc"), **_resources(element, "hc")}
+        elif name_text:
+            hosts.append(_read_host(name_text, element, aside))
+    return Offers(tuple(hosts), licences, aside.reasons)
+
+
+def _hosts(data: bytes, aside: Aside) -> Iterator[bytes]:
+    """The host elements, each whole; the torso of one whose end was lost is set aside."""
+    at = 0
+    while (close := data.find(_CLOSE, at)) >= 0:
+        stretch = data[at : close + len(_CLOSE)]
+        begins = [found.start() for found in _OPEN.finditer(stretch)]
+        for begin in begins[:-1]:
+            aside.put(_title(stretch[begin:]), "cut short")
+        if begins:
+            yield stretch[begins[-1] :]
+        at = close + len(_CLOSE)
+    for found in _OPEN.finditer(data, at):
+        aside.put(_title(data[found.start() :]), "cut short")
+
+
+def _title(element: bytes) -> str:
+    name = _NAME.match(element)
+    return f"host {name[1].decode('utf-8', 'replace')} of qhost" if name else "a host of qhost"
+
+
+def _read_host(name: str, element: Element, aside: Aside) -> HostOffer:
+    columns = {value.get("name", ""): words(value) for value in element.iter("hostvalue")}
+    shown = {ours: columns[theirs] for theirs, ours in _COLUMNS.items() if columns.get(theirs, _UNKNOWN) != _UNKNOWN}
+    load = _resources(element, "hl") or shown
+    reports = any(key in load for key in _LOADS) and columns.get("load_avg") != _UNKNOWN
+    return HostOffer(
+        name=name,
+        load=load,
+        consumables=_resources(element, "hc"),
+        fixed=_resources(element, "hf"),
+        reports=reports,
+        instances=tuple(
+            instance for queue in element.iter("queue") if (instance := _read_instance(name, queue, aside)) is not None
+        ),
+    )
+
+
+def _resources(element: Element, dominance: str) -> dict[str, str]:
+    """Values of one dominance: `hl` load, `hc` consumable left, `hf` fixed, `gc` left of a global consumable."""
+    return {
+        value.get("name", ""): words(value)
+        for value in element.iter("resourcevalue")
+        if value.get("dominance") == dominance and words(value) not in ("", _UNKNOWN)
+    }
+
+
+def _read_instance(host: str, queue: Element, aside: Aside) -> QueueInstance | None:
+    name = queue.get("name", "")
+    values = {value.get("name", ""): words(value) for value in queue.iter("queuevalue")}
+    try:
+        slots, used = int(values["slots"]), int(values["slots_used"])
+        reserved = int(values.get("slots_resv") or 0)
+    except (KeyError, ValueError):
+        aside.put(f"queue instance {name}@{host} of qhost", "its slot counts cannot be read")
+        return None
+    return QueueInstance(name, host, slots, used, reserved, values.get("state_string", ""))

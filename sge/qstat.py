@@ -1,0 +1,202 @@
+"""`qstat -u '*' -r -f -xml`: who occupies which queue instance, and what waits.
+
+A listing that failed as a whole (cut short, empty, another root) raises; an element in it that cannot be understood
+is set aside. Without -f running jobs stand beside each other and name their queue instance; both layouts are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from types import MappingProxyType
+
+from autoscaler.core.cluster import HostJob, QueueInstance, Shape
+from autoscaler.core.reasons import Reason
+from autoscaler.errors import GridEngineNotObservable
+from sge.markup import Aside, clean, require_document
+from sge.shapes import UNREADABLE, JobReader, Placed
+from sge.units import Clock
+
+COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")
+_SHOWN = "qstat -u '*' -r -f -xml"
+
+_BLOCK = b"<Queue-List"
+_BLOCK_END = b"</Queue-List>"
+_SECTION = re.compile(rb"<queue_info\b[^<>]*?(/?)>")
+_SECTION_END = re.compile(rb"</queue_info\s*>")
+_INNER = re.compile(rb"\s*<job_info\b[^<>]*?(/?)>")
+_END = re.compile(rb"(</job_info\s*>)?\s*</job_info\s*>\s*\Z")
+_RESOURCE = re.compile(rb"""<resource\s+name=["']([^"']*)["']\s+type=["'](\w+)["']\s*>([^<]*)</resource>""")
+_TAIL = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What one qstat says. `resources` are by host what Queue-Lists tell besides: `hl` (arch among them), `hc`,
+    `hf`.
+    """
+
+    zone: tzinfo
+    """In which its times were read."""
+    instances: tuple[QueueInstance, ...]
+    shapes: tuple[Shape, ...]
+    resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
+    newest: float | None = None
+    """The newest time in it; what a recorded folder without `now` is dated by."""
+    set_aside: tuple[Reason, ...] = ()
+
+
+def read_qstat(data: bytes, zone: tzinfo, *, fast: bool = True) -> Listing:
+    """Read a whole listing. Zone-less times are local to `zone`. Raises GridEngineNotObservable.
+
+    `fast=False` reads every job the careful way, with the same result.
+    """
+    require_document(data, b"job_info", _SHOWN)
+    queues, waiting = _sections(data)
+    aside = Aside()
+    reader = JobReader(Clock(zone), aside, fast=fast)
+    instances: list[QueueInstance] = []
+    resources: dict[str, dict[str, dict[str, str]]] = {}
+    loose: list[Placed] = []
+    for begin, end, whole in _blocks(data, *queues):
+        jobs, head = reader.read_running(data, begin, end)
+        if not data.startswith(_BLOCK, begin):
+            loose += jobs
+            if head.strip():
+                aside.put("queue_info", f"not understood: {head.strip()[:60]!r}")
+            continue
+        instance = _read_instance(head, jobs, whole, aside)
+        if instance is not None:
+            instances.append(instance)
+            _gather_resources(head, resources.setdefault(instance.host, {}))
+    loose += reader.read_waiting(data, *waiting)
+    shapes = reader.shapes()
+    return Listing(
+        zone=zone,
+        instances=_with_loose(instances, loose),
+        shapes=shapes,
+        resources=resources,
+        newest=_newest(shapes, instances),
+        set_aside=aside.reasons,
+    )
+
+
+def split_instance(name: str) -> tuple[str, str]:
+    """Queue and host of `main.q@W1.example`; the host in lower case."""
+    queue, _, host = name.partition("@")
+    return queue, host.lower()
+
+
+def _sections(data: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where the queue instances and where the waiting jobs stand. Raises where the frame around them has a gap."""
+    end = _END.search(data, max(len(data) - _TAIL, 0))
+    opened = _SECTION.search(data)
+    if end is None or opened is None:
+        raise _gap("<queue_info>" if opened is None else "</job_info>")
+    if opened[1]:
+        queues = (opened.end(), opened.end())
+        after = opened.end()
+    else:
+        closed = _SECTION_END.search(data, opened.end())
+        if closed is None:
+            raise _gap("</queue_info>")
+        queues = (opened.end(), closed.start())
+        after = closed.end()
+    inner = _INNER.match(data, after)
+    if inner is not None and inner[1]:
+        return queues, (inner.end(), inner.end())
+    if inner is None:
+        if end[1] or data[after : end.start()].strip():
+            raise _gap("the second <job_info>")
+        return queues, (after, after)
+    if not end[1]:
+        raise _gap("the second </job_info>")
+    return queues, (inner.end(), end.start())
+
+
+def _gap(what: str) -> GridEngineNotObservable:
+    return GridEngineNotObservable(
+        f"`{_SHOWN}` answered XML that lacks {what}: a part of it is lost; nothing was decided on it; "
+        "run it by hand on this host"
+    )
+
+
+def _blocks(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Stretches of queue_info: each Queue-List (whether it is whole), and what stands between them if it is more than
+    space.
+    """
+    at = begin
+    while at < end:
+        opened = data.find(_BLOCK, at, end)
+        if opened < 0:
+            opened = end
+        if data[at:opened].strip():
+            yield at, opened, True
+        if opened == end:
+            return
+        following = data.find(_BLOCK, opened + len(_BLOCK), end)
+        limit = end if following < 0 else following
+        closed = data.find(_BLOCK_END, opened, limit)
+        if closed < 0:
+            yield opened, limit, False
+            at = limit
+        else:
+            yield opened, closed, True
+            at = closed + len(_BLOCK_END)
+
+
+def _read_instance(head: bytes, jobs: list[Placed], whole: bool, aside: Aside) -> QueueInstance | None:
+    """The queue instance of a Queue-List whose jobs were taken out."""
+    queue, host = split_instance(_text(head, b"name"))
+    what = f"queue instance {queue}@{host}" if host else "a queue instance"
+    if not queue or not host:
+        aside.put(what, f"its name cannot be read: {head.strip()[:60]!r}")
+        return None
+    present: tuple[HostJob, ...] = tuple(job for _, job in jobs)
+    numbers = [_text(head, tag) for tag in (b"slots_total", b"slots_used", b"slots_resv")]
+    if not whole or not all(number.isdigit() for number in numbers[:2]) or not (numbers[2] or "0").isdigit():
+        aside.put(what, "cut short or without slot counts: taken as occupied")
+        present = (*present, UNREADABLE)
+    total, used, reserved = (int(number) if number.isdigit() else 0 for number in numbers)
+    return QueueInstance(queue, host, total, used, reserved, _text(head, b"state"), present)
+
+
+def _text(head: bytes, tag: bytes) -> str:
+    found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), head)
+    return "" if found is None else clean(found[1]).decode().strip()
+
+
+def _gather_resources(head: bytes, resources: dict[str, dict[str, str]]) -> None:
+    if arch := _text(head, b"arch"):
+        resources.setdefault("hl", {})["arch"] = arch
+    for name, kind, value in _RESOURCE.findall(head):
+        resources.setdefault(kind.decode(), {})[clean(name).decode()] = clean(value).decode().strip()
+
+
+def _with_loose(instances: list[QueueInstance], loose: list[Placed]) -> tuple[QueueInstance, ...]:
+    """Give jobs that name their queue instance to it, making it where no Queue-List told of it."""
+    by_name = {(i.queue, i.host): i for i in instances}
+    for name, job in loose:
+        key = split_instance(name)
+        known = by_name.get(key)
+        if known is None:
+            by_name[key] = QueueInstance(*key, slots=job.slots, used=job.slots, reserved=0, jobs=(job,))
+        else:
+            by_name[key] = _joined(known, job)
+    return tuple(instance for (_, host), instance in by_name.items() if host)
+
+
+def _joined(instance: QueueInstance, job: HostJob) -> QueueInstance:
+    jobs = (*instance.jobs, job)
+    used = max(instance.used, sum(j.slots for j in jobs))
+    return QueueInstance(
+        instance.queue, instance.host, max(instance.slots, used), used, instance.reserved, instance.states, jobs
+    )
+
+
+def _newest(shapes: tuple[Shape, ...], instances: list[QueueInstance]) -> float | None:
+    waiting = (max(shape.submitted) for shape in shapes)
+    running = (job.started for instance in instances for job in instance.jobs if job.started is not None)
+    return max((*waiting, *running), default=None)

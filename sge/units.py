@@ -1,0 +1,128 @@
+"""Grid Engine's notations as numbers: memory, durations, booleans, times, task lists and slot ranges.
+
+Every function takes the text as Grid Engine prints it and raises ValueError, naming the text, where it is none of the
+known notations. Memory comes out in bytes, durations in seconds, times as Unix seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, tzinfo
+
+from autoscaler.core.cluster import UNLIMITED_SLOTS
+
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([kmgtKMGT]?)")
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_NO_LIMIT = frozenset({"infinity", "inf", "unlimited"})
+_UNKNOWN = frozenset({"-", "", "none", "undefined"})
+_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_SLOTS = re.compile(r"(\d*)(?:(-)(\d*)(?::\d+)?)?")
+_MILLISECONDS = 1e11
+"""Epoch numbers from here on are milliseconds (Univa 8.6): as seconds they would lie after the year 5000."""
+
+
+def read_memory(text: str) -> float | None:
+    """Bytes: `4G` (powers of 1024), `4g` (powers of 1000), `489.848M`, `infinity`; None for what is not known (`-`)."""
+    word = text.strip()
+    if word.lower() in _NO_LIMIT:
+        return math.inf
+    if word.lower() in _UNKNOWN:
+        return None
+    found = _NUMBER.fullmatch(word)
+    if found is None:
+        raise ValueError(f"not an amount of memory: {text!r}")
+    number, suffix = found.groups()
+    if not suffix:
+        return float(number)
+    return float(number) * float((1024 if suffix.isupper() else 1000) ** _POWERS[suffix.lower()])
+
+
+def read_duration(text: str) -> float:
+    """Seconds: `360`, `0:0:2`, `00:44:30`, `30:00:00:00` (days first), `INFINITY`. Parts may be left empty (`:30:`)."""
+    word = text.strip()
+    if word.lower() in _NO_LIMIT:
+        return math.inf
+    parts = word.split(":")
+    if len(parts) > 4 or not any(parts):
+        raise ValueError(f"not a duration: {text!r}")
+    try:
+        numbers = [float(part or 0) for part in parts]
+    except ValueError:
+        raise ValueError(f"not a duration: {text!r}") from None
+    units = (86400.0, 3600.0, 60.0, 1.0)[4 - len(numbers) :]
+    return sum(number * unit for number, unit in zip(numbers, units, strict=True))
+
+
+def read_boolean(text: str) -> bool:
+    """`TRUE`, `true`, `1`, `1.000000`, `YES` and their opposites."""
+    word = text.strip().lower()
+    if word in ("true", "yes", "y", "t"):
+        return True
+    if word in ("false", "no", "n", "f"):
+        return False
+    try:
+        return float(word) != 0
+    except ValueError:
+        raise ValueError(f"neither true nor false: {text!r}") from None
+
+
+def count_tasks(text: str) -> int:
+    """How many tasks a task list stands for, without expanding it: `7`, `1-100:3`, `5-19:2`, `1-3:1,7`."""
+    count = 0
+    for part in text.split(","):
+        found = _TASKS.fullmatch(part.strip())
+        if found is None:
+            raise ValueError(f"not a list of tasks: {text!r}")
+        first = int(found[1])
+        last = int(found[2] or first)
+        step = int(found[3] or 1)
+        if last < first or step < 1:
+            raise ValueError(f"not a list of tasks: {text!r}")
+        count += (last - first) // step + 1
+    return count
+
+
+def read_slot_range(text: str) -> tuple[int, int]:
+    """Fewest and most slots a PE request takes: `8`, `4-12`, `4,5`, `4-` or `4-9999999` (open), `-8` (from one)."""
+    ends: list[int] = []
+    for part in text.split(","):
+        found = _SLOTS.fullmatch(part.strip())
+        if found is None or not part.strip(" -"):
+            raise ValueError(f"not a range of slots: {text!r}")
+        first = int(found[1] or 1)
+        ends += (first, int(found[3] or UNLIMITED_SLOTS) if found[2] else first)
+    return min(ends), min(max(ends), UNLIMITED_SLOTS)
+
+
+class Clock:
+    """Reads times that Grid Engine prints without a zone, as local times of the queue master's.
+
+    Dialects: `2019-05-15T13:16:51`, with `.092` or six digits of fraction, epoch seconds, epoch milliseconds. A
+    listing names few minutes but many seconds, so what is remembered is the minute. A time that the end of summer
+    time makes ambiguous is taken as the earlier one.
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
+        self._minutes: dict[bytes, float] = {}
+
+    def read(self, text: bytes) -> float:
+        minute = self._minutes.get(text[:16])
+        if minute is None or text[16:17] != b":":
+            return self._read_first(text)
+        return minute + float(text[17:])
+
+    def _read_first(self, text: bytes) -> float:
+        try:
+            if text.isdigit():
+                epoch = float(text)
+                return epoch / 1000 if epoch >= _MILLISECONDS else epoch
+            minute = datetime.fromisoformat(text[:16].decode("ascii")).replace(tzinfo=self.zone).timestamp()
+            if text[16:17] != b":":
+                raise ValueError
+            seconds = float(text[17:])
+        except ValueError:
+            raise ValueError(f"not a time: {text.decode('latin-1')!r}") from None
+        self._minutes[text[:16]] = minute
+        return minute + seconds
