@@ -280,7 +280,7 @@ def _first_process(lock: Path, *words: str) -> list[str]:
 def _set_up_tree(tree: Tree, name: str) -> None:
     (tree.directory / "hostname").write_text(f"{name}\n")
     _done(tree.runner, ("mount", "-t", "proc", "proc", "/proc"))
-    _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=755", "private", str(tree.private)))
+    _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=1777", "private", str(tree.private)))
     _done(tree.runner, ("mount", "--bind", str(tree.hosts_file), "/etc/hosts"))
     _done(tree.runner, ("mount", "--bind", str(tree.directory / "hostname"), "/etc/hostname"))
     _done(tree.runner, ("hostname", name))
@@ -308,7 +308,7 @@ def _set_up_host(tree: Tree, name: str, address: str, inner: str) -> None:
     )
     (tree.place(name) / "hostname").write_text(f"{name}\n")
     _done(host, ("mount", "-t", "proc", "proc", "/proc"))
-    _done(host, ("mount", "-t", "tmpfs", "-o", "mode=755", "private", str(tree.private)))
+    _done(host, ("mount", "-t", "tmpfs", "-o", "mode=1777", "private", str(tree.private)))
     _done(host, ("mount", "--bind", str(tree.place(name) / "hostname"), "/etc/hostname"))
     _done(host, ("hostname", name))
     _done(
