@@ -1,1 +1,1 @@
-"""What outlives a pass: the SQLite file, its migrations and its lock."""
+"""What outlives a pass: memory, journal, history, wishes, and the lock that keeps a second autoscaler away."""

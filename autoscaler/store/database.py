@@ -1,0 +1,126 @@
+"""One SQLite file: opened, migrated and written in transactions that survive the process and the machine.
+
+Knows no table: each table's SQL stands in the module that owns it, and `store.MIGRATIONS` lists them in order.
+WAL lets commands read while the loop writes; `synchronous=FULL` keeps a committed order through a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoscaler.errors import SettingsError
+
+BUSY_TIMEOUT_MS = 10_000
+"""So long one process waits while another commits: far longer than any transaction of ours."""
+
+Migration = tuple[str, ...]
+"""The statements that lead from one version of the file to the next."""
+
+
+class Database:
+    """A connection that several threads may share: one transaction at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    @classmethod
+    def open(cls, path: Path, migrations: Sequence[Migration]) -> Database:
+        """Open or make the file (mode 0600) and bring it to the newest version.
+
+        Raises SettingsError where it cannot be opened or was written by a newer version.
+        """
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            connection.row_factory = sqlite3.Row
+            for pragma in (
+                f"busy_timeout={BUSY_TIMEOUT_MS}",
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                "foreign_keys=ON",
+            ):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+        except (OSError, sqlite3.Error) as error:
+            raise SettingsError(
+                f"cannot keep state in {path}: {error}; set CP_CAP_AUTOSCALE_WORKDIR to a directory of your own"
+            ) from error
+        database = cls(connection)
+        try:
+            database._migrate(path, migrations)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Database]:
+        """All statements inside become durable together, or none of them. Nested use joins the outer one."""
+        with self._lock:
+            if self._depth == 0:
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield self
+            except BaseException:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._depth -= 1
+            if self._depth == 0:
+                self._connection.execute("COMMIT")
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Change something; returns how many rows were touched. Durable when its transaction ends."""
+        with self.transaction():
+            return self._connection.execute(sql, values).rowcount
+
+    def insert(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Insert one row; returns its row id."""
+        with self.transaction():
+            return self._connection.execute(sql, values).lastrowid or 0
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        with self.transaction():
+            self._connection.executemany(sql, rows)
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._lock:
+            return self._connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:
+        return next(iter(self.rows(sql, values)), None)
+
+    @property
+    def changes_by_others(self) -> int:
+        """A number that differs from an earlier one once another process has committed: a cheap look each second."""
+        row = self.row("PRAGMA data_version")
+        return int(row[0]) if row is not None else 0
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _migrate(self, path: Path, migrations: Sequence[Migration]) -> None:
+        with self.transaction():
+            row = self.row("PRAGMA user_version")
+            version = int(row[0]) if row is not None else 0
+            if version > len(migrations):
+                raise SettingsError(
+                    f"{path} was written by a newer sge-autoscaler (version {version}, known are {len(migrations)}): "
+                    "use that one, or set CP_CAP_AUTOSCALE_WORKDIR to another directory"
+                )
+            for statements in migrations[version:]:
+                for statement in statements:
+                    self._connection.execute(statement)
+            if version < len(migrations):
+                self._connection.execute(f"PRAGMA user_version={len(migrations)}")

@@ -1,0 +1,232 @@
+"""What was said and what it cost, for 30 days: pass documents, each job's last explanation, each worker's lifetime.
+
+A finished or killed job is still explained, and a worker that is gone has still been paid for. Only what is new is
+written: a pass over an unchanged world writes nothing here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.fleet import Worker
+from autoscaler.core.model import ShapeVerdict
+from autoscaler.store import notation
+from autoscaler.store.database import Database, Migration
+
+KEPT_FOR = 30 * 86_400.0
+"""Seconds."""
+
+TABLES: Migration = (
+    """
+    CREATE TABLE passes (
+        id INTEGER PRIMARY KEY,
+        pass INTEGER NOT NULL,
+        at REAL NOT NULL,
+        sentence TEXT NOT NULL,
+        document TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX passes_by_time ON passes(at)",
+    """
+    CREATE TABLE explanations (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        verdict TEXT NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE explained (
+        job INTEGER PRIMARY KEY,
+        explanation INTEGER NOT NULL REFERENCES explanations(id) ON DELETE CASCADE
+    ) STRICT
+    """,
+    "CREATE INDEX explained_by_explanation ON explained(explanation)",
+    """
+    CREATE TABLE lifetimes (
+        worker_id TEXT PRIMARY KEY,
+        name TEXT,
+        instance_type TEXT NOT NULL,
+        node_array TEXT NOT NULL,
+        price_type TEXT NOT NULL,
+        price_per_hour REAL,
+        created_at REAL NOT NULL,
+        joined_at REAL,
+        removed_at REAL,
+        ended_at REAL
+    ) STRICT
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """A pass that said something new."""
+
+    number: int
+    at: float
+    sentence: str
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What was last said of a job while it waited."""
+
+    at: float
+    verdict: ShapeVerdict
+    """Without its jobs and tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """One worker from its order to its end. Times as Unix seconds; None: not (yet)."""
+
+    worker_id: str
+    name: str | None
+    instance_type: str
+    node_array: str
+    price_type: str
+    price_per_hour: float | None
+    created_at: float
+    joined_at: float | None = None
+    """When Grid Engine first had it as an execution host in service."""
+    removed_at: float | None = None
+    """When it was taken out of Grid Engine."""
+    ended_at: float | None = None
+    """When the provider no longer had it."""
+
+    def seconds(self, now: float) -> float:
+        """For how long it was (or has been) rented."""
+        return max(0.0, (self.ended_at or now) - self.created_at)
+
+    def cost(self, now: float) -> float | None:
+        """What that costs by its price; None where the price is not known."""
+        return None if self.price_per_hour is None else self.price_per_hour * self.seconds(now) / 3600
+
+
+class History:
+    """The tables above."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._written: dict[int, str] = {}
+        """Job → what its explanation was when this process last wrote it, so that the same is not written again."""
+
+    # -- passes ------------------------------------------------------------------------------------------------
+
+    def add_pass(self, number: int, at: float, sentence: str, document: Mapping[str, Any]) -> None:
+        self._database.execute(
+            "INSERT INTO passes (pass, at, sentence, document) VALUES (?, ?, ?, ?)",
+            (number, at, sentence, json.dumps(document, ensure_ascii=False)),
+        )
+
+    def passes(self, limit: int = 20) -> tuple[PassRecord, ...]:
+        """The newest ones, newest first."""
+        rows = self._database.rows("SELECT * FROM passes ORDER BY id DESC LIMIT ?", (limit,))
+        return tuple(PassRecord(row["pass"], row["at"], row["sentence"], json.loads(row["document"])) for row in rows)
+
+    # -- jobs --------------------------------------------------------------------------------------------------
+
+    def explain(self, verdicts: Iterable[ShapeVerdict], at: float) -> None:
+        """Keep the last explanation of every waiting job; writes only for jobs whose explanation became another one."""
+        said: dict[int, str] = {}
+        for verdict in verdicts:
+            mark = _mark(verdict)
+            said.update(dict.fromkeys(verdict.jobs, mark))
+            new = [job for job in verdict.jobs if self._written.get(job) != mark]
+            if new:
+                self._write(verdict, new, at)
+        self._written = said
+
+    def _write(self, verdict: ShapeVerdict, jobs: list[int], at: float) -> None:
+        text = notation.write(dataclasses.replace(verdict, jobs=(), tasks=()))
+        with self._database.transaction():
+            row = self._database.insert("INSERT INTO explanations (at, verdict) VALUES (?, ?)", (at, text))
+            self._database.execute_many(
+                "INSERT INTO explained VALUES (?, ?) ON CONFLICT DO UPDATE SET explanation = excluded.explanation",
+                ((job, row) for job in jobs),
+            )
+
+    def explanation(self, job: int) -> Explanation | None:
+        """What was last said of this job, or None if it never was seen waiting (or too long ago)."""
+        row = self._database.row(
+            "SELECT at, verdict FROM explained JOIN explanations ON explanations.id = explanation WHERE job = ?", (job,)
+        )
+        return None if row is None else Explanation(row["at"], notation.read(row["verdict"], ShapeVerdict))
+
+    # -- workers -----------------------------------------------------------------------------------------------
+
+    def see_workers(self, workers: Iterable[Worker], joined: Iterable[str], at: float) -> None:
+        """Follow lifetimes through one complete listing. `joined`: ids of execution hosts in service."""
+        listed = {worker.id: worker for worker in workers}
+        known = {lifetime.worker_id: lifetime for lifetime in self.lifetimes()}
+        serving = frozenset(joined)
+        changed = [
+            seen
+            for worker in listed.values()
+            if (seen := _seen(worker, known.get(worker.id), worker.id in serving, at)) != known.get(worker.id)
+        ]
+        changed += [
+            dataclasses.replace(lifetime, ended_at=at)
+            for lifetime in known.values()
+            if lifetime.ended_at is None and lifetime.worker_id not in listed
+        ]
+        if changed:
+            self._database.execute_many(
+                "INSERT OR REPLACE INTO lifetimes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [dataclasses.astuple(lifetime) for lifetime in changed],
+            )
+
+    def removed(self, worker_id: str, at: float) -> None:
+        """It was taken out of Grid Engine."""
+        self._database.execute("UPDATE lifetimes SET removed_at = ? WHERE worker_id = ?", (at, worker_id))
+
+    def lifetimes(self) -> tuple[Lifetime, ...]:
+        """Oldest first."""
+        return tuple(
+            _lifetime(row) for row in self._database.rows("SELECT * FROM lifetimes ORDER BY created_at, worker_id")
+        )
+
+    def forget(self, before: float) -> None:
+        """Drop what is older than this time and no longer in force."""
+        with self._database.transaction():
+            self._database.execute("DELETE FROM passes WHERE at < ?", (before,))
+            self._database.execute("DELETE FROM explanations WHERE at < ?", (before,))
+            self._database.execute(
+                "DELETE FROM explanations WHERE id NOT IN (SELECT explanation FROM explained)",
+            )
+            self._database.execute("DELETE FROM lifetimes WHERE ended_at < ?", (before,))
+        self._written.clear()
+
+
+def _mark(verdict: ShapeVerdict) -> str:
+    """What makes an explanation another one: its codes and the ask, not how long the job has waited meanwhile."""
+    codes = [verdict.reason.code.value, *(link.code.value for link in verdict.reason.trail)]
+    return f"{verdict.counted} {' '.join(codes)} {verdict.ask.state}"
+
+
+def _seen(worker: Worker, before: Lifetime | None, joined: bool, at: float) -> Lifetime:
+    lifetime = before or Lifetime(
+        worker.id,
+        worker.name,
+        worker.type.name,
+        worker.node_array,
+        worker.price_type.value,
+        worker.price_per_hour,
+        worker.created_at,
+    )
+    return dataclasses.replace(
+        lifetime,
+        name=worker.name or lifetime.name,
+        joined_at=lifetime.joined_at or (at if joined else None),
+        ended_at=None if worker.exists else lifetime.ended_at or at,
+    )
+
+
+def _lifetime(row: sqlite3.Row) -> Lifetime:
+    return Lifetime(**{field.name: row[field.name] for field in dataclasses.fields(Lifetime)})

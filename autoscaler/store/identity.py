@@ -1,0 +1,66 @@
+"""The tag that marks a cell's machines at the provider: unique, and found again when the store is lost (rule 4).
+
+It is made once and kept beside the cell's own files, because it must live exactly as long as the cell does: two cells
+with the same names must never end each other's machines, and a cell moved to another master must still find its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import uuid
+from pathlib import Path
+
+from autoscaler.errors import SettingsError
+from autoscaler.store.lock import CellKey
+
+FILE = "sge-autoscaler-tag"
+_TAG = re.compile(r"[A-Za-z0-9-]{6,64}")
+
+
+def cell_tag(key: CellKey, common: Path, *, make: bool) -> str:
+    """This cell's tag. `common` is its SGE_ROOT/CELL/common; `make` writes a new one where there is none.
+
+    Where none can be written the tag follows from the cell's names and the machine's id. Raises SettingsError when
+    the file is there but cannot be read: guessing another tag would lose every worker.
+    """
+    path = common / FILE
+    if make:
+        with contextlib.suppress(OSError):
+            _write_once(path, f"{key.slug[:48].strip('-')}-{uuid.uuid4().hex[:12]}")
+    try:
+        tag = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return f"{key.slug}-{_machine_digest()}"
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read this cell's tag in {path}: {error}; or set CP_CAP_AUTOSCALE_TAG") from error
+    if not _TAG.fullmatch(tag):
+        raise SettingsError(f"{path} holds no tag: letters, digits and hyphens, 6 to 64; or set CP_CAP_AUTOSCALE_TAG")
+    return tag
+
+
+def _write_once(path: Path, tag: str) -> None:
+    """Write the whole file or none of it, and never over another: the name appears only when the content is there."""
+    if path.exists():
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(tag + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.chmod(0o644)
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _machine_digest() -> str:
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="utf-8").strip()
+    except OSError:
+        machine = ""
+    return hashlib.sha256(machine.encode()).hexdigest()[:8]

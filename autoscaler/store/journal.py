@@ -1,0 +1,331 @@
+"""What we set out to do and what came of it: plans, actions with outcomes, orders with every attempt, and failures.
+
+A plan's rows are durable before its first outside call, an attempt's token before the provider is asked with it. After
+a crash the rows without an answer are what the next process has to ask for again; the states of `Order` are derived
+here and stored nowhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autoscaler.core.actions import Action, Candidate, Launch
+from autoscaler.core.fleet import BucketKey, LaunchFailure, Order, OrderState
+from autoscaler.store import notation
+from autoscaler.store.database import Database, Migration
+from providers.interface import LaunchOrder
+
+TABLES: Migration = (
+    """
+    CREATE TABLE plans (
+        id INTEGER PRIMARY KEY,
+        pass INTEGER NOT NULL,
+        at REAL NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE actions (
+        id INTEGER PRIMARY KEY,
+        plan INTEGER NOT NULL REFERENCES plans(id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        worker_id TEXT,
+        host TEXT,
+        order_id TEXT,
+        action TEXT NOT NULL,
+        ended_at REAL,
+        result TEXT,
+        message TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    "CREATE INDEX actions_by_host ON actions(host, id)",
+    "CREATE INDEX actions_without_outcome ON actions(id) WHERE result IS NULL",
+    """
+    CREATE TABLE orders (
+        id TEXT PRIMARY KEY,
+        node_array TEXT NOT NULL,
+        ordered_at REAL NOT NULL,
+        candidates TEXT NOT NULL,
+        closed_at REAL,
+        message TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    """
+    CREATE TABLE attempts (
+        token TEXT PRIMARY KEY,
+        order_id TEXT NOT NULL REFERENCES orders(id) ON DELETE CASCADE,
+        candidate INTEGER NOT NULL,
+        asked TEXT NOT NULL,
+        sent_at REAL NOT NULL,
+        answered_at REAL,
+        ids TEXT NOT NULL DEFAULT '[]',
+        message TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    "CREATE INDEX attempts_by_order ON attempts(order_id, candidate)",
+    """
+    CREATE TABLE failures (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        bucket TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        message TEXT NOT NULL,
+        order_id TEXT NOT NULL,
+        worker_id TEXT UNIQUE
+    ) STRICT
+    """,
+)
+
+
+class Result(StrEnum):
+    """How an action ended."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """Whoever was asked said no; nothing is half done."""
+    FAILED = "failed"
+    """It could not be done or not be told; a later pass looks and decides anew."""
+    UNDER_WAY = "under way"
+    """Off the loop's thread; its outcome is journalled when it comes."""
+    NOT_BEGUN = "not begun"
+    """We were told to stop before its turn."""
+    INTERRUPTED = "interrupted"
+    """The process died between plan and outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one action."""
+
+    action: Action
+    result: Result
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Journalled:
+    """An action that is durable in the journal, and may therefore begin."""
+
+    id: int
+    action: Action
+    order_id: str | None = None
+    """Of a launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One candidate of an order, tried. `answered_at` None: the answer never came, or is still to come."""
+
+    token: str
+    candidate: int
+    asked: LaunchOrder
+    """Exactly what was asked, boot script included: clouds refuse a token that comes back with another question."""
+    sent_at: float
+    answered_at: float | None
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRecord:
+    """An order with all its attempts, oldest first."""
+
+    id: str
+    node_array: str
+    ordered_at: float
+    candidates: tuple[Candidate, ...]
+    attempts: tuple[Attempt, ...]
+    closed: bool
+    """Nothing will be asked for it any more."""
+
+    @property
+    def due(self) -> int:
+        """Which candidate is being asked for, or next: the first without an answer."""
+        return sum(attempt.answered_at is not None for attempt in self.attempts)
+
+    def as_order(self) -> Order:
+        """As a plan sees it. An accepted order counts from its acceptance, and for the ids that were given."""
+        last = self.attempts[-1] if self.attempts else None
+        ids = last.ids if last else ()
+        candidate = self.candidates[last.candidate if last and ids else min(self.due, len(self.candidates) - 1)]
+        state = OrderState.ACCEPTED if ids else OrderState.FAILED if self.closed else OrderState.SENT
+        return Order(
+            id=self.id,
+            node_array=self.node_array,
+            type=candidate.type,
+            count=len(ids) or candidate.count,
+            ordered_at=(last.answered_at if ids and last else None) or self.ordered_at,
+            state=state,
+            bucket=candidate.buckets[0].key,
+            price_per_hour=candidate.price_per_hour,
+            ids=ids,
+        )
+
+
+class Journal:
+    """The tables above. Every method is one transaction, or part of the caller's."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(
+        self, actions: Sequence[Action], *, pass_number: int, at: float, new_id: Callable[[], str]
+    ) -> tuple[Journalled, ...]:
+        """Write down a plan's actions, and an order for each launch, before any of them begins."""
+        if not actions:
+            return ()
+        with self._database.transaction():
+            plan = self._database.insert("INSERT INTO plans (pass, at) VALUES (?, ?)", (pass_number, at))
+            return tuple(self._journalled(plan, action, at, new_id) for action in actions)
+
+    def _journalled(self, plan: int, action: Action, at: float, new_id: Callable[[], str]) -> Journalled:
+        order_id = None
+        if isinstance(action, Launch):
+            order_id = new_id()
+            self._database.execute(
+                "INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES (?, ?, ?, ?)",
+                (order_id, action.node_array, at, notation.write(action.candidates)),
+            )
+        row = self._database.insert(
+            "INSERT INTO actions (plan, kind, worker_id, host, order_id, action) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                plan,
+                type(action).__name__.lower(),
+                getattr(action, "worker_id", None),
+                getattr(action, "host", None),
+                order_id,
+                notation.write(action),
+            ),
+        )
+        return Journalled(row, action, order_id)
+
+    def end(self, action_id: int, result: Result, message: str, at: float) -> None:
+        """Write down an action's outcome."""
+        self._database.execute(
+            "UPDATE actions SET ended_at = ?, result = ?, message = ? WHERE id = ?",
+            (at, result.value, message, action_id),
+        )
+
+    def end_launch(self, order_id: str, result: Result, message: str, at: float) -> None:
+        """Write down a launch's outcome, which may come from a later process than the one that began it."""
+        self._database.execute(
+            "UPDATE actions SET ended_at = ?, result = ?, message = ? WHERE order_id = ?",
+            (at, result.value, message, order_id),
+        )
+
+    def sweep(self, at: float) -> int:
+        """At start: what an earlier process left without an outcome was interrupted; open orders are asked again."""
+        return self._database.execute(
+            "UPDATE actions SET ended_at = ?, result = ? WHERE result IS NULL"
+            " AND (order_id IS NULL OR order_id IN (SELECT id FROM orders WHERE closed_at IS NOT NULL))",
+            (at, Result.INTERRUPTED.value),
+        )
+
+    # -- orders ------------------------------------------------------------------------------------------------
+
+    def send(self, asked: LaunchOrder, candidate: int, at: float) -> None:
+        """Write down a token with exactly what is asked under it, before the provider is called. Again: no change."""
+        self._database.execute(
+            "INSERT INTO attempts (token, order_id, candidate, asked, sent_at) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (asked.token, asked.order_id, candidate, notation.write(asked), at),
+        )
+
+    def answer(
+        self, token: str, *, ids: Sequence[str], failures: Sequence[LaunchFailure], message: str, at: float
+    ) -> None:
+        """Write down a provider's final answer to one attempt; with any id the order is closed as accepted."""
+        with self._database.transaction():
+            self._database.execute(
+                "UPDATE attempts SET answered_at = ?, ids = ?, message = ? WHERE token = ?",
+                (at, notation.write(list(ids)), message, token),
+            )
+            if ids:
+                self._database.execute(
+                    "UPDATE orders SET closed_at = ?, message = ?"
+                    " WHERE id = (SELECT order_id FROM attempts WHERE token = ?)",
+                    (at, message, token),
+                )
+            for failure in failures:
+                self.fail(failure)
+
+    def close_order(self, order_id: str, message: str, at: float) -> None:
+        """Nothing more is asked for this order."""
+        self._database.execute(
+            "UPDATE orders SET closed_at = ?, message = ? WHERE id = ? AND closed_at IS NULL", (at, message, order_id)
+        )
+
+    def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
+        """Note a failure against its bucket; of one worker only once, however often its end is tried."""
+        self._database.execute(
+            "INSERT INTO failures (at, bucket, kind, message, order_id, worker_id) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (
+                failure.at,
+                notation.write(failure.bucket),
+                failure.kind,
+                failure.message,
+                failure.order_id,
+                worker_id,
+            ),
+        )
+
+    def orders(self, since: float) -> tuple[OrderRecord, ...]:
+        """Orders that are open, or were closed after `since`; oldest first."""
+        with self._database.transaction():
+            found = self._database.rows(
+                "SELECT * FROM orders WHERE closed_at IS NULL OR closed_at > ? ORDER BY ordered_at, id", (since,)
+            )
+            return tuple(self._record(row) for row in found)
+
+    def _record(self, row: sqlite3.Row) -> OrderRecord:
+        attempts = self._database.rows("SELECT * FROM attempts WHERE order_id = ? ORDER BY candidate", (row["id"],))
+        return OrderRecord(
+            id=row["id"],
+            node_array=row["node_array"],
+            ordered_at=row["ordered_at"],
+            candidates=notation.read(row["candidates"], tuple[Candidate, ...]),
+            attempts=tuple(
+                Attempt(
+                    token=attempt["token"],
+                    candidate=attempt["candidate"],
+                    asked=notation.read(attempt["asked"], LaunchOrder),
+                    sent_at=attempt["sent_at"],
+                    answered_at=attempt["answered_at"],
+                    ids=notation.read(attempt["ids"], tuple[str, ...]),
+                )
+                for attempt in attempts
+            ),
+            closed=row["closed_at"] is not None,
+        )
+
+    def failures(self, since: float) -> tuple[LaunchFailure, ...]:
+        """Failures newer than `since`, oldest first."""
+        return tuple(
+            LaunchFailure(
+                bucket=notation.read(row["bucket"], BucketKey),
+                at=row["at"],
+                kind=row["kind"],
+                message=row["message"],
+                order_id=row["order_id"],
+            )
+            for row in self._database.rows("SELECT * FROM failures WHERE at > ? ORDER BY at, id", (since,))
+        )
+
+    # -- looking back --------------------------------------------------------------------------------------------
+
+    def outcomes_of(self, host: str, limit: int = 20) -> list[sqlite3.Row]:
+        """What was done with a host, newest first: rows of at, kind, action (JSON), result, message, ended_at."""
+        return self._database.rows(
+            "SELECT plans.at, kind, action, result, message, ended_at FROM actions JOIN plans ON plans.id = plan"
+            " WHERE host = ? ORDER BY actions.id DESC LIMIT ?",
+            (host, limit),
+        )
+
+    def forget(self, before: float) -> None:
+        """Drop what ended before this time."""
+        with self._database.transaction():
+            self._database.execute("DELETE FROM plans WHERE at < ?", (before,))
+            self._database.execute("DELETE FROM orders WHERE closed_at < ?", (before,))
+            self._database.execute("DELETE FROM failures WHERE at < ?", (before,))

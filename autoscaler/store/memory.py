@@ -1,0 +1,53 @@
+"""The memory that one pass leaves for the next, as one row; the same JSON is a record folder's `memory.json`."""
+
+from __future__ import annotations
+
+from autoscaler.core.memory import Memory
+from autoscaler.store import notation
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE memory (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        at REAL NOT NULL,
+        memory TEXT NOT NULL
+    ) STRICT
+    """,
+)
+
+
+def memory_to_json(memory: Memory, *, indent: int | None = None) -> str:
+    """Core's memory as JSON."""
+    return notation.write(memory, indent=indent)
+
+
+def memory_from_json(text: str | bytes) -> Memory:
+    """The memory that this JSON holds; missing fields have their defaults. Raises notation.Unreadable."""
+    return notation.read(text, Memory)
+
+
+class MemoryTable:
+    """Where the memory is kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def load(self) -> Memory:
+        """The last memory; the empty one for a new cell, which is safe (rule 8).
+
+        One that cannot be read (a hand edited it, a version went back) is likewise taken as lost.
+        """
+        row = self._database.row("SELECT memory FROM memory")
+        if row is None:
+            return Memory()
+        try:
+            return memory_from_json(row["memory"])
+        except notation.Unreadable:
+            return Memory()
+
+    def save(self, memory: Memory, at: float) -> None:
+        self._database.execute(
+            "INSERT INTO memory VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, memory = excluded.memory",
+            (at, memory_to_json(memory)),
+        )

@@ -1,0 +1,58 @@
+"""How core's values are written down as JSON and read back: the one notation of the store and of record folders.
+
+Frozen dataclasses become objects, tuples lists, enums their values; a reader names the type it expects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+Value = TypeVar("Value")
+
+
+class Unreadable(ValueError):
+    """The text does not hold what was expected; the message says where."""
+
+
+def write(value: object, *, indent: int | None = None) -> str:
+    """JSON of a value made of dataclasses, mappings, sequences, enums and plain values."""
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False)
+
+
+def read(text: str | bytes, kind: type[Value]) -> Value:
+    """The value of type `kind` that `write` made this text of. Raises Unreadable."""
+    try:
+        return cast("Value", _adapter(cast("Any", kind)).validate_json(text))
+    except ValidationError as error:
+        raise Unreadable(f"no {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+def plain(value: object) -> Any:
+    """The same value in dicts, lists, strings, numbers and None; mapping keys as they are."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset | set):
+        return sorted((plain(item) for item in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def _key(key: object) -> Any:
+    return key.value if isinstance(key, Enum) else key
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

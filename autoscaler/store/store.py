@@ -1,0 +1,54 @@
+"""The store as the loop and the commands use it: one file, opened and migrated, with a table owner for each concern."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from autoscaler.core.model import Plan
+from autoscaler.store import history, journal, memory, wishes
+from autoscaler.store.database import Database, Migration
+from autoscaler.store.history import KEPT_FOR, History
+from autoscaler.store.journal import Journal, Journalled
+from autoscaler.store.memory import MemoryTable
+from autoscaler.store.wishes import WishTable
+
+MIGRATIONS: tuple[Migration, ...] = ((*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),)
+"""In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+class Store:
+    """Everything that outlives a pass."""
+
+    def __init__(self, database: Database, new_id: Callable[[], str] = _new_id) -> None:
+        self.database = database
+        self.memory = MemoryTable(database)
+        self.journal = Journal(database)
+        self.history = History(database)
+        self.wishes = WishTable(database)
+        self._new_id = new_id
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Raises SettingsError where the file cannot be used."""
+        return cls(Database.open(path, MIGRATIONS))
+
+    def accept(self, plan: Plan, *, pass_number: int, at: float) -> tuple[Journalled, ...]:
+        """Make a plan's memory, actions and orders durable in one transaction: only what this returns may begin."""
+        with self.database.transaction():
+            self.memory.save(plan.memory, at)
+            return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
+
+    def forget_old(self, now: float) -> None:
+        """Drop what is older than the history is kept for."""
+        with self.database.transaction():
+            self.history.forget(now - KEPT_FOR)
+            self.journal.forget(now - KEPT_FOR)
+
+    def close(self) -> None:
+        self.database.close()

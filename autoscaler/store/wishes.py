@@ -1,0 +1,98 @@
+"""What people asked for through commands, with who and when, until it is fulfilled or taken back.
+
+The commands append; the loop reads and marks what is done. Nothing here acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autoscaler.core.model import Wishes
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE wishes (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        verb TEXT NOT NULL,
+        host TEXT NOT NULL DEFAULT '',
+        ended_at REAL,
+        ended_by TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX wishes_in_force ON wishes(verb, host) WHERE ended_at IS NULL",
+)
+
+
+class Verb(StrEnum):
+    """What can be wished for. `resume` is not one: it ends a pause."""
+
+    PAUSE = "pause"
+    KEEP = "keep"
+    DRAIN = "drain"
+    STOP_DRAIN = "stop-drain"
+    STOP_NOW = "stop-now"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One wish in force."""
+
+    verb: Verb
+    host: str
+    who: str
+    at: float
+
+
+class WishTable:
+    """Where wishes are kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ask(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
+        """Put a wish in force; tells whether it is new."""
+        return bool(
+            self._database.execute(
+                "INSERT INTO wishes (at, who, verb, host) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (at, who, verb.value, host),
+            )
+        )
+
+    def end(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
+        """Take a wish back, or note that it is fulfilled; tells whether it was in force."""
+        return bool(
+            self._database.execute(
+                "UPDATE wishes SET ended_at = ?, ended_by = ? WHERE verb = ? AND host = ? AND ended_at IS NULL",
+                (at, who, verb.value, host),
+            )
+        )
+
+    def in_force(self) -> tuple[Wish, ...]:
+        return tuple(
+            Wish(Verb(row["verb"]), row["host"], row["who"], row["at"])
+            for row in self._database.rows("SELECT * FROM wishes WHERE ended_at IS NULL ORDER BY id")
+        )
+
+    def load(self) -> Wishes:
+        """As a plan sees them. `stop-now` wins over `stop-drain`."""
+        return wishes_from(self.in_force())
+
+
+def wishes_from(wishes: Iterable[Wish]) -> Wishes:
+    """Fold wishes in force into core's value."""
+    by_verb: dict[Verb, list[Wish]] = {verb: [] for verb in Verb}
+    for wish in wishes:
+        by_verb[wish.verb].append(wish)
+    pause = by_verb[Verb.PAUSE]
+    return Wishes(
+        paused=bool(pause),
+        paused_by=pause[0].who if pause else "",
+        stop="now" if by_verb[Verb.STOP_NOW] else "drain" if by_verb[Verb.STOP_DRAIN] else None,
+        keep=frozenset(wish.host for wish in by_verb[Verb.KEEP]),
+        drain=frozenset(wish.host for wish in by_verb[Verb.DRAIN]),
+    )

@@ -1,0 +1,231 @@
+"""The store: what is durable together, what survives a crash, what is never lost or doubled."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.actions import Candidate, Disable, Launch
+from autoscaler.core.cluster import Ask, JobDetail
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, LaunchFailure, MachineState, OrderState, Worker
+from autoscaler.core.memory import Disabling, Event, Memory, Rest, WorkerNote
+from autoscaler.core.model import Plan, ShapeVerdict
+from autoscaler.core.reasons import Code, because
+from autoscaler.errors import SettingsError
+from autoscaler.store.journal import Result
+from autoscaler.store.memory import memory_from_json, memory_to_json
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
+from providers.interface import LaunchOrder
+
+LARGE = InstanceType("m5.large", "m5", 2, 8 << 30)
+XLARGE = InstanceType("m5.xlarge", "m5", 4, 16 << 30)
+
+
+def candidate(kind: InstanceType, count: int = 1) -> Candidate:
+    return Candidate((Bucket(BucketKey(kind.name), kind, price_per_hour=0.1),), count)
+
+
+LAUNCH = Launch("execute", (candidate(LARGE, 2), candidate(XLARGE)), because(Code.DEMAND, jobs=3))
+DISABLE = Disable("i-1", "w1", because(Code.IDLE, idle_s=660))
+MEMORY = Memory(
+    passes=7,
+    workers={"i-1": WorkerNote(1.0, disabled_at=2.5, disabling=Disabling.IDLE, host="w1")},
+    able_since={12: 3.0},
+    unable=(13, 14),
+    details={12: JobDetail(12, 4.0, concurrency=3, context={"a": "b"})},
+    rests=(Rest(BucketKey("m5.large"), 99.0, 5, "capacity", "none left"),),
+    launches=(Event(1.0, 2, "execute"),),
+    brake=because(Code.BRAKE, launches=9, hosts=("w1", "w2")).then(because(Code.CAPPED)),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "cell.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Store:
+    ids = iter(f"order{number}" for number in range(100))
+    store = Store.open(path)
+    store._new_id = lambda: next(ids)
+    return store
+
+
+def order_for(number: int, token: str = "order0-0") -> LaunchOrder:
+    chosen = LAUNCH.candidates[number]
+    return LaunchOrder(token, "order0", "tag", "execute", chosen.buckets, chosen.count, "#!/bin/sh\n", {"a": "b"})
+
+
+def test_memory_comes_back_as_it_was_written() -> None:
+    assert memory_from_json(memory_to_json(MEMORY)) == MEMORY
+
+
+def test_the_file_is_readable_by_its_owner_only(store: Store, path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_newer_files_version_is_refused(store: Store, path: Path) -> None:
+    store.database.execute("PRAGMA user_version=99")
+    store.close()
+    with pytest.raises(SettingsError, match="newer sge-autoscaler"):
+        Store.open(path)
+
+
+def test_a_plans_memory_and_journal_survive_together(store: Store, path: Path) -> None:
+    store.accept(Plan((LAUNCH, DISABLE), MEMORY), pass_number=7, at=100.0)
+    store.close()
+    again = Store.open(path)
+    assert (again.memory.load(), [record.id for record in again.journal.orders(0)]) == (MEMORY, ["order0"])
+
+
+def test_a_plan_that_cannot_be_journalled_leaves_the_old_memory(store: Store) -> None:
+    store.accept(Plan((), MEMORY), pass_number=7, at=100.0)
+
+    def broken() -> str:
+        raise KeyboardInterrupt
+
+    store._new_id = broken
+    with pytest.raises(KeyboardInterrupt):
+        store.accept(Plan((LAUNCH,), replace(MEMORY, passes=8)), pass_number=8, at=110.0)
+    assert store.memory.load() == MEMORY
+
+
+def test_memory_that_cannot_be_read_is_taken_as_lost(store: Store) -> None:
+    store.memory.save(MEMORY, 1.0)
+    store.database.execute("UPDATE memory SET memory = '{'")
+    assert store.memory.load() == Memory()
+
+
+def test_an_order_without_an_answer_is_sent(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    order = store.journal.orders(0)[0].as_order()
+    assert (order.state, order.count, order.type, order.ordered_at) == (OrderState.SENT, 2, LARGE, 100.0)
+
+
+def test_an_attempt_is_kept_exactly_as_it_was_asked(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.send(order_for(0), 0, 101.0)
+    store.journal.send(replace(order_for(0), boot_script="another"), 0, 102.0)
+    assert [attempt.asked for attempt in store.journal.orders(0)[0].attempts] == [order_for(0)]
+
+
+def test_an_accepted_order_counts_what_was_given_since_it_was_given(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.send(order_for(0), 0, 101.0)
+    store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
+    order = store.journal.orders(0)[0].as_order()
+    assert (order.state, order.count, order.ids, order.ordered_at) == (OrderState.ACCEPTED, 1, ("i-1",), 150.0)
+
+
+def test_a_refused_candidate_hands_over_to_the_next(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.send(order_for(0), 0, 101.0)
+    failure = LaunchFailure(BucketKey("m5.large"), 102.0, "capacity", "none left", "order0")
+    store.journal.answer("order0-0", ids=[], failures=[failure], message="none left", at=102.0)
+    record = store.journal.orders(0)[0]
+    assert (record.due, record.as_order().type, store.journal.failures(0)) == (1, XLARGE, (failure,))
+
+
+def test_a_closed_order_without_ids_has_failed(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.close_order("order0", "nothing to be had", 102.0)
+    assert store.journal.orders(0)[0].as_order().state is OrderState.FAILED
+
+
+def test_an_open_order_is_listed_however_old(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    assert len(store.journal.orders(1e9)) == 1
+
+
+def test_one_workers_failed_boot_is_noted_once(store: Store) -> None:
+    failure = LaunchFailure(BucketKey("m5.large"), 102.0, "boot", "never joined")
+    store.journal.fail(failure, worker_id="i-1")
+    store.journal.fail(replace(failure, at=103.0), worker_id="i-1")
+    assert store.journal.failures(0) == (failure,)
+
+
+def test_what_a_dead_process_left_without_outcome_was_interrupted(store: Store) -> None:
+    store.accept(Plan((DISABLE,), MEMORY), pass_number=7, at=100.0)
+    store.journal.sweep(200.0)
+    assert store.journal.outcomes_of("w1")[0]["result"] == Result.INTERRUPTED
+
+
+def test_an_open_launch_is_not_swept_away(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    assert store.journal.sweep(200.0) == 0
+
+
+def test_a_wish_is_in_force_once_and_until_it_ends(store: Store) -> None:
+    asked = [store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
+    ended = [store.wishes.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]
+    assert (asked, ended, store.wishes.load().keep) == ([True, False], [True, False], frozenset())
+
+
+def test_wishes_fold_into_what_a_plan_reads(store: Store) -> None:
+    store.wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+    store.wishes.ask(Verb.STOP_DRAIN, who="ann", at=2.0)
+    store.wishes.ask(Verb.STOP_NOW, who="ann", at=3.0)
+    store.wishes.ask(Verb.DRAIN, who="ann", at=4.0, host="w2")
+    wishes = store.wishes.load()
+    assert (wishes.paused, wishes.paused_by, wishes.stop, wishes.drain) == (True, "ann", "now", {"w2"})
+
+
+def test_another_process_commit_is_noticed(store: Store, path: Path) -> None:
+    before = store.database.changes_by_others
+    other = Store.open(path)
+    other.wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+    assert store.database.changes_by_others != before
+
+
+def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> ShapeVerdict:
+    return ShapeVerdict(jobs, ("",) * len(jobs), Ask("qw"), len(jobs), False, waited, because(code))
+
+
+def test_a_job_that_is_gone_is_still_explained(store: Store) -> None:
+    store.history.explain([verdict(1, 2)], 10.0)
+    store.history.explain([verdict(2)], 20.0)
+    explanation = store.history.explanation(1)
+    assert explanation is not None
+    assert (explanation.at, explanation.verdict.reason.code) == (10.0, Code.HELD)
+
+
+def test_the_same_explanation_is_not_written_twice(store: Store) -> None:
+    store.history.explain([verdict(1, 2)], 10.0)
+    store.history.explain([verdict(1, 2, waited=15.0)], 20.0)
+    assert len(store.database.rows("SELECT * FROM explanations")) == 1
+
+
+def test_another_explanation_takes_the_place_of_the_last(store: Store) -> None:
+    store.history.explain([verdict(1)], 10.0)
+    store.history.explain([verdict(1, code=Code.EXPIRED)], 20.0)
+    explanation = store.history.explanation(1)
+    assert explanation is not None
+    assert explanation.verdict.reason.code is Code.EXPIRED
+
+
+WORKER = Worker("i-1", LARGE, "execute", MachineState.RUNNING, 0.0, name="w1", price_per_hour=3.6)
+
+
+def test_a_worker_is_paid_for_from_creation_to_end(store: Store) -> None:
+    store.history.see_workers([WORKER], ["i-1"], 10.0)
+    store.history.see_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
+    lifetime = store.history.lifetimes()[0]
+    assert (lifetime.joined_at, lifetime.seconds(500.0), lifetime.cost(500.0)) == (10.0, 100.0, pytest.approx(0.1))
+
+
+def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store) -> None:
+    for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
+        store.history.see_workers(listing, [], at)
+    assert store.history.lifetimes()[0].ended_at is None
+
+
+def test_what_is_older_than_thirty_days_is_forgotten(store: Store) -> None:
+    store.history.add_pass(1, 0.0, "pass 1", {"a": 1})
+    store.history.add_pass(2, 31 * 86_400.0, "pass 2", {})
+    store.forget_old(31 * 86_400.0)
+    assert [found.number for found in store.history.passes()] == [2]
