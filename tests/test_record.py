@@ -1,0 +1,238 @@
+"""A record says the same as what was recorded, can be written by hand, and never holds a secret."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.cluster import JobDetail
+from autoscaler.core.fleet import (
+    Bucket,
+    BucketKey,
+    Fleet,
+    InstanceType,
+    LaunchFailure,
+    MachineState,
+    Order,
+    OrderState,
+    PriceType,
+    Worker,
+)
+from autoscaler.core.memory import Disabling, Event, Memory, Rest, WorkerNote
+from autoscaler.core.model import Snapshot, Wishes
+from autoscaler.core.reasons import Code, because
+from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.record import read_now, read_record, write_record
+from autoscaler.settings import load_settings
+from providers.catalog import load_catalog
+from sge.cluster import Outputs, cluster_from
+
+NOW = datetime(2026, 11, 21, 9, 5, 0, 250000, tzinfo=timezone(timedelta(hours=1)))
+QSTAT = b"""<?xml version='1.0'?>
+<job_info>
+  <queue_info><Queue-List><name>main.q@w1</name><slots_used>0</slots_used><slots_resv>0</slots_resv>
+    <slots_total>2</slots_total></Queue-List></queue_info>
+  <job_info><job_list state="pending"><JB_job_number>12</JB_job_number><JAT_prio>0.5</JAT_prio><JB_owner>ann</JB_owner>
+    <state>qw</state><JB_submission_time>2026-11-21T09:04:00</JB_submission_time><slots>1</slots></job_list></job_info>
+</job_info>
+"""
+LARGE = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
+ODD = InstanceType("odd.one", "odd", 3, 5_000_000_001, gpus=2, arch="lx-arm64")
+FLEET = Fleet(
+    workers=(
+        Worker(
+            "i-1",
+            LARGE,
+            "execute",
+            MachineState.RUNNING,
+            1795248000.5,
+            "w1",
+            "10.0.0.3",
+            "eu-1a",
+            PriceType.SPOT,
+            "pg-1",
+            0.03,
+            "o-1",
+            "g-1",
+            ready=False,
+            message="fine",
+        ),
+    ),
+    buckets=(
+        Bucket(BucketKey("m5.large", "execute", "eu-1a", PriceType.SPOT), LARGE, None, 4, "scarce"),
+        Bucket(BucketKey("odd.one"), ODD, 1.25),
+    ),
+    orders=(
+        Order("o-2", "execute", ODD, 2, 1795248900.0, OrderState.ACCEPTED, BucketKey("odd.one"), 1.25, ("i-8", "i-9")),
+    ),
+    failures=(LaunchFailure(BucketKey("odd.one", zone="eu-1b"), 1795248800.0, "capacity", "none left", "o-0"),),
+    enrols_itself=True,
+)
+MEMORY = Memory(
+    passes=41,
+    workers={"i-1": WorkerNote(1.0, 2.0, 3.0, Disabling.IDLE, seen_disabled=True, heard_at=1.5, host="w1")},
+    able_since={12: 4.25},
+    unable=(13,),
+    details={13: JobDetail(13, 5.0, start_after=6.0, concurrency=3, context={"until": "2026-11-21T09:04:00"})},
+    rests=(Rest(BucketKey("odd.one"), 9.0, 5, "capacity", "none left"),),
+    launches=(Event(7.0, 2, "execute"),),
+    brake=because(Code.BRAKE, count=201, limit=200),
+)
+WISHES = Wishes(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
+
+
+def record(directory: Path, environ: dict[str, str] | None = None, **changed: Any) -> Path:
+    """Write a record of all kinds of things, some of them changed."""
+    given: dict[str, Any] = {
+        "outputs": Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"}),
+        "fleet": FLEET,
+        "wishes": WISHES,
+        "memory": MEMORY,
+        "settings": load_settings(environ or {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}),
+        "master": "master",
+        "now": NOW,
+    }
+    write_record(directory, **(given | changed))
+    return directory
+
+
+def by_hand(directory: Path, **files: str) -> Path:
+    """A folder with `qstat.xml` and these files; `provider_json` stands for `provider.json`."""
+    directory.mkdir(exist_ok=True)
+    (directory / "qstat.xml").write_bytes(QSTAT)
+    for name, text in files.items():
+        (directory / name.replace("_", ".")).write_text(text)
+    return directory
+
+
+def documented(directory: Path) -> Path:
+    """The record that docs/record-folder.md shows, file by file."""
+    page = (Path(__file__).parents[1] / "docs" / "record-folder.md").read_text()
+    for name, text in re.findall(r"^### `([^`]+)`\n.*?^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+    return directory
+
+
+def test_a_record_read_back_is_the_snapshot_that_was_written(tmp_path: Path) -> None:
+    settings = load_settings({"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", "CP_CAP_AUTOSCALE_WORKERS": "7"})
+    outputs = Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"})
+    zone = NOW.tzinfo
+    assert zone is not None
+    cluster = cluster_from(outputs, zone=zone, now=NOW.timestamp())
+    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, settings.policy(master="master"), NOW.timestamp())
+    assert read_record(record(tmp_path / "r", outputs=outputs, settings=settings)) == seen
+
+
+def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
+    snapshot = read_record(by_hand(tmp_path))
+    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.wishes) == (load_catalog().buckets(), Memory(), Wishes())
+
+
+def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
+    assert read_now(by_hand(tmp_path)).isoformat() == "2026-11-21T09:04:00+00:00"
+
+
+def test_times_without_a_zone_are_of_the_zone_of_now(tmp_path: Path) -> None:
+    worker = '{"workers": [{"id": "i", "instance_type": "m5.large", "created_at": "2026-11-21T09:04:00"}]}'
+    snapshot = read_record(by_hand(tmp_path, now="2026-11-21T09:05:00+05:00", provider_json=worker))
+    submitted = datetime.fromisoformat("2026-11-21T09:04:00+05:00").timestamp()
+    assert (snapshot.cluster.shapes[0].submitted, snapshot.fleet.workers[0].created_at) == ((submitted,), submitted)
+
+
+def test_the_environment_of_the_reader_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKERS", "77")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_CONFIG", str(tmp_path / "missing"))
+    assert read_record(by_hand(tmp_path)).policy.node_arrays[0].limits.max_workers == 3
+
+
+def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("mine")
+    with pytest.raises(SettingsError, match="is not empty"):
+        record(tmp_path)
+
+
+def test_nothing_secret_lands_in_a_record(tmp_path: Path) -> None:
+    """Neither a provider's settings nor anything named like a secret, by name or by value."""
+    environ = {"CP_CAP_AUTOSCALE_AWS_SECRET": "hunter22", "API_TOKEN": "hunter22", "CP_CAP_AUTOSCALE_WORKERS": "4"}
+    settings = load_settings(environ, known_prefixes=("CP_CAP_AUTOSCALE_AWS_",))
+    origins = {**settings.origins, "CP_CAP_AUTOSCALE_TOKEN": settings.origins["CP_CAP_AUTOSCALE_WORKERS"]}
+    folder = record(tmp_path / "r", settings=replace(settings, origins=origins))
+    written = "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
+    assert re.findall(r"hunter22|SECRET|TOKEN", written) == []
+
+
+def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
+    snapshot = read_record(documented(tmp_path))
+    assert (
+        [shape.count for shape in snapshot.cluster.shapes],
+        snapshot.cluster.set_aside,
+        [bucket.price_per_hour for bucket in snapshot.fleet.buckets],
+        snapshot.memory.rests[0].until,
+        snapshot.wishes.keep,
+    ) == (
+        [10],
+        (),
+        [0.096, load_catalog().offers["m5.large"].spot, 6.5],
+        datetime.fromisoformat("2026-11-21T09:20:00+01:00").timestamp(),
+        {"w1"},
+    )
+
+
+def test_every_documented_file_is_known_and_every_known_file_documented(tmp_path: Path) -> None:
+    written = {path.relative_to(tmp_path).parts[0] for path in documented(tmp_path).rglob("*")}
+    assert written == {
+        "qstat.xml",
+        "qhost.xml",
+        "qstat-j.xml",
+        "qconf",
+        "provider.json",
+        "settings.toml",
+        "memory.json",
+        "wishes.json",
+        "master",
+        "now",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    (
+        ("notes_txt", "hello"),
+        ("now", "2026-11-21T09:05:00"),
+        ("now", "yesterday"),
+        ("provider_json", "{"),
+        ("provider_json", '{"wokers": []}'),
+        ("provider_json", '{"buckets": [{"instance_type": "m5.huge"}]}'),
+        ("provider_json", '{"workers": [{"id": "i", "instance_type": "m5.large", "created_at": "soon"}]}'),
+        ("memory_json", '{"pases": 4}'),
+        ("memory_json", '{"workers": {"i": {"first_seen": 1, "idle": 2}}}'),
+        ("memory_json", '{"workers": {"i": {}}}'),
+        ("wishes_json", '{"paused": "perhaps"}'),
+        ("settings_toml", "CP_CAP_AUTOSCALE_WORKRES = 3"),
+        ("settings_toml", "= 3"),
+    ),
+)
+def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(str(tmp_path / name.replace("_", ".")))):
+        read_record(by_hand(tmp_path, **{name: text}))
+
+
+@pytest.mark.parametrize("missing", ("no/such/folder", "empty"))
+def test_a_record_that_is_not_there_is_not_found(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFound, match=missing):
+        read_record(tmp_path / missing)
+
+
+def test_outputs_that_make_no_cluster_name_the_folder(tmp_path: Path) -> None:
+    by_hand(tmp_path, now="2026-11-21T09:05:00+01:00")
+    (tmp_path / "qstat.xml").write_bytes(QSTAT[:200])
+    with pytest.raises(AutoscalerError, match=re.escape(str(tmp_path))) as raised:
+        read_record(tmp_path)
+    assert raised.value.exit_code == 4
