@@ -11,7 +11,7 @@ WORKERS ?= auto
 PYTEST_ARGS ?=
 
 BIN := .venv/bin
-CODE := autoscaler sge providers conf tests
+CODE := autoscaler bench conf providers sge tests
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-config --default-index https://pypi.org/simple --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 DOCS_CHECK := $(BIN)/sge-autoscaler config docs --check
@@ -61,7 +61,7 @@ soak: setup  ## long campaigns, not part of the tests
 	@$(AS_ROOT) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m bench
 
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version
 	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in
