@@ -1,0 +1,1 @@
+"""Machines made of namespaces on this very host, rented out as a cloud would."""

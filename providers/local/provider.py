@@ -1,0 +1,255 @@
+"""Machines on this very host: a worker is a host of namespaces on the master's network that runs the real boot script.
+
+It plays the cloud in the demo and in tests: sizes and prices of the catalogue, a boot delay, and what goes wrong in
+clouds on request. Its control plane is a state directory (`machines`), its machines hosts of the cell's tree (`hosts`).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from autoscaler.core.fleet import Bucket, BucketKey, MachineState, Worker
+from autoscaler.errors import AutoscalerError
+from autoscaler.namespaces import Tree
+from providers.catalog import load_catalog
+from providers.interface import (
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    Problem,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Unreachable,
+)
+from providers.local.boot import BROKEN_BOOT, INIT, boot_argv, boot_environment
+from providers.local.hosts import Hosts, TreeHosts
+from providers.local.machines import Machine, Records, Timeout, machine_id
+from providers.local.settings import LocalSettings
+
+LISTED_AFTER_END = 600.0
+"""Seconds that a terminated machine is still listed."""
+START_GRACE = 60.0
+"""Seconds after which a machine whose host was never started counts as ended: its launch was cut short."""
+ARCHITECTURES = {"x86_64": "lx-amd64", "aarch64": "lx-arm64"}
+
+
+class LocalProvider:
+    """The local control plane for the machines of one cell."""
+
+    name: ClassVar[str] = "local"
+    enrols_itself: ClassVar[bool] = False
+    Settings: ClassVar[type[LocalSettings]] = LocalSettings
+
+    def __init__(
+        self,
+        settings: LocalSettings,
+        *,
+        cell: str,
+        hosts: Hosts | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings, self.cell, self.clock = settings, cell, clock
+        self.hosts: Hosts = hosts or TreeHosts(Tree(settings.network))
+        self.machines = Records(settings.state or settings.network / "machines")
+        arch = ARCHITECTURES.get(platform.machine(), "lx-amd64")
+        offered = load_catalog(settings.catalog).buckets()
+        self._buckets = tuple(replace(bucket, type=replace(bucket.type, arch=arch)) for bucket in offered)
+
+    def buckets(self) -> Sequence[Bucket]:
+        return self._buckets
+
+    def workers(self) -> Sequence[Worker]:
+        now = self.clock()
+        seen_at = now - self.settings.listing_lag
+        ours = [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
+        return [self._worker(machine, seen_at) for machine in ours if _listed(machine, seen_at)]
+
+    def records(self) -> Sequence[Machine]:
+        """Every machine this cell had, ended ones included: worker-seconds and price are summed from these."""
+        now = self.clock()
+        return [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        unknown = {bucket.type.name for bucket in order.buckets} - {bucket.type.name for bucket in self._buckets}
+        if unknown:
+            raise Refused(f"there is no instance type {', '.join(sorted(unknown))} in the catalogue")
+        try:
+            with self.machines.lock():
+                return self._launch(order)
+        except (Timeout, OSError) as error:
+            raise Unreachable(f"the state directory {self.machines.directory} cannot be used: {error}") from error
+
+    def _launch(self, order: LaunchOrder) -> Launched:
+        now = self.clock()
+        self.machines.forget_ended_before(now - self.settings.keep_records)
+        known = [self._look(machine, now) for machine in self.machines.all()]
+        asked = [machine for machine in known if (machine.cell, machine.token) == (self.cell, order.token)]
+        made = [machine for machine in asked if not machine.never_started]
+        if made:
+            return Launched(tuple(machine.id for machine in made if self._is_started(machine)))
+        errors: dict[BucketKey, ProviderError] = {}
+        for bucket in order.buckets:
+            while len(made) < order.count and bucket.key not in errors:
+                try:
+                    made.append(self._make(order, bucket, len(asked) + len(made), [*known, *made]))
+                except (OutOfCapacity, QuotaReached) as error:
+                    errors[bucket.key] = error
+        return Launched(tuple(machine.id for machine in made), tuple(errors.items()) if len(made) < order.count else ())
+
+    def _is_started(self, machine: Machine) -> bool:
+        """Start what a launch that was cut short had recorded only; False where that fails."""
+        if machine.born is None:
+            try:
+                self._start(machine)
+            except OutOfCapacity:
+                return False
+        return True
+
+    def _make(self, order: LaunchOrder, bucket: Bucket, index: int, known: Sequence[Machine]) -> Machine:
+        """One machine more. Raises OutOfCapacity, QuotaReached or Refused."""
+        settings, number = self.settings, max((machine.number for machine in known), default=0) + 1
+        living = [machine for machine in known if machine.ended_at is None]
+        if bucket.type.name in settings.out_of_capacity:
+            raise OutOfCapacity(f"no {bucket.type.name} is left")
+        if settings.max_machines is not None and len(living) >= settings.max_machines:
+            raise QuotaReached(f"{len(living)} of {settings.max_machines} machines exist")
+        machine = Machine(
+            id=machine_id(self.cell, order.token, index),
+            cell=self.cell,
+            token=order.token,
+            index=index,
+            number=number,
+            name=self._free_name(known),
+            order_id=order.order_id,
+            node_array=order.node_array,
+            type=bucket.type,
+            price_type=bucket.key.price_type,
+            price_per_hour=bucket.price_per_hour,
+            created_at=self.clock(),
+            zone=bucket.key.zone,
+            placement_group=bucket.key.placement_group,
+        )
+        script = BROKEN_BOOT if settings.boot_fails(bucket.type.name, number) else order.boot_script
+        self.machines.create(machine, {"boot.sh": script, "init.sh": INIT})
+        return self._start(machine)
+
+    def _free_name(self, known: Sequence[Machine]) -> str:
+        """A name nobody has, longest unused first: Grid Engine may still know a machine that just died by its name."""
+        taken = {machine.name for machine in known if machine.ended_at is None}
+        last_used = {machine.name: machine.number for machine in known}
+        free = [name for name in self.hosts.free_names() if name not in taken]
+        if not free:
+            raise OutOfCapacity("every address of the network is taken")
+        return min(free, key=lambda name: last_used.get(name, 0))
+
+    def _start(self, machine: Machine) -> Machine:
+        """Start the host of a recorded machine, unless a launch that was cut short did.
+
+        Raises OutOfCapacity, or Refused where no host could be started here at all.
+        """
+        argv = boot_argv(self.machines.folder(machine.id), self.settings.boot_delay)
+        try:
+            born = self.hosts.born(machine.name)
+            if born is None:
+                born = self.hosts.start(machine.name, argv, boot_environment(machine.id, machine.type.name))
+        except AutoscalerError as error:
+            self._record_end(machine, f"its host could not be started: {error}")
+            if problem := self.hosts.problem():
+                raise Refused(problem) from error
+            raise OutOfCapacity(f"the host {machine.name} could not be started: {error}") from error
+        started = replace(machine, born=born)
+        self.machines.save(started)
+        return started
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        machines = [machine for machine in map(self.machines.find, ids) if machine is not None]
+        for machine in machines:
+            if machine.cell != self.cell:
+                raise Refused(f"{machine.id} does not carry the tag of {self.cell}: left alone")
+        try:
+            with self.machines.lock():
+                for machine in machines:
+                    if machine.ended_at is None:
+                        self._end(machine, "ended by request")
+        except (Timeout, OSError, AutoscalerError) as error:
+            raise Unreachable(f"not all of {', '.join(ids)} could be ended: {error}") from error
+
+    def check(self) -> Sequence[Problem]:
+        problems = []
+        if said := self.hosts.problem():
+            problems.append(Problem(said, "run as root in a cell: sge-autoscaler cell up, then cell exec"))
+        elif not self.hosts.free_names():
+            problems.append(Problem("every address of the network is taken", "end machines that are not needed"))
+        try:
+            self.machines.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problems.append(Problem(f"no state directory: {error}", "set CP_CAP_AUTOSCALE_LOCAL_STATE"))
+        return problems
+
+    def console(self, worker_id: str) -> str:
+        """What the machine printed while it booted; '' for one that is not ours or has printed nothing."""
+        machine = self.machines.find(worker_id)
+        if machine is None or machine.cell != self.cell:
+            return ""
+        console = self.machines.folder(worker_id) / "console.log"
+        return console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
+
+    def _look(self, machine: Machine, now: float) -> Machine:
+        """The machine as it is now; what is new is recorded."""
+        if machine.ended_at is not None:
+            return machine
+        born = self.hosts.born(machine.name)
+        if machine.born is None:
+            if born is not None:
+                machine = replace(machine, born=born)
+            elif now < machine.created_at + START_GRACE:
+                return machine
+            else:
+                return self._record_end(machine, "its launch was cut short")
+        if born is None or born != machine.born:
+            return self._record_end(machine, "ended by itself")
+        lifetime = self.settings.sudden_death
+        if lifetime is not None and now >= machine.created_at + self.settings.boot_delay + lifetime:
+            return self._end(machine, "died suddenly, as asked")
+        return machine
+
+    def _end(self, machine: Machine, message: str) -> Machine:
+        born = self.hosts.born(machine.name)
+        if born is not None and machine.born in (born, None):
+            self.hosts.end(machine.name)
+        return self._record_end(machine, message)
+
+    def _record_end(self, machine: Machine, message: str) -> Machine:
+        ended = replace(machine, ended_at=self.clock(), message=message)
+        self.machines.save(ended)
+        return ended
+
+    def _worker(self, machine: Machine, seen_at: float) -> Worker:
+        ended = machine.ended_at is not None and machine.ended_at <= seen_at
+        booted = machine.born is not None and seen_at >= machine.created_at + self.settings.boot_delay
+        living = MachineState.RUNNING if booted else MachineState.PENDING
+        return Worker(
+            id=machine.id,
+            type=machine.type,
+            node_array=machine.node_array,
+            state=MachineState.TERMINATED if ended else living,
+            created_at=machine.created_at,
+            name=machine.name,
+            zone=machine.zone,
+            price_type=machine.price_type,
+            placement_group=machine.placement_group,
+            price_per_hour=machine.price_per_hour,
+            order_id=machine.order_id,
+            message=machine.message if ended else None,
+        )
+
+
+def _listed(machine: Machine, seen_at: float) -> bool:
+    if machine.created_at > seen_at:
+        return False
+    return machine.ended_at is None or machine.ended_at > seen_at - LISTED_AFTER_END

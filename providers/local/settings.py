@@ -1,0 +1,37 @@
+"""Settings of the local provider: where its machines live, and what shall go wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from providers.settings import Names
+
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class LocalSettings(BaseSettings):
+    """Under `CP_CAP_AUTOSCALE_LOCAL_`."""
+
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_LOCAL_", extra="forbid", frozen=True)
+
+    network: Path = Field(description="Directory of the cell's namespace tree, on whose network the machines live.")
+    state: Path | None = Field(None, description="Directory of the machines' records. Default: `machines` in it.")
+    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    boot_delay: Seconds = Field(0.0, description="Seconds from launch until a machine runs and its boot script starts.")
+    max_machines: int | None = Field(None, ge=0, description="So many machines may exist at once: the account's quota.")
+    out_of_capacity: Names = Field((), description="Instance types of which none is left.")
+    failing_boots: Names = Field(
+        (), description="Instance types whose boot script fails; a number n: every nth machine."
+    )
+    listing_lag: Seconds = Field(0.0, description="Seconds after which launches and ends show in listings.")
+    sudden_death: Seconds | None = Field(None, description="Seconds after its boot at which a machine dies.")
+    keep_records: Seconds = Field(86400.0, description="Seconds that the record of an ended machine is kept.")
+
+    def boot_fails(self, instance_type: str, number: int) -> bool:
+        """Whether the `number`-th machine, of this type, is to fail at boot."""
+        every = [int(word) for word in self.failing_boots if word.isdigit() and int(word)]
+        return instance_type in self.failing_boots or any(number % n == 0 for n in every)

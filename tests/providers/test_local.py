@@ -1,0 +1,399 @@
+"""The local control plane keeps the contract; its hosts are in memory here, real ones in tests/grid_engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import pytest
+
+from autoscaler.core.fleet import MachineState, Worker
+from autoscaler.namespaces import NamespaceError
+from providers.catalog import load_catalog
+from providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
+from providers.interface import LaunchOrder, OutOfCapacity, Provider, QuotaReached, Refused, Unreachable
+from providers.local.provider import LocalProvider
+from providers.local.settings import LocalSettings
+from providers.settings import read_settings
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class MemoryHosts:
+    """Hosts without namespaces: a name, and the count of its birth."""
+
+    def __init__(self, names: int = 8) -> None:
+        self.names = [f"ip-10-1-0-{number}" for number in range(2, 2 + names)]
+        self.living: dict[str, int] = {}
+        self.boots: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
+        self.births = 0
+        self.broken: str | None = None
+        self.failures = 0
+        self.crash: BaseException | None = None
+
+    def start(self, name: str, boot: Sequence[str], env: Mapping[str, str]) -> int:
+        if self.broken or self.failures:
+            self.failures = max(0, self.failures - 1)
+            raise NamespaceError(self.broken or "out of memory")
+        assert name not in self.living
+        self.births += 1
+        self.living[name] = self.births
+        self.boots[name] = (tuple(boot), dict(env))
+        Path(boot[2], "console.log").write_text("booted\n")
+        if self.crash:
+            raise self.crash
+        return self.births
+
+    def end(self, name: str) -> None:
+        self.living.pop(name, None)
+
+    def born(self, name: str) -> int | None:
+        return self.living.get(name)
+
+    def free_names(self) -> Sequence[str]:
+        return [name for name in self.names if name not in self.living]
+
+    def problem(self) -> str | None:
+        return self.broken
+
+
+class LocalPlane(ControlPlane):
+    cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
+        {Fault.THROTTLED: "nobody counts calls on this host"},
+    )
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.hosts, self.clock = MemoryHosts(), Clock()
+        self.chosen: dict[str, Any] = {}
+
+    def connect(self, cell: str, **chosen: Any) -> LocalProvider:
+        settings = LocalSettings(network=self.directory, boot_delay=20, **{**self.chosen, **chosen})
+        return LocalProvider(settings, cell=cell, hosts=self.hosts, clock=self.clock)
+
+    def billable(self) -> Collection[str]:
+        return list(self.hosts.living)
+
+    def inject(self, fault: Fault) -> None:
+        match fault:
+            case Fault.OUT_OF_CAPACITY:
+                self.chosen = {"out_of_capacity": tuple(load_catalog().types)}
+            case Fault.PARTIAL:
+                self.chosen = {"max_machines": 2}
+            case Fault.QUOTA:
+                self.chosen = {"max_machines": 0}
+            case Fault.LAG:
+                self.chosen = {"listing_lag": 60}
+            case Fault.REFUSED:
+                self.hosts.broken = "namespaces need root"
+            case Fault.LOST_ANSWER:
+                self.hosts.crash = LostAnswer()
+            case Fault.MALFORMED:
+                for record in self.directory.glob("machines/*/machine.json"):
+                    record.write_text('{"id": ')
+            case Fault.UNREACHABLE:
+                (self.directory / "file").touch()
+                self.chosen = {"state": self.directory / "file"}
+            case _:
+                raise AssertionError(fault)
+
+    def heal(self) -> None:
+        self.chosen, self.hosts.broken, self.hosts.crash = {}, None, None
+
+    def settle(self) -> None:
+        self.clock.now += 5
+
+
+class TestLocal(ProviderContract):
+    @pytest.fixture
+    def plane(self, tmp_path: Path) -> ControlPlane:
+        return LocalPlane(tmp_path)
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> LocalPlane:
+    return LocalPlane(tmp_path)
+
+
+def order(token: str = "order-0", *, count: int = 1, name: str = "m5.large") -> LaunchOrder:
+    bucket = next(bucket for bucket in load_catalog().buckets() if bucket.type.name == name)
+    return LaunchOrder(token, token.removesuffix("-0"), CELL, "execute", (bucket,), count, "#!/bin/sh\nstart-execd\n")
+
+
+def only(provider: Provider) -> Worker:
+    (worker,) = provider.workers()
+    return worker
+
+
+def state(provider: Provider) -> MachineState:
+    return only(provider).state
+
+
+def test_a_machine_runs_once_its_boot_delay_has_passed(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    provider.launch(order())
+    plane.clock.now += 19
+    before = state(provider)
+    plane.clock.now += 1
+
+    assert (before, state(provider)) == (MachineState.PENDING, MachineState.RUNNING)
+
+
+def test_a_machine_acts_as_the_type_of_the_catalogue(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    provider.launch(order(name="r5.2xlarge"))
+
+    worker = only(provider)
+
+    assert (worker.type.vcpus, worker.type.memory, worker.price_per_hour) == (8, 64 * 1024**3, 0.504)
+
+
+def test_the_boot_script_is_what_was_ordered(plane: LocalPlane) -> None:
+    (worker_id,) = plane.connect(CELL).launch(order()).ids
+
+    assert (plane.directory / "machines" / worker_id / "boot.sh").read_text() == "#!/bin/sh\nstart-execd\n"
+
+
+def test_nothing_of_our_environment_reaches_a_machine(plane: LocalPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "secret")
+    plane.connect(CELL).launch(order())
+
+    ((_, env),) = plane.hosts.boots.values()
+
+    assert set(env) == {"PATH", "HOME", "LANG", "WORKER_ID", "WORKER_TYPE"}
+
+
+def test_a_machine_that_died_is_listed_as_terminated(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    provider.launch(order())
+    plane.hosts.living.clear()
+
+    worker = only(provider)
+
+    assert (worker.state, worker.message) == (MachineState.TERMINATED, "ended by itself")
+
+
+def test_a_later_host_of_the_same_name_is_another_machine(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    provider.launch(order())
+    name = only(provider).name or ""
+    plane.hosts.living[name] += 1
+
+    assert state(provider) is MachineState.TERMINATED
+
+
+def test_ending_a_machine_never_ends_a_later_host_of_its_name(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order()).ids
+    name = only(provider).name or ""
+    plane.hosts.living[name] += 1
+
+    provider.terminate([worker_id])
+
+    assert name in plane.hosts.living
+
+
+def test_a_name_is_used_again_only_when_no_other_is_left(tmp_path: Path) -> None:
+    plane = LocalPlane(tmp_path)
+    plane.hosts.names = plane.hosts.names[:2]
+    provider, names = plane.connect(CELL), []
+    for number in range(3):
+        launched = provider.launch(order(f"{number}-0"))
+        names.append(provider.records()[-1].name)
+        provider.terminate(launched.ids)
+
+    assert names == ["ip-10-1-0-2", "ip-10-1-0-3", "ip-10-1-0-2"]
+
+
+def test_no_address_left_is_out_of_capacity(plane: LocalPlane) -> None:
+    launched = plane.connect(CELL).launch(order(count=9))
+
+    assert len(launched.ids) == 8
+    assert [type(error) for _, error in launched.shortfalls] == [OutOfCapacity]
+
+
+def test_the_quota_counts_living_machines_only(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL, max_machines=1)
+    first = provider.launch(order("1-0"))
+    full = provider.launch(order("2-0"))
+    provider.terminate(first.ids)
+
+    assert [type(error) for _, error in full.shortfalls] == [QuotaReached]
+    assert len(provider.launch(order("3-0")).ids) == 1
+
+
+def test_a_type_out_of_capacity_leaves_the_others(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL, out_of_capacity=("m5.large",))
+
+    assert provider.launch(order("1-0")).ids == ()
+    assert len(provider.launch(order("2-0", name="m5.xlarge")).ids) == 1
+
+
+@pytest.mark.parametrize(("failing", "broken"), ((("m5.large",), [1, 2, 3]), (("2",), [2]), (("c5.large",), [])))
+def test_the_boots_that_are_asked_to_fail_do(plane: LocalPlane, failing: tuple[str, ...], broken: list[int]) -> None:
+    provider = plane.connect(CELL, failing_boots=failing)
+    ids = provider.launch(order(count=3)).ids
+
+    scripts = [(plane.directory / "machines" / worker_id / "boot.sh").read_text() for worker_id in ids]
+
+    assert [number for number, script in enumerate(scripts, 1) if "boot failed" in script] == broken
+
+
+def test_a_machine_dies_suddenly_when_its_time_has_come(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL, sudden_death=100)
+    provider.launch(order())
+    plane.clock.now += 119
+    before = state(provider)
+    plane.clock.now += 1
+
+    assert (before, state(provider), plane.billable()) == (MachineState.RUNNING, MachineState.TERMINATED, [])
+
+
+def test_an_end_shows_late_in_a_listing_that_lags(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL, listing_lag=60)
+    (worker_id,) = provider.launch(order()).ids
+    plane.clock.now += 100
+    provider.terminate([worker_id])
+
+    before, plane.clock.now = state(provider), plane.clock.now + 60
+
+    assert (before, state(provider)) == (MachineState.RUNNING, MachineState.TERMINATED)
+
+
+def test_a_launch_cut_short_before_the_host_was_there_is_finished_by_the_same_token(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order()).ids
+    forget_birth(plane, worker_id)
+    plane.hosts.living.clear()
+
+    assert provider.launch(order()).ids == (worker_id,)
+    assert len(plane.hosts.living) == 1
+
+
+def test_a_launch_cut_short_before_the_host_was_there_ends_if_nobody_asks_again(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order()).ids
+    forget_birth(plane, worker_id)
+    plane.hosts.living.clear()
+    before, plane.clock.now = state(provider), plane.clock.now + 60
+
+    assert (before, state(provider)) == (MachineState.PENDING, MachineState.TERMINATED)
+
+
+def forget_birth(plane: LocalPlane, worker_id: str) -> None:
+    record = plane.directory / "machines" / worker_id / "machine.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "born": None}))
+
+
+def test_a_host_that_would_not_start_is_a_shortfall_and_costs_nothing(plane: LocalPlane) -> None:
+    plane.hosts.failures = 1
+    provider = plane.connect(CELL)
+
+    launched = provider.launch(order())
+
+    assert (launched.ids, [type(error) for _, error in launched.shortfalls]) == ((), [OutOfCapacity])
+    assert plane.billable() == []
+
+
+def test_a_host_that_would_not_start_is_tried_again_by_the_same_token(plane: LocalPlane) -> None:
+    plane.hosts.failures = 1
+    provider = plane.connect(CELL)
+    provider.launch(order())
+
+    (worker_id,) = provider.launch(order()).ids
+
+    assert [worker.id for worker in provider.workers() if worker.exists] == [worker_id]
+
+
+def test_a_type_that_is_not_in_the_catalogue_is_refused(plane: LocalPlane, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("[types]\nbigmem = { vcpus = 2, memory_gib = 64 }\n")
+    bucket = load_catalog(own).buckets()[-1]
+
+    with pytest.raises(Refused, match="no instance type bigmem"):
+        plane.connect(CELL).launch(LaunchOrder("1-0", "1", CELL, "execute", (bucket,), 1, ""))
+
+
+def test_seconds_and_price_of_ended_machines_can_be_summed(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    launched = provider.launch(order())
+    plane.clock.now += 1800
+    provider.terminate(launched.ids)
+    plane.clock.now += 7200
+
+    (record,) = provider.records()
+
+    assert (record.seconds(plane.clock.now), record.cost(plane.clock.now)) == (1800, pytest.approx(0.048))
+
+
+def test_records_of_ended_machines_go_after_a_while(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL, keep_records=3600)
+    first = provider.launch(order("1-0"))
+    provider.terminate(first.ids)
+    plane.clock.now += 3601
+
+    second = provider.launch(order("2-0"))
+
+    assert [path.name for path in (plane.directory / "machines").glob("i-*")] == list(second.ids)
+
+
+def test_a_console_is_shown_to_its_own_cell_only(plane: LocalPlane) -> None:
+    (worker_id,) = plane.connect(CELL).launch(order()).ids
+
+    assert plane.connect(CELL).console(worker_id) == "booted\n"
+    assert plane.connect(OTHER_CELL).console(worker_id) == ""
+
+
+@pytest.mark.parametrize("worker_id", ("../other", "", ".lock", "..", "a/b"))
+def test_an_id_is_never_taken_for_a_path(plane: LocalPlane, worker_id: str) -> None:
+    provider = plane.connect(CELL)
+    provider.launch(order())
+
+    provider.terminate([worker_id])
+
+    assert only(provider).exists
+
+
+def test_a_host_that_does_not_end_is_said_and_stays_listed(plane: LocalPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = plane.connect(CELL)
+    launched = provider.launch(order())
+
+    def stays(_: str) -> None:
+        raise NamespaceError("did not end")
+
+    monkeypatch.setattr(plane.hosts, "end", stays)
+    with pytest.raises(Unreachable, match="did not end"):
+        provider.terminate(launched.ids)
+
+    assert only(provider).exists
+
+
+def test_a_check_says_that_no_host_can_be_started(plane: LocalPlane) -> None:
+    plane.hosts.broken = "namespaces need root"
+
+    (problem,) = plane.connect(CELL).check()
+
+    assert (problem.what, problem.fatal) == ("namespaces need root", True)
+
+
+def test_the_settings_are_read_from_their_names(tmp_path: Path) -> None:
+    settings = read_settings(
+        LocalSettings,
+        {
+            "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(tmp_path),
+            "CP_CAP_AUTOSCALE_LOCAL_OUT_OF_CAPACITY": "m5.large,m5.xlarge",
+            "CP_CAP_AUTOSCALE_LOCAL_SUDDEN_DEATH": "9",
+        },
+    )
+
+    assert (settings.network, settings.out_of_capacity) == (tmp_path, ("m5.large", "m5.xlarge"))
+    assert settings.sudden_death == 9
