@@ -269,8 +269,13 @@ def start_in(
 ) -> Running:
     """Start a long-lived child in the tree (`name` None) or on a host of it; see `process.start`."""
     lock = tree.directory / "first" if name is None else tree.place(name) / "first"
-    carried = entering(lock, argv, cwd=cwd)
-    return start(carried, env=env, output=output, terminal=terminal, carrier=True)
+    if terminal:
+        # Ctrl-C reaches nsenter as well, which would end before the shell it carries.
+        ignored, heeded = ("--ignore-signal=INT,QUIT",), ("env", "--default-signal=INT,QUIT")
+        return start(
+            ("env", *ignored, *entering(lock, (*heeded, *argv), cwd=cwd)), env=env, terminal=True, carrier=True
+        )
+    return start(entering(lock, argv, cwd=cwd), env=env, output=output, carrier=True)
 
 
 def _first_process(lock: Path, *words: str) -> list[str]:

@@ -17,9 +17,11 @@ from pathlib import Path
 from autoscaler import namespaces
 from autoscaler.namespaces import EnteringRunner, Tree
 from autoscaler.process import Running, SystemRunner
-from sge import private_root
+from sge import cell_folder, private_root
 from sge.private_root import LIVELY_SCHEDULER, MASTER, CellError, done, override, render
 
+FIRST_HOST = 200
+"""Declared hosts have the addresses from here on; those below are for workers that come and go."""
 STEP = 0.02
 """Seconds between two looks at something that is about to come up."""
 
@@ -52,36 +54,30 @@ class Cell:
         cls,
         *,
         hosts: int | Sequence[ExecHost] = 0,
-        directory: Path,
+        directory: Path | None = None,
         prepared: bool = True,
         scheduler: Mapping[str, str] | None = None,
         configuration: Mapping[str, str] | None = None,
     ) -> Iterator[Cell]:
-        """A cell that lives until the block ends or this process does; about 1.5 s with two hosts.
+        """A cell that lives until the block ends or this process does; under a second with two hosts.
 
         `hosts` are its persistent execution hosts (a number: that many with 2 slots each; one named `master` runs its
         execd beside the queue master). `directory` must be new, and readable for everybody on the way to it, because
-        Grid Engine's daemons give up root; it is left behind. `scheduler` and `configuration` are laid over the lively
-        defaults. Not `prepared` is a bare master as just installed: no queue, host group, PE or submit host.
-        Raises CellError or NamespaceError.
+        Grid Engine's daemons give up root; it is left behind (None: one in `cell_folder`, dropped at the end).
+        `scheduler` and `configuration` are laid over the lively defaults. Not `prepared` is a bare master as just
+        installed: no queue, host group, PE or submit host. Raises CellError or NamespaceError.
         """
-        named = (
-            [ExecHost(namespaces.default_name(11 + number)) for number in range(hosts)]
-            if isinstance(hosts, int)
-            else hosts
-        )
-        cell = cls(directory, tuple(named), prepared, {**LIVELY_SCHEDULER, **(scheduler or {})})
-        names = {1: MASTER}
-        names |= {11 + number: host.name for number, host in enumerate(named) if host.name != MASTER}
-        directory.mkdir(parents=True, exist_ok=True)
-        for folder, mode in ((directory, 0o755), (cell.output, 0o1777), (cell.home, 0o755)):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(mode)
-        with namespaces.own_tree(cell.tree.directory, names=names) as tree:
+        if isinstance(hosts, int):
+            hosts = [ExecHost(namespaces.default_name(FIRST_HOST + number)) for number in range(hosts)]
+        with contextlib.ExitStack() as stack:
+            place = directory or stack.enter_context(cell_folder.claim())
+            cell = cls(place, tuple(hosts), prepared, {**LIVELY_SCHEDULER, **(scheduler or {})})
+            cell._lay_out()
+            stack.enter_context(namespaces.own_tree(cell.tree.directory, names=cell._names()))
             private_root.make_root(
                 cell.root,
                 cell.runner,
-                spool=tree.private,
+                spool=cell.tree.private,
                 host=MASTER if prepared else None,
                 changes=configuration or {},
             )
@@ -164,6 +160,8 @@ class Cell:
 
     def add_host(self, host: ExecHost, *, wait: bool = True) -> None:
         """A persistent execution host more: machine, enrolment, execd; in main.q where the cell is prepared."""
+        if host.name != MASTER:
+            namespaces.start_host(self.tree, host.name)
         self.enrol(host)
         self.start_execd(host.name)
         if wait:
@@ -177,10 +175,14 @@ class Cell:
             self.out("qconf", "-aattr", "hostgroup", "hostlist", host.name, "@allhosts")
 
     def start_execd(self, name: str) -> None:
-        """Start the machine `name` (the master is there already) and the execd on it."""
-        if name != MASTER:
-            namespaces.start_host(self.tree, name)
-        done(self.host_runner(name), "sge_execd")
+        """Start the execd of a living machine; `wait_heard` tells when it is there.
+
+        With SGE_ND it does not make itself a daemon, which takes 2 s for sleeps; so it is heard after 0.1 s.
+        """
+        host = None if name == MASTER else name
+        output = self.directory / "execd-output"
+        argv = ("setsid", "--fork", "sge_execd")
+        self.start(argv, host=host, env={"SGE_ND": "1"}, output=output).wait(private_root.TIMEOUT)
 
     def wait_heard(self, name: str) -> None:
         """Until the queue master has load values of the host."""
@@ -229,6 +231,16 @@ class Cell:
         self.out("sge_qmaster")
         self._until(self._answers, "the queue master does not answer")
 
+    def _lay_out(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for folder, mode in ((self.directory, 0o755), (self.output, 0o1777), (self.home, 0o755)):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(mode)
+
+    def _names(self) -> dict[int, str]:
+        named = [host.name for host in self.declared if host.name != MASTER]
+        return {1: MASTER} | {FIRST_HOST + number: name for number, name in enumerate(named)}
+
     def _begin(self) -> None:
         """From a pristine spool to the declared cell."""
         with ThreadPoolExecutor(max_workers=4) as threads:
@@ -246,7 +258,7 @@ class Cell:
             for machine in machines:
                 machine.result()
         for host in self.declared:
-            done(self.host_runner(host.name), "sge_execd")
+            self.start_execd(host.name)
         for host in self.declared:
             self.wait_heard(host.name)
 

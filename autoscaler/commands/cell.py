@@ -1,0 +1,112 @@
+"""`sge-autoscaler cell`: a private Grid Engine with its hosts on this machine, to try things on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import click
+
+from autoscaler import namespaces
+from autoscaler.errors import NotFound
+from sge import cell_folder
+from sge.cell import FIRST_HOST, Cell, ExecHost
+from sge.private_root import CellError, missing
+
+WATCH = 0.2
+"""Seconds between two looks at whether a held cell still lives."""
+
+
+@click.group("cell")
+def command() -> None:
+    """Bring up a private Grid Engine on this machine, enter it, end it.
+
+    Each host is a set of namespaces with a name and address of its own. A cell ends with the command that holds it,
+    even when that is killed, and leaves nothing; several live side by side. Needs root and Debian's Grid Engine
+    packages (make setup).
+    """
+
+
+@command.command()
+@click.argument("name", required=False)
+@click.option("--hosts", default=2, show_default=True, type=click.IntRange(0, 50), help="Persistent execution hosts.")
+@click.option("--slots", default=2, show_default=True, type=click.IntRange(0, 100_000), help="Slots of each of them.")
+@click.option("--bare", is_flag=True, help="A master as just installed: no queue, host group, PE or submit host.")
+def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
+    """Bring up a cell and hold it until Ctrl-C; in a terminal, until the shell in it ends."""
+    obstacle = missing() or namespaces.probe()
+    if obstacle:
+        raise CellError(obstacle)
+    signal.signal(signal.SIGTERM, _end)
+    declared = [ExecHost(namespaces.default_name(FIRST_HOST + number), slots) for number in range(hosts)]
+    with (
+        cell_folder.claim(name) as place,
+        Cell.up(hosts=declared, directory=place, prepared=not bare) as cell,
+    ):
+        click.echo(f"cell {place.name} is up: master and {hosts} hosts, SGE_ROOT {cell.root}")
+        click.echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
+        if sys.stdin.isatty():
+            _run(cell, ("bash", "--norc"), None)
+        else:
+            _hold(cell)
+    click.echo(f"cell {place.name} is gone")
+
+
+@command.command("exec", context_settings={"ignore_unknown_options": True})
+@click.argument("name", required=False)
+@click.option("--host", help="Run on this execution host instead of the master.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
+def enter(name: str | None, host: str | None, argv: tuple[str, ...]) -> int:
+    """Run ARGV (a shell if none is given) on the master of cell NAME (the only one if none is given).
+
+    Its exit status is this command's.
+    """
+    cell = Cell.at(cell_folder.find(name))
+    if host is not None and host not in cell.tree.hosts():
+        raise NotFound(f"no host {host} in the cell: there are {', '.join(cell.tree.hosts()) or 'none'}")
+    return _run(cell, argv or ("bash", "--norc"), host)
+
+
+@command.command()
+@click.argument("name", required=False)
+def down(name: str | None) -> None:
+    """End cell NAME (the only one if none is given) and everything in it."""
+    place = cell_folder.find(name)
+    first = namespaces.holder(place / "tree" / "first")
+    if first is not None:
+        os.kill(first, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while place.name in cell_folder.living():
+        if time.monotonic() > deadline:
+            raise CellError(f"cell {place.name} did not end within 10 s")
+        time.sleep(0.02)
+    click.echo(f"cell {place.name} is gone")
+
+
+@command.command("list")
+def show() -> None:
+    """Name the cells that live on this machine."""
+    for name in cell_folder.living():
+        click.echo(name)
+
+
+def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:
+    env = {"PS1": f"{host or 'master'}:\\w# ", "TERM": os.environ.get("TERM", "dumb")}
+    with cell.start(argv, host=host, env=env, terminal=True) as child:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's signals are the child's
+        try:
+            status = child.child.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return status if status >= 0 else 128 - status
+
+
+def _hold(cell: Cell) -> None:
+    while namespaces.holder(cell.tree.directory / "first") is not None:
+        time.sleep(WATCH)
+
+
+def _end(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
