@@ -19,6 +19,7 @@ _CONTROLS = bytes(sorted(set(range(32)) - {9, 10, 13}))
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _LOOSE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
+_ANYTHING = re.compile(rb"\S")
 _TAIL = 400
 """Bytes in which the end of a document must be found."""
 
@@ -88,7 +89,7 @@ def require_document(data: bytes, root: bytes, command: str) -> None:
     Text before the root is let through: some releases print warnings to standard output first.
     """
     advice = f"nothing was decided on it; run `{command}` by hand on this host and look at its end and at its errors"
-    if not data.strip():
+    if _ANYTHING.search(data) is None:
         raise GridEngineNotObservable(f"`{command}` answered nothing at all (0 bytes of XML); {advice}")
     first = _FIRST_TAG.search(data)
     if first is None:
@@ -106,4 +107,4 @@ def require_document(data: bytes, root: bytes, command: str) -> None:
 
 
 def _glimpse(data: bytes) -> str:
-    return repr(data.strip()[:60].decode("utf-8", "replace"))
+    return repr(data[:4000].strip()[:60].decode("utf-8", "replace"))

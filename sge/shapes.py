@@ -9,7 +9,7 @@ Whatever the expression does not match is read the careful way, and what that ca
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoscaler.core.cluster import Ask, HostJob, Shape
 from sge.jobs import Job, read_job
@@ -29,8 +29,9 @@ _JOB = re.compile(
     <JB_job_number>([0-9]+)</JB_job_number>\s*
     <JAT_prio>(?:(0+(?:\.0*)?)|[0-9]+\.?[0-9]*)</JAT_prio>\s*
     <JB_name>[^<]*</JB_name>\s*
-    (<JB_owner>[^<]*</JB_owner>\s*(?:<JB_project>[^<]*</JB_project>\s*)?<state>[^<]*</state>)\s*
-    <(JB_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\5_time>\s*
+    <JB_owner>([^<&\x00-\x1f\x7f-\xff]*)</JB_owner>\s*
+    ((?:<JB_project>[^<]*</JB_project>\s*)?<state>[^<]*</state>)\s*
+    <(JB_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\6_time>\s*
     (?:<queue_name></queue_name>\s*)?
     (<slots>[0-9]+</slots>)\s*
     (?:<tasks>([0-9,:-]+)</tasks>\s*)?
@@ -71,9 +72,8 @@ class JobReader:
         self._aside = aside
         self._fast = fast
         self._groups: dict[Ask, _Group] = {}
-        self._waiting: dict[_Key, _Group | None] = {}
-        """None: elements with this key are read the careful way. So below."""
-        self._running: dict[_Key, tuple[Ask, int] | None] = {}
+        self._groups_by_key: dict[tuple[bytes, _Key], _Group] = {}
+        self._kinds: dict[_Key, Job | None] = {}
         self._task_lists: dict[bytes, tuple[str, int]] = {}
 
     def shapes(self) -> tuple[Shape, ...]:
@@ -121,19 +121,19 @@ class JobReader:
         found = _JOB.match(data, at, close)
         if found is None:
             return False
-        head, number, zero, who, when, time, slots, tasks, late_tasks = found.groups()
+        head, number, zero, owner, state, when, time, slots, tasks, late_tasks = found.groups()
         tasks = tasks or late_tasks
         rest = data[found.end() : close]
         if b"predecessor_jobs" in rest:
             rest = _PREDECESSORS.sub(rb"<\1>0</\1>", rest)
-        key = (head, zero is None, who, when, slots, tasks is None, rest)
-        try:
-            group = self._waiting[key]
-        except KeyError:
-            job = self._learn(data[at : close + len(CLOSE)], number, zero, tasks)
-            group = self._waiting[key] = None if job is None else self._groups.setdefault(job.ask, _Group())
+        key = (head, zero is None, state, when, slots, tasks is None, rest)
+        group = self._groups_by_key.get((owner, key))
         if group is None:
-            return False
+            kind = self._kind(key, data[at : close + len(CLOSE)], number, zero, tasks)
+            if kind is None:
+                return False
+            ask = replace(kind.ask, owner=owner.decode().strip())
+            group = self._groups_by_key[owner, key] = self._groups.setdefault(ask, _Group())
         try:
             text, count = self._task_list(tasks) if tasks else ("", 1)
             submitted = self._clock.read(time)
@@ -147,23 +147,29 @@ class JobReader:
         found = _JOB.match(data, at, close)
         if found is None:
             return None
-        head, number, zero, who, when, time, slots, tasks, late_tasks = found.groups()
+        head, number, zero, owner, state, when, time, slots, tasks, late_tasks = found.groups()
         tasks = tasks or late_tasks
         if when != b"JAT_start":
             return None
-        key = (head, zero is None, who, slots, tasks is None, data[found.end() : close])
-        if key not in self._running:
-            job = self._learn(data[at : close + len(CLOSE)], number, zero, tasks)
-            self._running[key] = None if job is None else (job.ask, job.slots)
-        known = self._running[key]
-        if known is None:
+        key = (head, zero is None, state, when, slots, tasks is None, data[found.end() : close])
+        kind = self._kind(key, data[at : close + len(CLOSE)], number, zero, tasks)
+        if kind is None:
             return None
         try:
             started = self._clock.read(time)
+            task = self._task_list(tasks)[0] if tasks else ""
         except ValueError:
             return None
-        ask, share = known
-        return "", HostJob(int(number), (tasks or b"").decode(), ask.state, share, ask.owner, started, ask.hard)
+        ask = kind.ask
+        return "", HostJob(int(number), task, ask.state, kind.slots, owner.decode().strip(), started, ask.hard)
+
+    def _kind(self, key: _Key, element: bytes, number: bytes, zero: bytes | None, tasks: bytes | None) -> Job | None:
+        """The first job that was met with this key, whoever owns it; None where elements of this key need the careful
+        way.
+        """
+        if key not in self._kinds:
+            self._kinds[key] = self._learn(element, number, zero, tasks)
+        return self._kinds[key]
 
     def _learn(self, element: bytes, number: bytes, zero: bytes | None, tasks: bytes | None) -> Job | None:
         """Read the first element of a key carefully; None where the fast reading of it would say something else."""
