@@ -98,7 +98,7 @@ class Records:
 
     def find(self, worker_id: str) -> Machine | None:
         """One machine; None where there is no record (any more). Raises Unreachable for a record out of order."""
-        if Path(worker_id).name != worker_id or worker_id.startswith("."):
+        if worker_id in ("", "..") or Path(worker_id).name != worker_id:
             return None
         path = self.folder(worker_id) / _RECORD
         try:
