@@ -1,0 +1,87 @@
+"""Runs every case: a record folder with an `expect.toml` that says what the plan made of it must be, and why."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.plan import plan
+from autoscaler.record import read_now, read_record
+from autoscaler.report.document import document
+from autoscaler.report.schema import PlanDocument
+
+HERE = Path(__file__).parent
+CASES = sorted(path.parent for path in HERE.glob("*/*/expect.toml"))
+KNOWN = frozenset({"why", "sentence", "actions", "never", "jobs", "workers", "notes"})
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.relative_to(HERE)))
+def test_case(case: Path) -> None:
+    snapshot = read_record(case)
+    told = document(snapshot, plan(snapshot), {}, by_job=True, zone=read_now(case).tzinfo)
+    PlanDocument.model_validate(json.loads(json.dumps(told)))
+    differences = list(contradictions(tomllib.loads((case / "expect.toml").read_text()), told))
+    assert not differences, "\n".join((*differences, "", json.dumps(told, indent=1)))
+
+
+def test_every_folder_of_files_is_a_case() -> None:
+    folders = {path.parent for path in HERE.glob("*/*/qstat.xml")}
+    assert folders == set(CASES)
+
+
+def contradictions(expected: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
+    """What the document says otherwise than expected. tests/cases/README.md tells what each field means."""
+    if unknown := expected.keys() - KNOWN:
+        yield f"expect.toml: unknown {', '.join(sorted(unknown))}"
+    if not expected.get("why"):
+        yield "expect.toml: why is this so?"
+    if "sentence" in expected and expected["sentence"] != told["sentence"]:
+        yield f"sentence: {told['sentence']!r} is not {expected['sentence']!r}"
+    if "actions" in expected:
+        wanted, done = expected["actions"], told["actions"]
+        if len(wanted) != len(done):
+            yield f"actions: {[action['kind'] for action in done]} are not {[action['kind'] for action in wanted]}"
+        for index, (want, action) in enumerate(zip(wanted, done, strict=False)):
+            yield from (f"actions[{index}].{difference}" for difference in mismatches(want, action))
+    yield from (f"actions: never {action['kind']}" for action in told["actions"] if action["kind"] in expected.get("never", ()))
+    for want in expected.get("jobs", ()):
+        rows = [row for row in told["shapes"] if row["jobs"][0].partition(".")[0] == want["job"]]
+        yield from absent(f"job {want['job']}", {key: want[key] for key in want.keys() - {"job"}}, rows)
+    for want in expected.get("workers", ()):
+        yield from absent(f"worker {want['name']}", want, [row for row in told["workers"] if row["name"] == want["name"]])
+    for code in expected.get("notes", ()):
+        if not any(code in codes(note) for note in told["notes"]):
+            yield f"notes: no {code}"
+
+
+def absent(subject: str, want: Mapping[str, Any], rows: list[Any]) -> Iterator[str]:
+    """Nothing where one row agrees in everything, else how each row differs."""
+    found = [list(mismatches(want, row)) for row in rows]
+    if not any(not differences for differences in found):
+        yield f"{subject}: " + ("; or ".join(", ".join(differences) for differences in found) or "is not there")
+
+
+def mismatches(want: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[str]:
+    """`reason` is a code anywhere in the reason's trail, `says` a part of its sentences; the rest must be equal."""
+    for field, value in want.items():
+        if field == "reason":
+            if value not in codes(got["reason"]):
+                yield f"reason: {' '.join(codes(got['reason']))} has no {value}"
+        elif field == "says":
+            if not any(value in sentence for sentence in sentences(got["reason"])):
+                yield f"reason: {'; '.join(sentences(got['reason']))!r} does not say {value!r}"
+        elif got.get(field) != value:
+            yield f"{field}: {got.get(field)!r} is not {value!r}"
+
+
+def codes(reason: Mapping[str, Any]) -> list[str]:
+    return [reason["code"], *(code for link in reason["trail"] for code in codes(link))]
+
+
+def sentences(reason: Mapping[str, Any]) -> list[str]:
+    return [reason["text"], *(text for link in reason["trail"] for text in sentences(link))]
