@@ -1,0 +1,259 @@
+"""Changes Grid Engine: lets workers in and out, holds, deletes and pushes back jobs.
+
+Carries out, never decides. Every method may be called again after a crash between any two of its commands, and says
+what it did. What Grid Engine refuses comes back in its own words; a command that did not end raises CommandTimedOut,
+and whether it took effect is then for the next look to tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
+from autoscaler.process import Runner
+from sge import objects
+from sge.membership import Membership, listed, membership
+from sge.messages import Meaning, job_named, meaning
+from sge.objects import usable
+
+TIMEOUT = 30.0
+"""Seconds for one command. A busy queue master answers within seconds; a dead one never."""
+JOBS_AT_ONCE = 200
+"""So many jobs in one command line."""
+_EMPTY_LIST = re.compile(r"^no .* defined$|^No cluster queue or queue instance matches")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a change came to. `changed`: not all was as asked before. `said`: Grid Engine's words, line by line."""
+
+    changed: bool
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOutcome:
+    """Either the host is no execution host any more, or Grid Engine refused and the host keeps what it had."""
+
+    removed: bool
+    said: tuple[str, ...] = ()
+    """Grid Engine's words: of a refusal, why."""
+    restored: Membership | None = None
+    """What was put back after a refusal; the host stays disabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsOutcome:
+    """What became of jobs (`12`) and tasks (`12.3`) that something was asked for."""
+
+    done: tuple[str, ...] = ()
+    """As asked now, whether by this call or before it."""
+    gone: tuple[str, ...] = ()
+    """No such job (any more)."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Job → Grid Engine's words."""
+
+
+class Administrator:
+    """Grid Engine as one who may change it sees it: the runner's user is a manager, on an admin host."""
+
+    def __init__(self, runner: Runner, *, timeout: float = TIMEOUT) -> None:
+        self._runner = runner
+        self._timeout = timeout
+
+    # -- hosts --------------------------------------------------------------------------------------------
+
+    def enrol(
+        self,
+        host: str,
+        queue: str,
+        host_group: str,
+        slots: int,
+        complex_values: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> Change:
+        """Make `host` an execution host that gives `slots` to `queue`, disabled. Never an admin or submit host.
+
+        The host comes in with `slots=0`, joins the group, is disabled in every queue that this opens to it, and only
+        then gets slots, those of `queue` last: at no instant can a job start on it. A host that is there already is
+        changed to match (values and slots are always set; `changed` tells whether host, membership or state are new).
+        Raises GridEngineRefused; also when `queue` does not take hosts from `host_group`.
+        """
+        usable("host", host), usable("queue", queue), usable("host group", host_group)
+        values = {"slots": str(slots)} | dict(complex_values)
+        closed = objects.complex_values(values | {"slots": "0"})
+        with objects.as_file(objects.exec_host(host, values | {"slots": "0"})) as file:
+            added = self._qconf("-Ae", str(file))
+        if not added.changed:
+            self._qconf("-rattr", "exechost", "complex_values", closed, host)
+        joined = self._qconf("-aattr", "hostgroup", "hostlist", host, host_group)
+        disabled = self.disable(host)
+        if not any(f'"{queue}@' in line for line in disabled.said):
+            raise GridEngineRefused(
+                f"queue {queue} takes no hosts from {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
+            )
+        opened = self._qconf("-rattr", "exechost", "complex_values", objects.complex_values(values), host)
+        given = self._qconf("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
+        return Change(
+            changed=added.changed or joined.changed or disabled.changed,
+            said=added.said + joined.said + disabled.said + opened.said + given.said,
+        )
+
+    def enable(self, host: str) -> Change:
+        """Let jobs in, in every queue instance. Raises GridEngineRefused, also for a host without any."""
+        change = self._tell("qmod", "-e", f"*@{usable('host', host)}")
+        if Meaning.ABSENT in map(meaning, change.said):
+            raise GridEngineRefused("; ".join(change.said))
+        return change
+
+    def disable(self, host: str) -> Change:
+        """Let no further job in, in any queue instance. A host without any is as good as disabled."""
+        return self._tell("qmod", "-d", f"*@{usable('host', host)}")
+
+    def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome:
+        """Take `host` out of Grid Engine, unless Grid Engine says that something is on it.
+
+        Disabled first; then out of host groups and queues, where it leaves no entry; then `qconf -de`, which Grid
+        Engine refuses while any job or reservation is on the host. Refused means that all it had is put back, and it
+        stays disabled. A host that is gone already counts as removed, and what it left behind is cleared away.
+        `known`: what the caller knows it should have, put back as well should an earlier call have died half-way.
+        """
+        usable("host", host)
+        is_host = listed(host, self._show("-sel"))
+        had = self._membership(host)
+        said = list(self.disable(host).said) if is_host else []
+        refusal = self._take_out(host, had)
+        if refusal is None and is_host:
+            deleted = self._tell("qconf", "-de", host, raising=False)
+            if _refused(deleted.said):
+                refusal = deleted.said
+            said += deleted.said
+        if refusal is not None:
+            whole = had | (known or Membership())
+            try:
+                self._put_back(host, whole)
+            except GridEngineRefused as error:
+                raise GridEngineRefused(f"{'; '.join(refusal)}; and {host} could not be put back: {error}") from error
+            return RemovalOutcome(removed=False, said=refusal, restored=whole)
+        self._forget(host)
+        return RemovalOutcome(removed=True, said=tuple(said))
+
+    def _membership(self, host: str) -> Membership:
+        groups = [word for name in self._show("-shgrpl").split() if name.startswith("@") for word in ("-shgrp", name)]
+        return membership(host, queues=self._show("-sq", "*"), host_groups=self._show(*groups) if groups else "")
+
+    def _take_out(self, host: str, had: Membership) -> tuple[str, ...] | None:
+        """Grid Engine's words where it refused. Slots last: while they stand, one can see where the host belonged."""
+        steps: list[tuple[str, ...]] = [("-dattr", "hostgroup", "hostlist", host, group) for group in had.host_groups]
+        steps += [("-dattr", "queue", "hostlist", host, queue) for queue in had.queues]
+        steps += [("-purge", "queue", "slots", f"{queue}@{host}") for queue, _ in had.slots]
+        for step in steps:
+            said = self._tell("qconf", *step, raising=False).said
+            if _refused(said):
+                return said
+        return None
+
+    def _put_back(self, host: str, had: Membership) -> None:
+        """In the order of `enrol`: disabled before it has slots."""
+        for group in had.host_groups:
+            self._qconf("-aattr", "hostgroup", "hostlist", host, group)
+        for queue in had.queues:
+            self._qconf("-aattr", "queue", "hostlist", host, queue)
+        self.disable(host)
+        for queue, slots in had.slots:
+            self._qconf("-rattr", "queue", "slots", slots, f"{queue}@{host}")
+
+    def _forget(self, host: str) -> None:
+        """Its other traces: submit or admin host if somebody made it one, and the configuration that its execd made."""
+        for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")):
+            if listed(host, self._show(show)):
+                self._qconf(delete, host)
+
+    # -- jobs ---------------------------------------------------------------------------------------------
+
+    def hold(self, jobs: Sequence[str]) -> JobsOutcome:
+        """Hold as operator: a hold of the owner's stays apart, so that `release` never lifts it."""
+        return self._ask_for("qhold", "-h", "o", jobs=jobs)
+
+    def release(self, jobs: Sequence[str]) -> JobsOutcome:
+        """Lift the hold that `hold` set."""
+        return self._ask_for("qrls", "-h", "o", jobs=jobs)
+
+    def delete(self, jobs: Sequence[str], *, forced: bool = False) -> JobsOutcome:
+        """Delete jobs or tasks (`12`, `12.3`, `12.1-9:2`). `forced`: also where the host no longer answers."""
+        return self._ask_for("qdel", *(("-f",) if forced else ()), jobs=jobs)
+
+    def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome:
+        """Put a running job back among the waiting. Only when its machine is surely gone: else it runs twice (rule 7).
+
+        Grid Engine refuses a job that may not be started again, unless `forced`.
+        """
+        return self._ask_for("qmod", *(("-f",) if forced else ()), "-rj", jobs=(job,))
+
+    def set_context(self, job: str, key: str, text: str) -> JobsOutcome:
+        """Leave a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space."""
+        plain = " ".join("".join(c if c.isprintable() else " " for c in text.replace(",", ";")).split())
+        return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={plain}", jobs=(job,))
+
+    def _ask_for(self, *words: str, jobs: Sequence[str]) -> JobsOutcome:
+        asked = [usable("job", job) for job in jobs]
+        gone: list[str] = []
+        refused: dict[str, str] = {}
+        for start in range(0, len(asked), JOBS_AT_ONCE):
+            batch = asked[start : start + JOBS_AT_ONCE]
+            for line in self._tell(*words, *batch, raising=False).said:
+                what, about = meaning(line), job_named(line)
+                concerned = [job for job in batch if about is not None and _concerns(job, about)]
+                if what is Meaning.ABSENT:
+                    gone += concerned
+                elif what is Meaning.REFUSED and concerned:
+                    refused |= {job: f"{refused[job]}; {line}" if job in refused else line for job in concerned}
+                elif what is Meaning.REFUSED:
+                    raise GridEngineRefused(line)
+        done = tuple(job for job in asked if job not in gone and job not in refused)
+        return JobsOutcome(done, tuple(dict.fromkeys(gone)), refused)
+
+    # -- talking to Grid Engine -----------------------------------------------------------------------------
+
+    def _qconf(self, *words: str) -> Change:
+        return self._tell("qconf", *words)
+
+    def _tell(self, *argv: str, raising: bool = True) -> Change:
+        """Run one command that changes something. `raising`: GridEngineRefused where Grid Engine refused it."""
+        completed = self._runner(argv, timeout=self._timeout)
+        said = _lines(completed.stdout, completed.stderr)
+        meanings = [meaning(line) for line in said]
+        if Meaning.UNREACHABLE in meanings:
+            raise GridEngineNotObservable(f"{argv[0]} got no answer from the queue master: {'; '.join(said)}")
+        unclear = completed.returncode != 0 and not set(meanings) & {Meaning.ALREADY, Meaning.ABSENT, Meaning.REFUSED}
+        if unclear or (raising and Meaning.REFUSED in meanings):
+            raise GridEngineRefused("; ".join(said) or f"{argv[0]} {argv[1]} failed and said nothing")
+        attribute_stood = argv[1:2] in (("-aattr",), ("-dattr",)) and Meaning.ALREADY in meanings
+        return Change(Meaning.CHANGED in meanings and not attribute_stood, said)
+
+    def _show(self, *words: str) -> str:
+        """What a `qconf -s…` prints. An empty list is a sentence on stderr and exit code 1; any other failure raises,
+        since an answer that is none would make a host look gone.
+        """
+        completed = self._runner(("qconf", *words), timeout=self._timeout)
+        said = _lines(completed.stderr)
+        if Meaning.UNREACHABLE in map(meaning, said):
+            raise GridEngineNotObservable(f"qconf got no answer from the queue master: {'; '.join(said)}")
+        if completed.returncode != 0 and not any(map(_EMPTY_LIST.search, said)):
+            raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it said nothing'}")
+        return completed.stdout.decode("utf-8", "replace")
+
+
+def _lines(*outputs: bytes) -> tuple[str, ...]:
+    texts = (output.decode("utf-8", "replace") for output in outputs)
+    return tuple(line.strip() for text in texts for line in text.splitlines() if line.strip())
+
+
+def _refused(said: Sequence[str]) -> bool:
+    return any(meaning(line) is Meaning.REFUSED for line in said)
+
+
+def _concerns(asked: str, about: str) -> bool:
+    """Whether a line about job or task `about` speaks of what was `asked` for: 12 covers 12.3, and the reverse."""
+    return asked == about or (asked.split(".")[0] == about.split(".")[0] and ("." not in asked or "." not in about))

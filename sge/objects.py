@@ -1,0 +1,114 @@
+"""Grid Engine objects as texts: templates of `conf/sge/` filled in, and the names that may stand in them.
+
+A name with a newline, comma, bracket or space in it would be read as a further attribute or host, so every name is
+checked where it enters, before any command is started.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from autoscaler.errors import GridEngineRefused
+
+
+class UnusableName(GridEngineRefused):
+    """A name or value that Grid Engine's notation cannot carry; nothing was asked of Grid Engine."""
+
+
+_FORMS = {
+    "host": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),
+    "queue": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"),
+    "host group": re.compile(r"@[A-Za-z0-9_][A-Za-z0-9_.+-]*"),
+    "parallel environment": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"),
+    "complex": re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*"),
+    "value of a complex": re.compile(r"[A-Za-z0-9_.:/+-]+"),
+    "job": re.compile(r"[0-9]+(\.[0-9]+(-[0-9]+(:[0-9]+)?)?)?"),
+    "context variable": re.compile(r"[A-Za-z_][A-Za-z0-9_]*"),
+}
+
+
+def usable(kind: str, name: str) -> str:
+    """`name`, when it can be written as a `kind`. Raises UnusableName."""
+    if not _FORMS[kind].fullmatch(name):
+        raise UnusableName(
+            f"{name!r} cannot be the name of a {kind}: nothing was changed"
+            if kind in _NAMED
+            else f"{name!r} cannot be a {kind}: nothing was changed"
+        )
+    return name
+
+
+_NAMED = frozenset({"host", "queue", "host group", "parallel environment", "complex", "context variable"})
+
+
+def complex_values(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
+    """`slots=8,h_vmem=32G`; NONE for no values. Raises UnusableName."""
+    pairs = values.items() if isinstance(values, Mapping) else values
+    return ",".join(f"{usable('complex', k)}={usable('value of a complex', v)}" for k, v in pairs) or "NONE"
+
+
+def exec_host(host: str, values: Mapping[str, str]) -> str:
+    """An execution host for `qconf -Ae`."""
+    return _render("exechost", host=usable("host", host), complex_values=complex_values(values))
+
+
+def host_group(group: str, hosts: Iterable[str]) -> str:
+    """A host group for `qconf -Ahgrp`."""
+    members = " ".join(usable("host", host) for host in hosts) or "NONE"
+    return _render("hostgroup", group=usable("host group", group), hosts=members)
+
+
+def parallel_environment(pe: str, *, slots: int, allocation_rule: str, across_hosts: bool) -> str:
+    """A PE for `qconf -Ap`. One `across_hosts` lets a job start its tasks elsewhere by `qrsh -inherit`, and does not
+    count the job script as one of them.
+    """
+    return _render(
+        "pe",
+        pe=usable("parallel environment", pe),
+        slots=slots,
+        allocation_rule=allocation_rule,
+        control_slaves="TRUE" if across_hosts else "FALSE",
+        job_is_first_task="FALSE" if across_hosts else "TRUE",
+    )
+
+
+def queue(name: str, *, host_group: str, pes: Iterable[str], slots_by_host: Mapping[str, int]) -> str:
+    """A cluster queue for `qconf -Aq`: no slots but those that hosts bring."""
+    own = (f"[{usable('host', host)}={slots}]" for host, slots in slots_by_host.items())
+    return _render(
+        "queue",
+        queue=usable("queue", name),
+        host_group=usable("host group", host_group),
+        pes=" ".join(usable("parallel environment", pe) for pe in pes) or "NONE",
+        slots=",".join(("0", *own)),
+    )
+
+
+@contextmanager
+def as_file(text: str) -> Iterator[Path]:
+    """The text in a file that only we can write, for the length of one `qconf -A…`."""
+    with tempfile.TemporaryDirectory(prefix="sge-autoscaler-") as directory:
+        file = Path(directory) / "object"
+        file.write_text(text, encoding="utf-8")
+        yield file
+
+
+def _render(template: str, **values: object) -> str:
+    return _templates().get_template(f"{template}.j2").render(values)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.conf", "sge"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # this is no HTML; names are checked instead
+    )

@@ -1,0 +1,148 @@
+"""A queue master in memory that answers a runner with the texts of 8.1.9: enough of it to change hosts.
+
+Not a recording: state changes, so a test can stop between any two commands and look. Its texts are those that
+test_admin_messages.py holds to; tests/grid_engine/test_admin.py does the same on a real cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from autoscaler.process import Completed
+
+ROOT = "root@master"
+
+
+class Killed(BaseException):
+    """The process died here."""
+
+
+class GridEngineModel:
+    """One queue that takes hosts from one group. `dies_after`: the command after which the caller is killed."""
+
+    def __init__(self, queue: str = "main.q", group: str = "@allhosts", dies_after: int | None = None) -> None:
+        self.queue, self.group = queue, group
+        self.hosts: dict[str, str] = {}
+        self.members: list[str] = []
+        self.slots: dict[str, int] = {}
+        self.disabled: set[str] = set()
+        self.busy: set[str] = set()
+        self.reserved: set[str] = set()
+        self.submit_hosts: list[str] = []
+        self.dies_after = dies_after
+        self.calls: list[tuple[str, ...]] = []
+        self.startable: list[str] = []
+        """Every host on which a job could have started, after some command."""
+
+    def instances(self) -> set[str]:
+        return {host for host in self.hosts if host in self.members} | (self.busy | self.reserved) & set(self.hosts)
+
+    def lets_jobs_in(self, host: str) -> bool:
+        own = self.slots.get(host, 0) > 0 and not self.hosts.get(host, "").startswith("slots=0")
+        return host in self.instances() and host not in self.disabled and own
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        self.calls.append(tuple(argv))
+        code, text = self.answer(tuple(argv))
+        self.disabled &= self.instances()
+        self.startable += [host for host in self.hosts if self.lets_jobs_in(host)]
+        if len(self.calls) == self.dies_after:
+            raise Killed
+        output, error = (b"", text.encode()) if code and argv[0] == "qconf" else (text.encode(), b"")
+        return Completed(tuple(argv), code, output, error, 0.01)
+
+    def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        match argv:
+            case ("qconf", "-sel"):
+                return (0, "\n".join(self.hosts)) if self.hosts else (1, "no execution host defined")
+            case ("qconf", "-shgrpl"):
+                return 0, self.group
+            case ("qconf", "-shgrp", _):
+                return 0, f"group_name {self.group}\nhostlist {' '.join(self.members) or 'NONE'}\n"
+            case ("qconf", "-sq", "*"):
+                own = "".join(f",[{host}={slots}]" for host, slots in self.slots.items())
+                return (
+                    0,
+                    f"qname                 {self.queue}\nhostlist              {self.group}\nslots       0{own}\n",
+                )
+            case ("qconf", "-ss"):
+                return 0, "\n".join(["master", *self.submit_hosts])
+            case ("qconf", "-sh"):
+                return 0, "master"
+            case ("qconf", "-sconfl"):
+                return 0, "\n".join(self.hosts)
+            case ("qconf", "-ds" | "-dconf", host):
+                self.submit_hosts = [name for name in self.submit_hosts if name != host]
+                return 0, f'{ROOT} removed "{host}" from configuration list'
+            case ("qmod", "-d" | "-e" as switch, target):
+                return self.switch(switch == "-d", target.removeprefix("*@"))
+            case ("qconf", "-Ae", file):
+                return self.add_host(Path(file).read_text(encoding="utf-8"))
+            case ("qconf", "-de", host):
+                return self.delete_host(host)
+            case ("qconf", "-rattr", "exechost", "complex_values", values, host):
+                self.hosts[host] = values
+                return 0, f'{ROOT} modified "{host}" in exechost list'
+            case ("qconf", "-aattr", "hostgroup", "hostlist", host, _):
+                return self.join(host)
+            case ("qconf", "-dattr", "hostgroup", "hostlist", host, _):
+                self.members = [name for name in self.members if name != host]
+                return 0, f'{ROOT} modified "{self.group}" in host group list'
+            case ("qconf", "-rattr", "queue", "slots", slots, target):
+                self.slots[target.partition("@")[2]] = int(slots)
+                return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
+            case ("qconf", "-purge", "queue", "slots", target):
+                return self.purge(target.partition("@")[2])
+            case _:
+                raise AssertionError(f"the model does not know {argv}")
+
+    def switch(self, off: bool, host: str) -> tuple[int, str]:
+        if host not in self.instances():
+            return 1, f'invalid queue "*@{host}"'
+        word = "disabled" if off else "enabled"
+        if (host in self.disabled) == off:
+            return 0, f'Queue instance "{self.queue}@{host}" is already in the specified state: {word}'
+        self.disabled = self.disabled | {host} if off else self.disabled - {host}
+        return 0, f'{ROOT} changed state of "{self.queue}@{host}" ({word})'
+
+    def add_host(self, text: str) -> tuple[int, str]:
+        attributes = dict(line.split(None, 1) for line in text.splitlines())
+        host = attributes["hostname"]
+        if host in self.hosts:
+            return 1, f'exechost "{host}" already exists'
+        self.hosts[host] = attributes["complex_values"]
+        return 0, f'{ROOT} added "{host}" to exechost list'
+
+    def delete_host(self, host: str) -> tuple[int, str]:
+        if host not in self.hosts:
+            return 1, f'denied: execution host "{host}" does not exist'
+        if host in self.members:
+            return 1, f'Host object "{host}" is still referenced in host group "{self.group}".'
+        if host in self.busy | self.reserved:
+            return 1, f'Host object "{host}" is still referenced in cluster queue "{self.queue}".'
+        del self.hosts[host]
+        return 0, f'{ROOT} removed "{host}" from execution host list'
+
+    def join(self, host: str) -> tuple[int, str]:
+        self.hosts.setdefault(host, "NONE")
+        modified = f'{ROOT} modified "{self.group}" in host group list'
+        if host in self.members:
+            return 0, f'No modification because "{host}" already exists in "hostlist" of "hostgroup"\n{modified}'
+        self.members.append(host)
+        return 0, modified
+
+    def purge(self, host: str) -> tuple[int, str]:
+        if host in self.reserved:
+            return 0, f"denied: 3 slots are already reserved in {self.queue}@{host} by an advance reservation"
+        if self.slots.pop(host, None) is None:
+            return 0, f'Attribute name ("slots") and/or value ("{host}") not found'
+        return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'

@@ -1,0 +1,224 @@
+"""Workers come in disabled, leave only when Grid Engine lets them, and every change survives being cut in two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
+from autoscaler.process import Completed
+from sge.admin import Administrator
+from sge.membership import Membership, membership
+from sge.objects import UnusableName
+from tests.sge.grid_engine_model import GridEngineModel, Killed
+
+HAD = Membership(slots=(("main.q", "4"),), host_groups=("@allhosts",))
+
+
+def enrolled(**changes: Any) -> GridEngineModel:
+    model = GridEngineModel()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4, {"h_vmem": "8G"})
+    Administrator(model).enable("w1")
+    model.calls.clear()
+    model.startable.clear()
+    for name, value in changes.items():
+        setattr(model, name, value)
+    return model
+
+
+def test_an_enrolled_worker_is_disabled_and_has_its_slots_and_values() -> None:
+    model = GridEngineModel()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4, [("h_vmem", "8G")])
+    assert (model.hosts, model.members, model.slots, model.disabled) == (
+        {"w1": "slots=4,h_vmem=8G"},
+        ["w1"],
+        {"w1": 4},
+        {"w1"},
+    )
+
+
+def test_no_job_can_start_on_a_worker_at_any_instant_of_its_enrolment() -> None:
+    model = GridEngineModel()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    assert model.startable == []
+
+
+def test_no_job_can_start_while_a_worker_with_slots_from_before_is_enrolled_again() -> None:
+    model = GridEngineModel()
+    model.slots = {"w1": 8}  # a stale entry of an earlier worker of that name
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    assert model.startable == []
+
+
+def test_enrolling_twice_changes_nothing() -> None:
+    model = enrolled(disabled={"w1"})
+    assert not Administrator(model).enrol("w1", "main.q", "@allhosts", 4, {"h_vmem": "8G"}).changed
+
+
+def test_enrolling_with_other_slots_changes_them() -> None:
+    model = enrolled()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 6)
+    assert model.slots == {"w1": 6}
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+def test_an_enrolment_killed_after_any_command_converges_when_called_again(step: int) -> None:
+    model = GridEngineModel(dies_after=step)
+    with pytest.raises(Killed):
+        Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    assert (model.hosts, model.members, model.slots, model.disabled, model.startable) == (
+        {"w1": "slots=4"},
+        ["w1"],
+        {"w1": 4},
+        {"w1"},
+        [],
+    )
+
+
+def test_a_queue_that_takes_no_hosts_from_the_group_is_said() -> None:
+    class Unconnected(GridEngineModel):
+        def instances(self) -> set[str]:
+            return set()
+
+    with pytest.raises(GridEngineRefused, match="takes no hosts from @allhosts"):
+        Administrator(Unconnected()).enrol("w1", "main.q", "@allhosts", 4)
+
+
+def test_a_worker_is_never_made_an_admin_or_submit_host() -> None:
+    model = enrolled()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    assert not [call for call in model.calls if call[1] in ("-ah", "-as")]
+
+
+def test_enabling_a_host_without_queue_instance_is_refused() -> None:
+    with pytest.raises(GridEngineRefused, match="invalid queue"):
+        Administrator(GridEngineModel()).enable("w1")
+
+
+def test_enabling_twice_changes_nothing() -> None:
+    assert not Administrator(enrolled()).enable("w1").changed
+
+
+def test_a_removed_worker_leaves_no_trace() -> None:
+    model = enrolled(submit_hosts=["w1"])
+    Administrator(model).remove("w1")
+    assert (model.hosts, model.members, model.slots, model.submit_hosts) == ({}, [], {}, [])
+
+
+def test_removing_disables_first() -> None:
+    model = enrolled()
+    Administrator(model).remove("w1")
+    changes = [call for call in model.calls if not call[1].startswith("-s")]
+    assert changes[0] == ("qmod", "-d", "*@w1")
+
+
+def test_a_busy_host_is_kept_with_all_it_had_and_disabled() -> None:
+    model = enrolled(busy={"w1"})
+    outcome = Administrator(model).remove("w1")
+    assert (outcome.removed, outcome.restored, model.hosts, model.members, model.slots, model.disabled) == (
+        False,
+        HAD,
+        {"w1": "slots=4,h_vmem=8G"},
+        ["w1"],
+        {"w1": 4},
+        {"w1"},
+    )
+
+
+def test_a_refusal_is_told_in_grid_engines_words() -> None:
+    outcome = Administrator(enrolled(busy={"w1"})).remove("w1")
+    assert outcome.said == ('Host object "w1" is still referenced in cluster queue "main.q".',)
+
+
+def test_no_job_can_start_on_a_host_while_it_is_put_back() -> None:
+    model = enrolled(busy={"w1"}, disabled={"w1"})
+    Administrator(model).remove("w1")
+    assert model.startable == []
+
+
+def test_a_reservation_keeps_its_host_though_grid_engine_exits_0() -> None:
+    model = enrolled(reserved={"w1"})
+    outcome = Administrator(model).remove("w1")
+    assert (outcome.removed, model.members, model.slots) == (False, ["w1"], {"w1": 4})
+
+
+def test_a_host_that_is_gone_already_counts_as_removed() -> None:
+    assert Administrator(GridEngineModel()).remove("w1").removed
+
+
+def test_what_a_vanished_host_left_behind_is_cleared_away() -> None:
+    model = GridEngineModel()
+    model.slots = {"w1": 4, "w2": 8}
+    Administrator(model).remove("w1")
+    assert model.slots == {"w2": 8}
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_removal_killed_after_any_command_converges_when_called_again(step: int) -> None:
+    model = enrolled(dies_after=step)
+    with pytest.raises(Killed):
+        Administrator(model).remove("w1")
+    Administrator(model).remove("w1")
+    assert (model.hosts, model.members, model.slots) == ({}, [], {})
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_busy_host_whose_removal_was_killed_half_way_gets_back_what_is_known_of_it(step: int) -> None:
+    model = enrolled(busy={"w1"}, dies_after=step)
+    with pytest.raises(Killed):
+        Administrator(model).remove("w1", HAD)
+    Administrator(model).remove("w1", HAD)
+    assert (model.members, model.slots, model.disabled) == (["w1"], {"w1": 4}, {"w1"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "",
+        "error: commlib error: got select error (Connection refused)",
+        "denied: host is neither submit nor admin host",
+    ),
+)
+def test_a_list_of_hosts_that_cannot_be_read_does_not_make_a_host_look_gone(text: str) -> None:
+    def unanswering(argv: Sequence[str], **_: object) -> Completed:
+        return Completed(tuple(argv), 1, b"", text.encode(), 0.0)
+
+    with pytest.raises(GridEngineNotObservable):
+        Administrator(unanswering).remove("w1")
+
+
+@pytest.mark.parametrize("host", ("w1,w2", "w1\nslots 99", "w1]", "-de", "@allhosts", "", "w*"))
+def test_a_host_name_that_could_say_more_than_a_name_is_refused_before_anything_is_asked(host: str) -> None:
+    model = GridEngineModel()
+    with pytest.raises(UnusableName):
+        Administrator(model).enrol(host, "main.q", "@allhosts", 4)
+    assert model.calls == []
+
+
+@pytest.mark.parametrize(
+    "values", ({"h_vmem": "8G,slots=99"}, {"a b": "1"}, {"h_vmem": ""}, {"x": "1\nuser_lists NONE"})
+)
+def test_a_value_that_could_say_more_than_a_value_is_refused_before_anything_is_asked(values: dict[str, str]) -> None:
+    model = GridEngineModel()
+    with pytest.raises(UnusableName):
+        Administrator(model).enrol("w1", "main.q", "@allhosts", 4, values)
+    assert model.calls == []
+
+
+def test_membership_is_read_from_objects_printed_one_after_the_other() -> None:
+    queues = """qname                 main.q
+hostlist              @allhosts
+slots                 2,[w1=4], \\
+                      [w2=8]
+
+qname                 two.q
+hostlist              w1 @other
+slots                 1
+"""
+    groups = "group_name @allhosts\nhostlist w2 W1 \\\n         w3\ngroup_name @other\nhostlist NONE\n"
+    assert membership("w1", queues=queues, host_groups=groups) == Membership(
+        slots=(("main.q", "4"),), host_groups=("@allhosts",), queues=("two.q",)
+    )
