@@ -1,0 +1,184 @@
+"""Wakes the loop when the queue master has news: a job came, started, ended or was deleted.
+
+Only a wake-up: no event is believed, what happened is for the next look to tell, and polling goes on whether events
+come or not. Grid Engine's `qevent` is watched, restarted with growing pauses when its heartbeat stops, and ended by
+SIGTERM, since one that is killed stays registered with the queue master for ten minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from autoscaler import process
+from autoscaler.errors import CommandNotFound
+from autoscaler.process import Running
+
+HEARTBEAT = 15.0
+"""Seconds of silence after which qevent counts as stuck: it says ECL_STATE about every 5."""
+PAUSES = (1.0, 5.0, 30.0, 60.0)
+"""Seconds before the first, second, … restart in a row; the last for all further ones."""
+DENIED_PAUSE = 600.0
+"""Seconds until another try where the queue master does not let this host listen."""
+END_GRACE = 5.0
+CLOSED = 0
+"""Stands for the number of a qevent where the line is our own word to stop."""
+PLACES = (Path("/usr/lib/gridengine"),)
+"""Where Debian keeps qevent: it is not on PATH there."""
+
+
+class Starter(Protocol):
+    """Starts a long-lived command, as `autoscaler.process.start` does."""
+
+    def __call__(self, argv: Sequence[str], *, cwd: Path | None = None) -> Running: ...
+
+
+def find_qevent(places: Sequence[Path] = PLACES) -> str:
+    """The program to start: on PATH, or where Debian keeps it; the bare name where it is nowhere."""
+    candidates = [shutil.which("qevent"), *(str(place / "qevent") for place in places if (place / "qevent").is_file())]
+    return next((found for found in candidates if found), "qevent")
+
+
+@dataclass(slots=True)
+class _Spell:
+    """One qevent from start to end."""
+
+    number: int
+    beats: int = 0
+    denied: bool = False
+    last_words: str = ""
+
+
+class Events:
+    """Listens from the moment it is made until `close`. Never raises: without events, `wait` merely waits."""
+
+    def __init__(
+        self,
+        start: Starter = process.start,
+        *,
+        program: str | None = None,
+        heartbeat: float = HEARTBEAT,
+        pauses: Sequence[float] = PAUSES,
+    ) -> None:
+        self._start = start
+        self._argv = (program or find_qevent(), "-ts")
+        self._heartbeat = heartbeat
+        self._pauses = pauses
+        self._news = threading.Event()
+        self._closed = threading.Event()
+        self._reason: str | None = "it has not answered yet"
+        self._heard_before = False
+        self._lines: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+        # qevent writes a file into the directory it runs in.
+        self._directory = Path(tempfile.mkdtemp(prefix="sge-autoscaler-qevent-"))
+        self._thread = threading.Thread(target=self._listen, name="qevent", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether news would arrive now."""
+        return self._reason is None
+
+    @property
+    def reason(self) -> str | None:
+        """Why no news arrives; None while it does."""
+        return self._reason
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there is news, at most `timeout` seconds; tells whether there was.
+
+        News since the last call counts, however much of it, once.
+        """
+        woken = self._news.wait(timeout)
+        if woken and not self._closed.is_set():
+            self._news.clear()
+        return woken
+
+    def wake(self) -> None:
+        """News from elsewhere: a signal, a command of the user's."""
+        self._news.set()
+
+    def close(self) -> None:
+        """Deregister from the queue master and end; also ends a `wait`. Again: nothing."""
+        self._closed.set()
+        self._news.set()
+        self._lines.put((CLOSED, None))
+        self._thread.join(2 * END_GRACE)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- on the thread --------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        failures = 0
+        for number in itertools.count(1):
+            spell = _Spell(number)
+            try:
+                child = self._start(self._argv, cwd=self._directory)
+            except CommandNotFound as error:
+                spell.last_words, spell.denied = str(error), True
+            else:
+                self._follow(child, spell)
+            self._reason = f"qevent: {spell.last_words or 'it fell silent'}"
+            failures = 1 if spell.beats else failures + 1
+            pause = DENIED_PAUSE if spell.denied else self._pauses[min(failures, len(self._pauses)) - 1]
+            if self._closed.wait(pause):
+                return
+
+    def _follow(self, child: Running, spell: _Spell) -> None:
+        """Until it ends, falls silent, is denied, or we close; then end it properly."""
+        reader = threading.Thread(target=self._read, args=(child, spell.number), name="qevent-lines", daemon=True)
+        reader.start()
+        silent_at = time.monotonic() + self._heartbeat
+        while not self._closed.is_set() and not spell.denied:
+            try:
+                number, line = self._lines.get(timeout=max(0.0, silent_at - time.monotonic()))
+            except queue.Empty:
+                break
+            if number != spell.number:
+                continue
+            if line is None:
+                break
+            if self._hear(line, spell):
+                silent_at = time.monotonic() + self._heartbeat
+        child.terminate(END_GRACE)
+        reader.join(END_GRACE)
+
+    def _read(self, child: Running, number: int) -> None:
+        with contextlib.suppress(ValueError, OSError):  # the stream was closed under us: it ended
+            for line in child.lines:
+                self._lines.put((number, line))
+        self._lines.put((number, None))
+
+    def _hear(self, line: str, spell: _Spell) -> bool:
+        """Take one line in; tells whether it is a sign of life."""
+        event = line.partition(" ")[0]
+        if event == "ECL_STATE" or event.startswith("JOB_"):
+            # What happened while nobody listened is news, too.
+            if event != "ECL_STATE" or (not spell.beats and self._heard_before):
+                self._news.set()
+            spell.beats += 1
+            self._heard_before = True
+            self._reason = None
+            return True
+        if line.strip():
+            spell.last_words = line.strip()
+        if "denied" in line:
+            spell.denied = True
+        elif "alive timeout" in line:
+            self._reason = f"qevent: {spell.last_words}"
+        return False

@@ -1,0 +1,138 @@
+"""News wakes; silence, refusal and absence of qevent never do more harm than to leave the loop to its polling."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from autoscaler import process
+from autoscaler.errors import CommandNotFound
+from autoscaler.process import Running
+from sge.events import Events
+
+BEAT = 'echo "ECL_STATE (jobs_running=0:jobs_registered=0:ECL_TIME=1795259912)"'
+JOB = 'echo "JOB_ADD (5.0:ECL_TIME=1795259915:project=NONE)"'
+STAY = "while :; do sleep 0.01; done"
+DENIED = 'echo "error: denied: host \\"w1\\" is neither submit nor admin host"'
+
+
+class Scripts:
+    """Starts these shell scripts one after the other instead of qevent, the last one again and again."""
+
+    def __init__(self, *scripts: str) -> None:
+        self.scripts = list(scripts)
+        self.started: list[Running] = []
+        self.directories: list[Path | None] = []
+
+    def __call__(self, argv: Sequence[str], *, cwd: Path | None = None) -> Running:
+        script = self.scripts[min(len(self.started), len(self.scripts) - 1)]
+        self.directories.append(cwd)
+        self.started.append(process.start(("sh", "-c", script), cwd=cwd))
+        return self.started[-1]
+
+
+@contextlib.contextmanager
+def listening(start: Callable[..., Running], heartbeat: float = 5.0) -> Iterator[Events]:
+    with Events(start, heartbeat=heartbeat, pauses=(0.01,)) as events:
+        yield events
+
+
+def until(predicate: Callable[[], bool], deadline: float = 5.0) -> bool:
+    end = time.monotonic() + deadline
+    while not predicate() and time.monotonic() < end:
+        time.sleep(0.005)
+    return predicate()
+
+
+def test_a_new_job_wakes() -> None:
+    with listening(Scripts(f"{BEAT}; {JOB}; {STAY}")) as events:
+        assert events.wait(5.0)
+
+
+def test_a_heartbeat_alone_does_not_wake() -> None:
+    with listening(Scripts(f"{BEAT}; {BEAT}; {STAY}")) as events:
+        assert until(lambda: events.alive)
+        assert not events.wait(0.05)
+
+
+def test_many_events_are_one_piece_of_news() -> None:
+    scripts = Scripts(f"{BEAT}; {JOB}; {JOB}; {JOB}; touch done; {STAY}")
+    with listening(scripts) as events:
+        assert until(lambda: bool(scripts.directories) and (scripts.directories[0] or Path()).joinpath("done").exists())
+        time.sleep(0.05)
+        assert [events.wait(1.0), events.wait(0.05)] == [True, False]
+
+
+def test_it_is_restarted_when_its_heartbeat_stops() -> None:
+    scripts = Scripts(f"{BEAT}; {STAY}")
+    with listening(scripts, heartbeat=0.1):
+        assert until(lambda: len(scripts.started) >= 2)
+
+
+def test_one_that_fell_silent_is_ended_by_sigterm() -> None:
+    scripts = Scripts(f"trap 'touch ended-properly; exit' TERM; {BEAT}; {STAY}", f"{BEAT}; {STAY}")
+    with listening(scripts, heartbeat=0.2):
+        assert until(lambda: len(scripts.started) >= 2)
+        assert (scripts.directories[0] or Path()).joinpath("ended-properly").exists()
+
+
+def test_what_happened_while_nobody_listened_is_news() -> None:
+    with listening(Scripts(BEAT, f"{BEAT}; {STAY}")) as events:
+        assert events.wait(5.0)
+
+
+def test_a_host_that_may_not_listen_is_said_and_not_tried_again_at_once() -> None:
+    scripts = Scripts(f"{DENIED}; {STAY}")
+    with listening(scripts) as events:
+        assert until(lambda: "neither submit nor admin host" in (events.reason or ""))
+        assert until(lambda: scripts.started[0].poll() is not None)
+        time.sleep(0.05)
+        assert len(scripts.started) == 1
+
+
+def test_a_missing_qevent_is_said() -> None:
+    def missing(argv: Sequence[str], *, cwd: Path | None = None) -> Running:
+        raise CommandNotFound("cannot run qevent: No such file or directory")
+
+    with listening(missing) as events:
+        assert until(lambda: "cannot run qevent" in (events.reason or ""))
+
+
+def test_without_events_wait_waits() -> None:
+    with listening(Scripts(f"{DENIED}; {STAY}")) as events:
+        assert not events.wait(0.05)
+
+
+def test_a_queue_master_that_went_away_is_said_until_it_answers_again() -> None:
+    scripts = Scripts(f'{BEAT}; echo "qmaster alive timeout expired"; while [ ! -e back ]; do :; done; {BEAT}; {STAY}')
+    with listening(scripts) as events:
+        assert until(lambda: "alive timeout" in (events.reason or ""))
+        assert scripts.directories[0] is not None
+        scripts.directories[0].joinpath("back").touch()
+        assert until(lambda: events.alive)
+
+
+def test_closing_ends_it_and_leaves_nothing() -> None:
+    scripts = Scripts(f"{BEAT}; {STAY}")
+    with listening(scripts) as events:
+        assert until(lambda: events.alive)
+    assert scripts.directories[0] is not None
+    assert (scripts.started[0].poll() is not None, scripts.directories[0].exists()) == (True, False)
+
+
+def test_closing_ends_a_wait() -> None:
+    events = Events(Scripts(f"{BEAT}; {STAY}"))
+    threading.Timer(0.05, events.close).start()
+    began = time.monotonic()
+    events.wait(30.0)
+    assert time.monotonic() - began < 10.0
+
+
+def test_it_runs_in_a_directory_of_its_own() -> None:
+    scripts = Scripts(f"{BEAT}; {STAY}")
+    with listening(scripts):
+        assert until(lambda: bool(scripts.directories))
+        assert scripts.directories[0] not in (None, Path.cwd())
