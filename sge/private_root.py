@@ -31,6 +31,7 @@ LIVELY = {
     "load_report_time": "00:00:02",
     "max_unheard": "00:00:20",
     # Shipped, a job shows in qacct up to 15 s after its end.
+    "execd_params": "INHERIT_ENV=false",
     "reporting_params": "accounting=true reporting=false flush_time=00:00:01 accounting_flush_time=00:00:00 "
     "joblog=false sharelog=00:00:00",
 }

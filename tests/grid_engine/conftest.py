@@ -1,0 +1,95 @@
+"""One real cell for each test worker, put back to its beginning before every test that uses it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import pytest
+
+from autoscaler.errors import AutoscalerError
+from sge.cell import Cell
+
+HERE = Path(__file__).parent
+SHOWN_ON_FAILURE = (("qstat", "-f", "-u", "*"), ("qhost", "-q"))
+STEP = 0.05
+Fact = TypeVar("Fact")
+
+
+class Until(Protocol):
+    """Waits for a fact, never for a time."""
+
+    def __call__(self, look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.cell)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """After a failure the cell's own view of it stands in the report, before the next test resets the cell."""
+    report = yield
+    arguments: dict[str, object] = getattr(item, "funcargs", {})
+    cell = arguments.get("cell", arguments.get("empty_cell"))
+    if report.when == "call" and report.failed and isinstance(cell, Cell):
+        for argv in SHOWN_ON_FAILURE:
+            report.sections.append((" ".join(argv), _shown(cell, argv)))
+        for title, show in arguments.get("show_on_failure", {}).items():
+            report.sections.append((title, show()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def cell_session() -> Iterator[Cell]:
+    """The cell of this test worker: master and two persistent hosts of 2 slots each, as its last user left it."""
+    with Cell.up(hosts=2) as cell:
+        yield cell
+
+
+@pytest.fixture
+def cell(cell_session: Cell) -> Cell:
+    """The worker's cell as just brought up: nobody's jobs, workers or settings; job numbers start at 1."""
+    cell_session.reset()
+    return cell_session
+
+
+@pytest.fixture
+def empty_cell(cell_session: Cell) -> Cell:
+    """The worker's cell with no persistent host at all, where every slot must be rented."""
+    hostless = replace(cell_session, declared=())
+    hostless.reset()
+    return hostless
+
+
+@pytest.fixture
+def until() -> Until:
+    """`until(look, deadline, message)`: the first truthy answer of `look`, or a failure that shows the last one."""
+    return wait_until
+
+
+def wait_until(look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact:
+    end = time.monotonic() + deadline
+    while not (seen := look()):
+        if time.monotonic() > end:
+            pytest.fail(f"{message or 'it did not happen'} within {deadline:g} s; last seen: {seen!r}")
+        time.sleep(STEP)
+    return seen
+
+
+@pytest.fixture
+def show_on_failure() -> dict[str, Callable[[], str]]:
+    """A hook: titles and functions whose text is added to a failure's report, such as an autoscaler's journal."""
+    return {}
+
+
+def _shown(cell: Cell, argv: tuple[str, ...]) -> str:
+    try:
+        return cell.out(*argv)
+    except AutoscalerError as error:
+        return str(error)

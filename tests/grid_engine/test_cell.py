@@ -1,0 +1,191 @@
+"""The private cell itself: what `up` promises, what `reset` goes back to, and that nothing outlives its owner."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoscaler import namespaces
+from sge import cell_folder
+from sge.cell import Cell, ExecHost
+from sge.private_root import CellError
+
+OWNER = """
+import time
+from sge.cell import Cell
+with Cell.up(hosts=1) as cell:
+    print(cell.directory, flush=True)
+    time.sleep(99)
+"""
+
+
+def queues(cell: Cell) -> set[str]:
+    return set(re.findall(r"main\.q@\S+", cell.out("qstat", "-f")))
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Commands on this machine, in whatever namespace, that were given something below `directory`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(directory) in words:
+            found.append(words.split(b"\0")[0].decode())
+    return found
+
+
+def test_jobs_run_on_several_hosts_at_once(cell, until):
+    cell.submit("-b", "y", "-pe", "mpi", "4", "sleep", "60")
+    running = until(lambda: re.findall(r"main\.q@(\S+)", cell.out("qstat", "-s", "r", "-g", "t")))
+    assert set(running) == {host.name for host in cell.declared}
+
+
+def test_every_host_has_a_name_and_an_address_that_resolve_both_ways(cell):
+    names = [host.name for host in cell.declared]
+    seen = [
+        (
+            cell.host_runner(name)(("hostname",), timeout=5).stdout.decode().strip(),
+            cell.out("gethostbyname", "-name", name).strip(),
+            cell.out("gethostbyaddr", "-name", cell.tree.address(name)).strip(),
+        )
+        for name in names
+    ]
+    assert seen == [(name, name, name) for name in names]
+
+
+def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell, until):
+    # Without -nostdin, qrsh eats the loop's input; with </dev/null its output is lost now and then.
+    script = cell.home / "reach"
+    script.write_text(
+        "#!/bin/bash\nwhile read host rest; do qrsh -inherit -nostdin $host hostname; done < $PE_HOSTFILE\n"
+    )
+    script.chmod(0o755)
+    out = cell.output / "reached"
+    cell.submit("-b", "y", "-pe", "mpi", "4", "-o", str(out), "-j", "y", str(script))
+    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0, 40)
+    assert sorted(out.read_text().split()) == sorted(host.name for host in cell.declared)
+
+
+def test_a_job_sees_no_switch_that_was_meant_for_the_execd(cell, until):
+    out = cell.output / "environment"
+    cell.submit("-b", "y", "-o", str(out), "env")
+    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0)
+    assert "SGE_ND" not in out.read_text()
+
+
+def test_reset_takes_back_whatever_a_scenario_left(cell):
+    cell.submit("-b", "y", "-t", "1-20", "sleep", "60")
+    cell.add_host(ExecHost("ip-10-1-0-7", slots=8))
+    cell.configure(max_unheard="00:00:05")
+    cell.out("qmod", "-d", "*")
+    cell.out("qconf", "-as", "ip-10-1-0-9")
+    before = cell.out("qconf", "-sconf")
+    cell.reset()
+    after = (
+        queues(cell),
+        cell.out("qstat", "-u", "*"),
+        "ip-10-1-0-9" in cell.out("qconf", "-ss"),
+        cell.out("qconf", "-sconf") != before,
+        cell.submit("-b", "y", "true"),
+    )
+    assert after == ({f"main.q@{host.name}" for host in cell.declared}, "", False, True, "1")
+
+
+def test_reset_ends_machines_and_processes_that_a_scenario_started(cell):
+    namespaces.start_host(cell.tree, "ip-10-1-0-7", boot=("sleep", "998"))
+    with cell.start(("sleep", "998")) as child:
+        cell.reset()
+        assert (child.wait(5) != 0, "ip-10-1-0-7" in cell.tree.hosts()) == (True, False)
+
+
+def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell, until):
+    victim = cell.declared[0].name
+    cell.submit("-b", "y", "-q", f"main.q@{victim}", "sleep", "997")
+    until(lambda: " r " in cell.out("qstat"))
+    cell.end_host(victim)
+    assert not [words for words in processes_of(cell.directory) if "997" in words]
+    assert cell.out("qconf", "-sh").split() == ["master"]
+
+
+def test_a_queue_master_that_died_starts_again_with_its_jobs(cell):
+    cell.submit("-h", "-b", "y", "true")
+    cell.stop_qmaster()
+    cell.start_qmaster()
+    assert "hqw" in cell.out("qstat")
+
+
+def test_a_machine_started_from_inside_outlives_its_starter_and_dies_with_the_cell():
+    with Cell.up() as cell:
+        program = (
+            "from pathlib import Path; from autoscaler.namespaces import Tree, start_host;"
+            f"start_host(Tree(Path({str(cell.tree.directory)!r})), 'ip-10-1-0-9', boot=('sleep', '996'))"
+        )
+        cell.out(sys.executable, "-c", program)
+        machine = cell.tree.hosts()["ip-10-1-0-9"]
+    assert not Path(f"/proc/{machine}").exists()
+
+
+def test_cells_live_side_by_side_without_knowing_each_other(cell):
+    with Cell.up(hosts=[ExecHost("elsewhere", slots=64)]) as other:
+        assert (queues(other), "elsewhere" in cell.out("qstat", "-f")) == ({"main.q@elsewhere"}, False)
+
+
+def test_a_bare_cell_is_a_master_and_nothing_else():
+    with Cell.up(prepared=False) as bare:
+        shown = [bare.runner(("qconf", switch), timeout=5) for switch in ("-sql", "-spl", "-shgrpl", "-ss", "-sel")]
+    assert [(ended.returncode, b"defined" in ended.stdout + ended.stderr) for ended in shown] == [(1, True)] * 5
+
+
+def test_the_master_can_be_an_execution_host_too(until):
+    with Cell.up(hosts=[ExecHost("master", slots=3)]) as cell:
+        cell.submit("-b", "y", "-pe", "local", "3", "sleep", "60")
+        until(lambda: "main.q@master" in cell.out("qstat", "-s", "r"))
+        cell.reset()
+        assert queues(cell) == {"main.q@master"}
+
+
+def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until):
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    place = Path(owner.stdout.readline().strip())
+    links = set(Path("/sys/class/net").iterdir())
+    assert any("sge_qmaster" in words for words in processes_of(place))
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    until(lambda: not processes_of(place), 5, "processes of the cell ended")
+    cell_folder.sweep()
+    assert (place.exists(), set(Path("/sys/class/net").iterdir())) == (False, links)
+
+
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
+def test_the_command_that_holds_a_cell_ends_it_with_itself(number, until):
+    argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "up", "held", "--hosts", "1")
+    holder = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline().startswith("cell held is up")
+    holder.send_signal(number)
+    status = holder.wait(10)
+    holder.stdout.close()
+    assert (status, (cell_folder.folder() / "held").exists()) == (128 + number, False)
+
+
+def test_a_cell_can_be_entered_and_ended_by_name(cell):
+    argv = (sys.executable, "-m", "autoscaler.commands.main", "cell")
+    with Cell.up(directory=None) as other:
+        name = other.directory.name
+        entered = subprocess.run((*argv, "exec", name, "--", "sh", "-c", "qconf -sh; exit 7"), capture_output=True)
+        ended = subprocess.run((*argv, "down", name), capture_output=True)
+        alive = namespaces.holder(other.tree.directory / "first")
+    assert (entered.returncode, entered.stdout, ended.returncode, alive) == (7, b"master\n", 0, None)
+
+
+def test_a_name_is_given_once():
+    with cell_folder.claim("taken"), pytest.raises(CellError, match="already"), cell_folder.claim("taken"):
+        pass
