@@ -30,7 +30,7 @@ def test_every_package_of_the_work_tree_is_installed() -> None:
         for top in ("autoscaler", "providers", "sge")
         for init in (ROOT / top).rglob("__init__.py")
     }
-    assert set(setup_cfg()["options"]["packages"].split()) == found | {"autoscaler.conf"}
+    assert sorted(setup_cfg()["options"]["packages"].split()) == sorted(found | {"autoscaler.conf"})
 
 
 def test_the_conf_folder_travels_as_a_package() -> None:
