@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from autoscaler.core.actions import Action, Candidate, Launch
+from autoscaler.core.actions import Action, Candidate, Enrol, Launch
 from autoscaler.core.fleet import BucketKey, LaunchFailure, Order, OrderState
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
@@ -41,6 +41,8 @@ TABLES: Migration = (
     ) STRICT
     """,
     "CREATE INDEX actions_by_host ON actions(host, id)",
+    "CREATE INDEX actions_by_worker ON actions(worker_id, id)",
+    "CREATE INDEX actions_by_order ON actions(order_id)",
     "CREATE INDEX actions_without_outcome ON actions(id) WHERE result IS NULL",
     """
     CREATE TABLE orders (
@@ -207,12 +209,22 @@ class Journal:
             (at, result.value, message, action_id),
         )
 
-    def end_launch(self, order_id: str, result: Result, message: str, at: float) -> None:
+    def end_launch(self, order_id: str, result: Result, message: str, at: float) -> Launch | None:
         """Write down a launch's outcome, which may come from a later process than the one that began it."""
-        self._database.execute(
-            "UPDATE actions SET ended_at = ?, result = ?, message = ? WHERE order_id = ?",
-            (at, result.value, message, order_id),
+        with self._database.transaction():
+            self._database.execute(
+                "UPDATE actions SET ended_at = ?, result = ?, message = ? WHERE order_id = ?",
+                (at, result.value, message, order_id),
+            )
+            row = self._database.row("SELECT action FROM actions WHERE order_id = ?", (order_id,))
+            return None if row is None else notation.read(row["action"], Launch)
+
+    def enrolment(self, worker_id: str) -> Enrol | None:
+        """How a worker was last enrolled."""
+        row = self._database.row(
+            "SELECT action FROM actions WHERE worker_id = ? AND kind = 'enrol' ORDER BY id DESC LIMIT 1", (worker_id,)
         )
+        return None if row is None else notation.read(row["action"], Enrol)
 
     def sweep(self, at: float) -> int:
         """At start: what an earlier process left without an outcome was interrupted; open orders are asked again."""
@@ -224,13 +236,21 @@ class Journal:
 
     # -- orders ------------------------------------------------------------------------------------------------
 
-    def send(self, asked: LaunchOrder, candidate: int, at: float) -> None:
-        """Write down a token with exactly what is asked under it, before the provider is called. Again: no change."""
-        self._database.execute(
-            "INSERT INTO attempts (token, order_id, candidate, asked, sent_at) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            (asked.token, asked.order_id, candidate, notation.write(asked), at),
-        )
+    def send(self, asked: LaunchOrder, candidate: int, at: float) -> bool:
+        """Write down a token with exactly what is asked under it, before the provider is called. Again: no change.
+
+        Tells whether it may be asked: not for an order that was closed meanwhile.
+        """
+        with self._database.transaction():
+            order = self._database.row("SELECT closed_at FROM orders WHERE id = ?", (asked.order_id,))
+            if order is None or order["closed_at"] is not None:
+                return False
+            self._database.execute(
+                "INSERT INTO attempts (token, order_id, candidate, asked, sent_at) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (asked.token, asked.order_id, candidate, notation.write(asked), at),
+            )
+            return True
 
     def answer(
         self, token: str, *, ids: Sequence[str], failures: Sequence[LaunchFailure], message: str, at: float

@@ -1,0 +1,333 @@
+"""The loop: a pass is observe, plan, act, report. Woken by events, answers, wishes and signals, and by the poll anyway.
+
+Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
+next one looks anew. This is the one place where a broad `except` stands.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Protocol
+
+from autoscaler.act.actor import Actor
+from autoscaler.bell import Bell
+from autoscaler.core.actions import Launch
+from autoscaler.core.fleet import Worker
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.policy import Policy
+from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.notify import Notifier
+from autoscaler.observe import Observation, Observer
+from autoscaler.store.journal import Outcome, Result
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
+
+SOON = 1.0
+"""Seconds from a pass that acted to the next: each step of a worker's life is small, and the next one may be due."""
+GATHER = 0.2
+"""Seconds that a waking event waits for others of its burst."""
+LOOK_ROUND = 1.0
+"""Seconds between two looks for wishes while waiting, and longest time between two signs of life."""
+LAST_CALLS = 35.0
+"""Seconds that the end waits for calls to the provider: a launch is answered within 30."""
+HOUSEKEEPING = 3600.0
+
+log = logging.getLogger("autoscaler.loop")
+
+
+class Reporter(Protocol):
+    """Tells a pass to people."""
+
+    def tell(self, observation: Observation, plan: Plan) -> bool:
+        """Say it if it is worth saying; returns whether it was."""
+        ...
+
+
+class Wakes(Protocol):
+    """`sge.events.Events`: tells of changes in Grid Engine."""
+
+    def wait(self, timeout: float) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass that could observe."""
+
+    observation: Observation
+    plan: Plan
+    outcomes: Sequence[Outcome]
+
+    @property
+    def acted(self) -> bool:
+        return bool(self.plan.actions)
+
+    @property
+    def failed(self) -> bool:
+        return any(outcome.result in (Result.FAILED, Result.REFUSED) for outcome in self.outcomes)
+
+
+@dataclass(slots=True)
+class Loop:
+    """One for the life of a process."""
+
+    observer: Observer
+    decide: Callable[[Snapshot], Plan]
+    actor: Actor
+    store: Store
+    reporter: Reporter
+    poll: float
+    bell: Bell = field(default_factory=Bell)
+    notifier: Notifier = field(default_factory=lambda: Notifier({}))
+    dry_run: bool = False
+    """Decide and tell, but order nothing, change nothing and journal nothing."""
+    reload: Callable[[], tuple[Policy, float]] | None = None
+    """Reads settings again: the new policy and polling delay. May raise SettingsError."""
+    stopwatch: Callable[[], float] = time.monotonic
+    _stop: str = ""
+    _ended: bool = False
+    _reload_wanted: bool = False
+    _blind: str = ""
+    _blind_passes: int = 0
+    _told: frozenset[tuple[str, str, str]] = frozenset()
+    _last: Observation | None = None
+    _cleaned_at: float | None = None
+    _changes_seen: int = 0
+
+    # -- one pass ------------------------------------------------------------------------------------------------
+
+    def pass_once(self) -> Pass:
+        """Observe, plan, act, report. Raises NotObservable, and has then done nothing."""
+        observation = self.observer.observe()
+        snapshot = observation.snapshot
+        self._last = observation
+        plan = self.decide(snapshot)
+        outcomes = [] if self._stop else self._act(plan, snapshot)
+        told = self.reporter.tell(observation, plan)
+        self._tell_outcomes(outcomes)
+        self._remember(plan, snapshot, told=told)
+        return Pass(observation, plan, outcomes)
+
+    def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:
+        if self.dry_run:
+            self.store.memory.save(plan.memory, snapshot.now)
+            return []
+        journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
+        outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
+        grace = self.observer.policy.order_grace
+        if snapshot.wishes.paused or snapshot.wishes.stop or plan.memory.brake:
+            self.actor.abandon(snapshot.fleet.workers, grace=grace)
+        elif not self._stop:
+            self.actor.resume(snapshot.fleet.workers, grace=grace)
+        return outcomes
+
+    def _remember(self, plan: Plan, snapshot: Snapshot, *, told: bool) -> None:
+        """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
+        heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
+        with self.store.database.transaction():
+            self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
+            if told:
+                self.store.history.explain(plan.shapes, snapshot.now)
+            self._end_wishes_for_gone_hosts(snapshot)
+        if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
+            self._cleaned_at = snapshot.now
+            self.store.forget_old(snapshot.now)
+
+    def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
+        """A wish names a host; once that is gone, another machine under the same name is not meant."""
+        there = {_label(name) for name in snapshot.cluster.execution_hosts}
+        there |= {_label(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
+        for verb, hosts in ((Verb.KEEP, snapshot.wishes.keep), (Verb.DRAIN, snapshot.wishes.drain)):
+            for host in sorted(hosts):
+                if _label(host) not in there:
+                    self.store.wishes.end(verb, who="autoscaler: the host is gone", at=snapshot.now, host=host)
+
+    def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """What failed or came late; a complaint that stays the same from pass to pass is made once."""
+        complaints = set()
+        for outcome in outcomes:
+            kind, target = type(outcome.action).__name__.lower(), _target(outcome)
+            line = f"{kind} {target}: {outcome.result}" + (f": {outcome.message}" if outcome.message else "")
+            if outcome.result in (Result.DONE, Result.UNDER_WAY):
+                log.debug(line)
+                continue
+            complaint = (kind, target, outcome.message)
+            complaints.add(complaint)
+            if complaint not in self._told:
+                log.warning(line)
+        self._told = frozenset(complaints)
+
+    # -- many passes ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Pass after pass until told to stop, or until all is released as somebody wished."""
+        self.store.journal.sweep(self.observer.clock())
+        self._changes_seen = self.store.database.changes_by_others
+        self.notifier.ready()
+        try:
+            released = self._pass_after_pass()
+        finally:
+            self._ended = True
+            self.notifier.stopping()
+        if released:
+            self._farewell("all workers are given back")
+            return
+        if under_way := self.actor.busy:
+            log.info("%s: waiting for %d calls to the provider", self._stop, under_way)
+            self.actor.finish(LAST_CALLS)
+        self._farewell(f"{self._stop}: stopping")
+
+    def _pass_after_pass(self) -> bool:
+        """Until told to stop (False), or all is released (True)."""
+        while not self._stop:
+            began = self.stopwatch()
+            pause = self._guarded_pass()
+            if self._released():
+                return True
+            self._rest(pause, at_least=min(self.stopwatch() - began, self.poll))
+            if self._reload_wanted:
+                self._reload()
+        return False
+
+    def stop(self, why: str) -> None:
+        """End after the action in hand; workers stay. Safe in a signal handler."""
+        self._stop = why
+        self.bell.ring()
+
+    def _guarded_pass(self) -> float:
+        """One pass; returns how long to rest after it. Nothing that goes wrong in a pass ends the loop."""
+        try:
+            done = self.pass_once()
+        except NotObservable as error:
+            return self._cannot_see(str(error))
+        except Exception:  # the loop's edge: the next pass looks anew
+            log.exception("this pass failed by a defect; nothing more is done in it")
+            return self._backoff()
+        if self._blind:
+            log.info("observable again after %d attempts", self._blind_passes)
+        self._blind, self._blind_passes = "", 0
+        self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
+        return min(SOON, self.poll) if done.acted else self.poll
+
+    def _cannot_see(self, why: str) -> float:
+        if why != self._blind:
+            log.error("not observable, so nothing is done: %s", why)
+        self._blind = why
+        self.notifier.status(f"not observable: {why}")
+        return self._backoff()
+
+    def _backoff(self) -> float:
+        self._blind_passes += 1
+        return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
+
+    def _rest(self, pause: float, *, at_least: float) -> None:
+        """Wait for the poll or for a reason to look earlier; never less than the last pass took, so that a storm of
+        events leaves the queue master half of its time.
+        """
+        began = self.stopwatch()
+        while not self._stop and not self._reload_wanted:
+            self.notifier.alive()
+            left = began + pause - self.stopwatch()
+            if left <= 0:
+                return
+            if self.bell.wait(min(left, LOOK_ROUND)) or self._wished():
+                break
+        gather = max(GATHER, began + at_least - self.stopwatch())
+        deadline = self.stopwatch() + gather
+        while not self._stop and (left := deadline - self.stopwatch()) > 0:
+            self.bell.wait(min(left, LOOK_ROUND))
+
+    def _wished(self) -> bool:
+        """Whether another process wrote to the store."""
+        changes = self.store.database.changes_by_others
+        changed, self._changes_seen = changes != self._changes_seen, changes
+        return changed
+
+    def _released(self) -> bool:
+        """Whether somebody wished to stop, and nothing of ours is left; then the wish is fulfilled."""
+        last = self._last
+        if last is None or self._blind or self._stop or not last.snapshot.wishes.stop:
+            return False
+        if any(worker.exists for worker in last.snapshot.fleet.workers) or self.actor.uncertain:
+            return False
+        for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
+            self.store.wishes.end(verb, who="autoscaler: done", at=self.observer.clock())
+        return True
+
+    def _reload(self) -> None:
+        self._reload_wanted = False
+        if self.reload is None:
+            return
+        try:
+            self.observer.policy, self.poll = self.reload()
+        except AutoscalerError as error:
+            log.error("settings are kept as they were: %s", error)  # noqa: TRY400 - a sentence, no traceback
+            return
+        log.info("settings were read again")
+
+    def _farewell(self, why: str) -> None:
+        workers = [worker for worker in self._last.snapshot.fleet.workers if worker.exists] if self._last else []
+        log.info("%s; %s", why, staying(workers))
+
+    # -- what wakes it -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop it, SIGHUP reads the settings again. Only on the main thread."""
+
+        def stop(number: int, _: FrameType | None) -> None:
+            self.stop(signal.Signals(number).name)
+
+        def reload(_: int, __: FrameType | None) -> None:
+            self._reload_wanted = True
+            self.bell.ring()
+
+        chosen = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+        before = {number: signal.signal(number, handler) for number, handler in chosen.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @property
+    def stopped_by(self) -> str:
+        """Name of the signal that stopped it; '' when none did."""
+        return self._stop
+
+    def listen(self, events: Wakes) -> None:
+        """Wake on Grid Engine's events, for as long as the process lives; polling goes on as the backstop."""
+
+        def relay() -> None:
+            while not self._ended:
+                if events.wait(LOOK_ROUND):
+                    self.bell.ring()
+
+        threading.Thread(target=relay, name="events", daemon=True).start()
+
+
+def staying(workers: Sequence[Worker]) -> str:
+    """`2 workers stay, 0.384 an hour: w1, w2`."""
+    if not workers:
+        return "no worker of ours is left"
+    prices = [worker.price_per_hour for worker in workers]
+    known = [price for price in prices if price is not None]
+    price = f"{sum(known):.3f} an hour" if known else "at an unknown price"
+    unknown = f" and {len(prices) - len(known)} of unknown price" if known and len(known) < len(prices) else ""
+    names = ", ".join(worker.name or worker.id for worker in workers)
+    return f"{len(workers)} worker{'s' * (len(workers) > 1)} stay{'s' * (len(workers) == 1)}, {price}{unknown}: {names}"
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0].lower()
+
+
+def _target(outcome: Outcome) -> str:
+    action = outcome.action
+    return action.node_array if isinstance(action, Launch) else action.host or action.worker_id

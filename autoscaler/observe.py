@@ -1,0 +1,157 @@
+"""One look at the world: Grid Engine, the provider, our journal, what people wish. All of it, or none (rule 2).
+
+The provider is asked on a thread of its own while Grid Engine is read, so that a hung cloud never hangs the loop.
+A reading that took too long is stale: the world it shows may be gone, and nothing may be decided on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from autoscaler.core.cluster import Shape
+from autoscaler.core.fleet import Bucket, Fleet, Worker
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Snapshot
+from autoscaler.core.policy import Policy
+from autoscaler.errand import Executor, on_thread
+from autoscaler.errors import NotObservable, ProviderNotObservable
+from autoscaler.process import Runner
+from autoscaler.store.store import Store
+from providers.interface import Provider, ProviderError
+from sge.cluster import Outputs, cluster_from, read_outputs
+
+LISTING_DEADLINE = 60.0
+"""Seconds that a provider may take to list its workers and buckets."""
+STALE_AFTER = 120.0
+"""Seconds from the first call to the last answer after which a reading is stale."""
+
+Wanted = Callable[[Sequence[Shape], Memory, Policy, float], Sequence[int]]
+"""Core's choice of jobs to ask `qstat -j` about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A snapshot, with the raw outputs it was made of (for a record) and how long that took."""
+
+    snapshot: Snapshot
+    outputs: Outputs
+    timings: Mapping[str, float]
+    """Seconds: `read` (waiting for Grid Engine and provider), `parse`."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """Whom to ask, and with what patience."""
+
+    runner: Runner
+    provider: Provider
+    store: Store
+    policy: Policy
+    wanted: Wanted
+    zone: tzinfo
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.monotonic
+    executor: Executor = on_thread
+    listing_deadline: float = LISTING_DEADLINE
+    stale_after: float = STALE_AFTER
+    _listing: Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]] | None = field(default=None, init=False)
+
+    def observe(self) -> Observation:
+        """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
+        began, now = self.stopwatch(), self.clock()
+        memory = self.store.memory.load()
+        listing = self._begin_listing()
+        outputs, timings = read_outputs(
+            self.runner,
+            wanted=lambda shapes: self.wanted(shapes, memory, self.policy, now),
+            zone=self.zone,
+        )
+        workers, buckets = self._end_listing(listing, began)
+        read = self.stopwatch()
+        # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
+        fleet = self._fleet(workers, buckets, now)
+        wishes = self.store.wishes.load()
+        cluster = cluster_from(outputs, zone=self.zone, now=now)
+        parsed = self.stopwatch()
+        if parsed - began > self.stale_after:
+            raise NotObservable(
+                f"reading Grid Engine and provider took {parsed - began:.0f} s, longer than {self.stale_after:g} s: "
+                "stale; nothing was decided; the queue master or this machine is overloaded"
+            )
+        snapshot = Snapshot(cluster, fleet, wishes, memory, self.policy, now)
+        parse = timings["parse"] + parsed - read
+        return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
+
+    def _fleet(self, workers: tuple[Worker, ...], buckets: tuple[Bucket, ...], now: float) -> Fleet:
+        policy, journal = self.policy, self.store.journal
+        longest_rest = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
+        return Fleet(
+            workers=workers,
+            buckets=buckets,
+            orders=tuple(record.as_order() for record in journal.orders(now - policy.order_grace)),
+            failures=journal.failures(now - longest_rest),
+            enrols_itself=self.provider.enrols_itself,
+        )
+
+    def _begin_listing(self) -> Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]]:
+        """One listing at a time: a provider that hangs gets no second thread to hang."""
+        if self._listing is not None and not self._listing.done():
+            raise ProviderNotObservable(
+                f"{self.provider.name} has still not answered an earlier listing; nothing was decided"
+            )
+        self._listing = self.executor(
+            lambda: (tuple(self.provider.workers()), tuple(self.provider.buckets())), "provider-listing"
+        )
+        return self._listing
+
+    def _end_listing(
+        self, listing: Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]], began: float
+    ) -> tuple[tuple[Worker, ...], tuple[Bucket, ...]]:
+        patience = max(0.0, self.listing_deadline - (self.stopwatch() - began))
+        try:
+            return listing.result(patience)
+        except TimeoutError:
+            raise ProviderNotObservable(
+                f"{self.provider.name} did not list its workers within {self.listing_deadline:g} s; "
+                "nothing was decided; check its network and service"
+            ) from None
+        except NotObservable:
+            raise
+        except ProviderError as error:
+            raise ProviderNotObservable(
+                f"{self.provider.name} did not list its workers: {error}; nothing was decided"
+            ) from error
+
+
+class LocalZone(tzinfo):
+    """The zone of this machine, past and future summer times included: Grid Engine prints times without any."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(seconds=self._local(moment).tm_gmtoff)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return timedelta(hours=max(0, self._local(moment).tm_isdst))
+
+    def tzname(self, moment: datetime | None) -> str:
+        return self._local(moment).tm_zone
+
+    def fromutc(self, moment: datetime) -> datetime:
+        seconds = moment.replace(tzinfo=UTC).timestamp()
+        return (moment.replace(tzinfo=None) + timedelta(seconds=time.localtime(seconds).tm_gmtoff)).replace(tzinfo=self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalZone)
+
+    def __hash__(self) -> int:
+        return hash(LocalZone)
+
+    @staticmethod
+    def _local(moment: datetime | None) -> time.struct_time:
+        if moment is None:
+            return time.localtime()
+        fields = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, 0, 0, -1)
+        return time.localtime(time.mktime(fields))
