@@ -84,17 +84,17 @@ class Administrator:
         values = {"slots": str(slots)} | dict(complex_values)
         closed = objects.complex_values(values | {"slots": "0"})
         with objects.as_file(objects.exec_host(host, values | {"slots": "0"})) as file:
-            added = self._qconf("-Ae", str(file))
+            added = self.configure("-Ae", str(file))
         if not added.changed:
-            self._qconf("-rattr", "exechost", "complex_values", closed, host)
-        joined = self._qconf("-aattr", "hostgroup", "hostlist", host, host_group)
+            self.configure("-rattr", "exechost", "complex_values", closed, host)
+        joined = self.configure("-aattr", "hostgroup", "hostlist", host, host_group)
         disabled = self.disable(host)
         if not any(f'"{queue}@' in line for line in disabled.said):
             raise GridEngineRefused(
                 f"queue {queue} takes no hosts from {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
             )
-        opened = self._qconf("-rattr", "exechost", "complex_values", objects.complex_values(values), host)
-        given = self._qconf("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
+        opened = self.configure("-rattr", "exechost", "complex_values", objects.complex_values(values), host)
+        given = self.configure("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
         return Change(
             changed=added.changed or joined.changed or disabled.changed,
             said=added.said + joined.said + disabled.said + opened.said + given.said,
@@ -120,7 +120,7 @@ class Administrator:
         `known`: what the caller knows it should have, put back as well should an earlier call have died half-way.
         """
         usable("host", host)
-        is_host = listed(host, self._show("-sel"))
+        is_host = listed(host, self.show("-sel"))
         had = self._membership(host)
         said = list(self.disable(host).said) if is_host else []
         refusal = self._take_out(host, had)
@@ -140,8 +140,8 @@ class Administrator:
         return RemovalOutcome(removed=True, said=tuple(said))
 
     def _membership(self, host: str) -> Membership:
-        groups = [word for name in self._show("-shgrpl").split() if name.startswith("@") for word in ("-shgrp", name)]
-        return membership(host, queues=self._show("-sq", "*"), host_groups=self._show(*groups) if groups else "")
+        groups = [word for name in self.show("-shgrpl").split() if name.startswith("@") for word in ("-shgrp", name)]
+        return membership(host, queues=self.show("-sq", "*"), host_groups=self.show(*groups) if groups else "")
 
     def _take_out(self, host: str, had: Membership) -> tuple[str, ...] | None:
         """Grid Engine's words where it refused. Slots last: while they stand, one can see where the host belonged."""
@@ -157,18 +157,18 @@ class Administrator:
     def _put_back(self, host: str, had: Membership) -> None:
         """In the order of `enrol`: disabled before it has slots."""
         for group in had.host_groups:
-            self._qconf("-aattr", "hostgroup", "hostlist", host, group)
+            self.configure("-aattr", "hostgroup", "hostlist", host, group)
         for queue in had.queues:
-            self._qconf("-aattr", "queue", "hostlist", host, queue)
+            self.configure("-aattr", "queue", "hostlist", host, queue)
         self.disable(host)
         for queue, slots in had.slots:
-            self._qconf("-rattr", "queue", "slots", slots, f"{queue}@{host}")
+            self.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
 
     def _forget(self, host: str) -> None:
         """Its other traces: submit or admin host if somebody made it one, and the configuration that its execd made."""
         for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")):
-            if listed(host, self._show(show)):
-                self._qconf(delete, host)
+            if listed(host, self.show(show)):
+                self.configure(delete, host)
 
     # -- jobs ---------------------------------------------------------------------------------------------
 
@@ -216,7 +216,8 @@ class Administrator:
 
     # -- talking to Grid Engine -----------------------------------------------------------------------------
 
-    def _qconf(self, *words: str) -> Change:
+    def configure(self, *words: str) -> Change:
+        """One `qconf` that changes something. Raises GridEngineRefused."""
         return self._tell("qconf", *words)
 
     def _tell(self, *argv: str, raising: bool = True) -> Change:
@@ -232,7 +233,7 @@ class Administrator:
         attribute_stood = argv[1:2] in (("-aattr",), ("-dattr",)) and Meaning.ALREADY in meanings
         return Change(Meaning.CHANGED in meanings and not attribute_stood, said)
 
-    def _show(self, *words: str) -> str:
+    def show(self, *words: str) -> str:
         """What a `qconf -s…` prints. An empty list is a sentence on stderr and exit code 1; any other failure raises,
         since an answer that is none would make a host look gone.
         """

@@ -32,14 +32,14 @@ def membership(host: str, *, queues: str, host_groups: str) -> Membership:
     """Read it from what `qconf -sq '*'` and `qconf -shgrp A -shgrp B …` print: objects one after the other."""
     slots: list[tuple[str, str]] = []
     named: list[str] = []
-    for text in objects(queues, "qname"):
+    for text in split_objects(queues, "qname"):
         attributes = read_attributes(text)
         own = {where.lower(): value for where, value in split_overrides(attributes.get("slots", ""))[1].items()}
         if value := own.get(host.lower()):
             slots.append((attributes["qname"], value))
         if host.lower() in _words(attributes.get("hostlist", "")):
             named.append(attributes["qname"])
-    groups = (read_attributes(text) for text in objects(host_groups, "group_name"))
+    groups = (read_attributes(text) for text in split_objects(host_groups, "group_name"))
     member_of = [group["group_name"] for group in groups if host.lower() in _words(group.get("hostlist", ""))]
     return Membership(tuple(slots), tuple(member_of), tuple(named))
 
@@ -49,7 +49,7 @@ def listed(host: str, names: str) -> bool:
     return host.lower() in (name.lower() for name in read_names(names))
 
 
-def objects(text: str, first: str) -> list[str]:
+def split_objects(text: str, first: str) -> list[str]:
     """Several objects printed one after the other, each beginning with the attribute `first`."""
     parts = re.split(rf"(?m)^(?={re.escape(first)}\s)", text)
     return [part for part in parts if part.startswith(first)]

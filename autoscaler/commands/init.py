@@ -1,0 +1,145 @@
+"""`sge-autoscaler init`: prepare a master for workers. Shows what it would do; changes nothing existing unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from autoscaler.errors import GridEngineRefused
+from autoscaler.process import SystemRunner
+from autoscaler.settings import Settings, load_settings, this_machine
+from providers.registry import known_prefixes
+from sge.admin import Administrator
+from sge.prepare import Difference, Preparation, carry_out, differences, look
+
+UNPREPARED = 1
+
+
+@click.command("init")
+@click.option("--yes", is_flag=True, help="Create what is missing without asking.")
+@click.option(
+    "--apply",
+    "applied",
+    multiple=True,
+    metavar="NAME",
+    help="Also change this existing object (main.q, @allhosts, mpi, …) as shown. May be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(yes: bool, applied: tuple[str, ...], as_json: bool) -> None:
+    """Prepare this master: queue, host group, parallel environments, its own slots.
+
+    Shows the difference first. What is missing is created after a yes (or with --yes); what exists is never changed
+    unless it is named with --apply, and is saved before. Run again, it finds nothing to do.
+
+    Ends with 1 where something is missing still, because nobody said yes.
+    """
+    settings = load_settings(os.environ, known_prefixes=known_prefixes())
+    administrator = Administrator(SystemRunner())
+    wanted = preparations(settings, master_name(administrator))
+    found = differences(wanted, look(administrator, wanted))
+    unknown = set(applied) - _names(wanted)
+    if unknown:
+        raise click.UsageError(
+            f"--apply {', '.join(sorted(unknown))}: `init` prepares {', '.join(sorted(_names(wanted)))}"
+        )
+    if not as_json:
+        _show(found, applied)
+    missing = [difference for difference in found if difference.missing]
+    agreed = yes or not missing or (not as_json and sys.stdin.isatty() and click.confirm("Create what is missing?"))
+    saved = state_directory(settings) / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    done: list[Difference] = []
+    for difference in found:
+        if (difference.missing and agreed) or (not difference.missing and difference.name in applied):
+            _carry_out(administrator, difference, saved)
+            done.append(difference)
+            if not as_json:
+                click.echo(f"{'created' if difference.missing else 'changed'}: {difference.kind} {difference.name}")
+    if as_json:
+        click.echo(json.dumps(_document(found, done, saved), indent=2))
+    elif any(not difference.missing for difference in done):
+        click.echo(f"what was there is kept in {saved}")
+    if any(difference not in done for difference in missing):
+        if not as_json:
+            click.echo("nothing was created: run it again with --yes", err=True)
+        sys.exit(UNPREPARED)
+
+
+def preparations(settings: Settings, master: str) -> tuple[Preparation, ...]:
+    """What each autoscaled queue needs. The master gives its slots to the queues that persistent workers belong to."""
+    cores = this_machine(os.environ).cores
+    prepared = []
+    for queue in settings.queues.values():
+        slots = cores if queue.master_cores is None else queue.master_cores
+        kept = slots - queue.free_cores
+        prepared.append(
+            Preparation(
+                queue=queue.queue,
+                host_group=queue.host_group,
+                pe_local=queue.pe_local,
+                pe_mpi=queue.pe_mpi,
+                pe_slots=queue.pe_slots,
+                master=master,
+                # Free cores are kept back on the master, too; where nothing would be left, all serve.
+                master_slots=(kept if kept > 0 else slots) if queue.static else None,
+            )
+        )
+    return tuple(prepared)
+
+
+def master_name(administrator: Administrator) -> str:
+    """The master as Grid Engine prints it: the host on which its scheduler runs."""
+    return administrator.show("-sss").strip().lower()
+
+
+def state_directory(settings: Settings) -> Path:
+    """Where state is kept: as set, else root's or the user's own place."""
+    if settings.process.work_directory is not None:
+        return settings.process.work_directory
+    if os.geteuid() == 0:
+        return Path("/var/lib/sge-autoscaler")
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "sge-autoscaler"
+
+
+def _carry_out(administrator: Administrator, difference: Difference, saved: Path) -> None:
+    try:
+        carry_out(administrator, difference, saved)
+    except GridEngineRefused as error:
+        raise GridEngineRefused(f"{difference.kind} {difference.name}: {error}") from error
+
+
+def _names(wanted: Sequence[Preparation]) -> set[str]:
+    return {name for each in wanted for name in (each.queue, each.host_group, each.pe_local, each.pe_mpi, each.master)}
+
+
+def _show(found: Sequence[Difference], applied: Sequence[str]) -> None:
+    if not found:
+        click.echo("all is prepared; nothing to do")
+    for difference in found:
+        click.echo(difference.shown)
+        if not difference.missing and difference.name not in applied:
+            click.echo(f"left as it is; to change it as shown: --apply {difference.name}")
+        click.echo()
+
+
+def _document(found: Sequence[Difference], done: Sequence[Difference], saved: Path) -> dict[str, object]:
+    kept = str(saved) if any(not difference.missing for difference in done) else None
+    return {
+        "schema": 1,
+        "differences": [
+            {
+                "kind": difference.kind,
+                "name": difference.name,
+                "missing": difference.missing,
+                "difference": difference.shown,
+                "done": difference in done,
+            }
+            for difference in found
+        ],
+        "saved": kept,
+    }

@@ -1,0 +1,273 @@
+"""What a master needs before workers can join: queue, host group, two parallel environments, its own slots.
+
+`differences` compares what is wanted with what is there and decides nothing else; `carry_out` changes Grid Engine by
+one of them and keeps what was there before. Objects that exist already are compared only in what workers rest on: a
+queue's other attributes are its administrator's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaler.core.cluster import Queue
+from sge import objects
+from sge.admin import Administrator, Change
+from sge.membership import split_objects
+from sge.qconf import (
+    read_assignments,
+    read_attributes,
+    read_host_group,
+    read_names,
+    read_pe,
+    read_queue,
+    resolve_hosts,
+    split_overrides,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What one autoscaled queue needs."""
+
+    queue: str
+    host_group: str
+    pe_local: str
+    pe_mpi: str
+    pe_slots: int
+    master: str
+    """The master's host name as Grid Engine prints it."""
+    master_slots: int | None = None
+    """Slots of this queue on the master; 0: none; None: not this queue's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What is there: name → text as `qconf -s…` prints it."""
+
+    queues: Mapping[str, str]
+    host_groups: Mapping[str, str]
+    pes: Mapping[str, str]
+    execution_hosts: Mapping[str, str]
+    """The masters only, where they are execution hosts."""
+    submit_hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One object that is missing, or is there and not as wanted."""
+
+    kind: str
+    """queue, host group, parallel environment, execution host or submit host."""
+    name: str
+    before: str
+    """'' where it is missing."""
+    after: str
+    commands: tuple[tuple[str, ...], ...]
+    """Words for `qconf`; FILE stands for a file with `after`."""
+
+    @property
+    def missing(self) -> bool:
+        return not self.before
+
+    @property
+    def shown(self) -> str:
+        """The difference as lines to take out (-) and to put in (+)."""
+        lines = difflib.unified_diff(
+            _joined(self.before).splitlines(),
+            _joined(self.after).splitlines(),
+            f"{self.kind} {self.name} as it is" if self.before else "/dev/null",
+            f"{self.kind} {self.name} as wanted",
+            lineterm="",
+            n=0,
+        )
+        return "\n".join(lines)
+
+
+FILE = "FILE"
+
+
+def look(administrator: Administrator, wanted: Sequence[Preparation]) -> Present:
+    """Read what is there. Raises GridEngineNotObservable."""
+    show = administrator.show
+    groups = [name for name in read_names(show("-shgrpl")) if name.startswith("@")]
+    pes = read_names(show("-spl"))
+    hosts = {name.lower() for name in read_names(show("-sel"))}
+    masters = [master for master in dict.fromkeys(each.master for each in wanted) if master.lower() in hosts]
+    return Present(
+        queues={read_attributes(text)["qname"]: text for text in split_objects(show("-sq", "*"), "qname")},
+        host_groups={name: show("-shgrp", name) for name in groups},
+        pes={name: show("-sp", name) for name in pes},
+        execution_hosts={name: show("-se", name) for name in masters},
+        submit_hosts=read_names(show("-ss")),
+    )
+
+
+def differences(wanted: Sequence[Preparation], present: Present) -> tuple[Difference, ...]:
+    """All that is missing or otherwise, in the order in which it can be carried out; nothing left to do: empty."""
+    found: dict[tuple[str, str], Difference] = {}
+    for compare in (_master, _host_group, _pes, _queue, _submit_host):
+        for preparation in wanted:
+            for difference in compare(preparation, present):
+                found.setdefault((difference.kind, difference.name), difference)
+    return tuple(found.values())
+
+
+def carry_out(administrator: Administrator, difference: Difference, saved: Path) -> tuple[Change, ...]:
+    """Create or change one object. What was there is first written into the directory `saved`.
+
+    Raises GridEngineRefused.
+    """
+    if difference.before:
+        saved.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"[^A-Za-z0-9@._-]", "-", f"{difference.kind}-{difference.name}")
+        (saved / f"{name}.txt").write_text(difference.before, encoding="utf-8")
+    with objects.as_file(difference.after) as file:
+        return tuple(
+            administrator.configure(*(str(file) if word == FILE else word for word in words))
+            for words in difference.commands
+        )
+
+
+# -- one kind of object each ------------------------------------------------------------------------------------
+
+
+def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """The master as execution host, where it gives slots."""
+    master, slots = wanted.master, wanted.master_slots
+    if not slots:
+        return
+    before = present.execution_hosts.get(master)
+    if before is None:
+        after = objects.exec_host(master, {"slots": str(slots)})
+        yield Difference("execution host", master, "", after, (("-Ae", FILE),))
+        return
+    values = read_assignments(read_attributes(before).get("complex_values", ""))
+    if "slots" in values and int(values["slots"]) < slots:
+        changed = objects.complex_values(values | {"slots": str(slots)})
+        after = _with(before, "complex_values", changed)
+        command = ("-mattr", "exechost", "complex_values", f"slots={slots}", master)
+        yield Difference("execution host", master, before, after, (command,))
+
+
+def _host_group(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """The group that workers join, with the master where it gives slots."""
+    group, members = wanted.host_group, (wanted.master,) if wanted.master_slots else ()
+    before = present.host_groups.get(group)
+    if before is None:
+        yield Difference("host group", group, "", objects.host_group(group, members), (("-Ahgrp", FILE),))
+        return
+    _, there = read_host_group(before)
+    lacking = [host for host in members if host.lower() not in _reached(there, present)]
+    if lacking:
+        after = _with(before, "hostlist", " ".join([*there, *lacking]))
+        commands = tuple(("-aattr", "hostgroup", "hostlist", host, group) for host in lacking)
+        yield Difference("host group", group, before, after, commands)
+
+
+def _pes(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """Jobs on one host, and jobs across hosts that start their tasks by `qrsh -inherit`."""
+    for name, rule, across in ((wanted.pe_local, "$pe_slots", False), (wanted.pe_mpi, "$fill_up", True)):
+        before = present.pes.get(name)
+        if before is None:
+            after = objects.parallel_environment(name, slots=wanted.pe_slots, allocation_rule=rule, across_hosts=across)
+            yield Difference("parallel environment", name, "", after, (("-Ap", FILE),))
+            continue
+        there = read_pe(before)
+        changes: dict[str, str] = {}
+        if there.slots < wanted.pe_slots:
+            changes["slots"] = str(wanted.pe_slots)
+        if (there.allocation_rule == "$pe_slots") is across:
+            changes["allocation_rule"] = rule
+        if across and read_attributes(before).get("control_slaves", "").upper() != "TRUE":
+            changes["control_slaves"] = "TRUE"
+        if changes:
+            after = before
+            for attribute, value in changes.items():
+                after = _with(after, attribute, value)
+            commands = tuple(("-rattr", "pe", attribute, value, name) for attribute, value in changes.items())
+            yield Difference("parallel environment", name, before, after, commands)
+
+
+def _queue(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """The queue takes hosts from the group, offers both PEs, and gives the master's slots."""
+    before = present.queues.get(wanted.queue)
+    pes = tuple(dict.fromkeys((wanted.pe_local, wanted.pe_mpi)))
+    if before is None:
+        own = {wanted.master: wanted.master_slots} if wanted.master_slots else {}
+        after = objects.queue(wanted.queue, host_group=wanted.host_group, pes=pes, slots_by_host=own)
+        yield Difference("queue", wanted.queue, "", after, (("-Aq", FILE),))
+        return
+    there = read_queue(before)
+    after = before
+    commands: list[tuple[str, ...]] = []
+    if wanted.host_group not in there.hostlist:
+        after = _with(after, "hostlist", " ".join([*there.hostlist, wanted.host_group]))
+        commands.append(("-aattr", "queue", "hostlist", wanted.host_group, wanted.queue))
+    for pe in pes:
+        if pe not in there.pe_list:
+            after = _append(after, "pe_list", pe)
+            commands.append(("-aattr", "queue", "pe_list", pe, wanted.queue))
+    if wanted.master_slots is not None and _master_slots(there, wanted, present) != wanted.master_slots:
+        after = _with_override(after, "slots", wanted.master, str(wanted.master_slots))
+        commands.append(("-rattr", "queue", "slots", str(wanted.master_slots), f"{wanted.queue}@{wanted.master}"))
+    if commands:
+        yield Difference("queue", wanted.queue, before, after, tuple(commands))
+
+
+def _submit_host(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """Without it no job can be submitted on the master."""
+    if wanted.master.lower() not in (host.lower() for host in present.submit_hosts):
+        yield Difference("submit host", wanted.master, "", f"{wanted.master}\n", (("-as", wanted.master),))
+
+
+def _master_slots(queue: Queue, wanted: Preparation, present: Present) -> int:
+    """Slots of the queue on the master as it is: its own entry, else its group's, else the queue's for all."""
+    master = wanted.master.lower()
+    if master in queue.slots_by_host:
+        return queue.slots_by_host[master]
+    if master not in _reached(queue.hostlist, present):
+        return 0
+    groups = (where for where in queue.slots_by_host if where.startswith("@"))
+    of_group = next((where for where in groups if master in _reached((where,), present)), None)
+    return queue.slots if of_group is None else queue.slots_by_host[of_group]
+
+
+def _reached(members: Sequence[str], present: Present) -> set[str]:
+    groups = {name: read_host_group(text)[1] for name, text in present.host_groups.items()}
+    return {host.lower() for host in resolve_hosts(members, groups)}
+
+
+# -- texts with one attribute changed, to be shown -----------------------------------------------------------------
+
+
+def _joined(text: str) -> str:
+    """Continued lines as one."""
+    return re.sub(r"\\[ \t]*\r?\n[ \t]*", " ", text)
+
+
+def _edit(text: str, attribute: str, change: Callable[[str], str]) -> str:
+    lines = _joined(text).splitlines()
+    pattern = re.compile(rf"({re.escape(attribute)}\s+)(.*)")
+    edited = [match[1] + change(match[2].strip()) if (match := pattern.fullmatch(line)) else line for line in lines]
+    return "\n".join(edited) + "\n"
+
+
+def _with(text: str, attribute: str, value: str) -> str:
+    return _edit(text, attribute, lambda _: value)
+
+
+def _append(text: str, attribute: str, word: str) -> str:
+    return _edit(text, attribute, lambda value: word if value.upper() == "NONE" else f"{value} {word}")
+
+
+def _with_override(text: str, attribute: str, host: str, value: str) -> str:
+    def change(old: str) -> str:
+        default, own = split_overrides(old)
+        own = {where: what for where, what in own.items() if where.lower() != host.lower()} | {host: value}
+        return ",".join((default, *(f"[{where}={what}]" for where, what in own.items())))
+
+    return _edit(text, attribute, change)

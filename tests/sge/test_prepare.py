@@ -1,0 +1,191 @@
+"""`init` wants what workers rest on, creates what is missing, and leaves everything else to its administrator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.process import Completed
+from sge import objects
+from sge.admin import Administrator
+from sge.prepare import Difference, Preparation, Present, carry_out, differences, look
+
+WANTED = Preparation("main.q", "@allhosts", "local", "mpi", 999999, master="master", master_slots=2)
+EMPTY = Present(queues={}, host_groups={}, pes={}, execution_hosts={}, submit_hosts=())
+SE_MASTER = """hostname              master
+load_scaling          NONE
+complex_values        slots=2
+load_values           load_avg=0.1,arch=lx-amd64, \\
+                      num_proc=2
+"""
+
+
+def pe(name: str, rule: str, *, across: bool, slots: int = 999999) -> str:
+    return objects.parallel_environment(name, slots=slots, allocation_rule=rule, across_hosts=across)
+
+
+PREPARED = Present(
+    queues={
+        "main.q": objects.queue(
+            "main.q", host_group="@allhosts", pes=("local", "mpi"), slots_by_host={"master": 2, "w1": 8}
+        )
+    },
+    host_groups={"@allhosts": "group_name @allhosts\nhostlist master w1 \\\n         w2\n"},
+    pes={"local": pe("local", "$pe_slots", across=False), "mpi": pe("mpi", "$round_robin", across=True)},
+    execution_hosts={"master": SE_MASTER},
+    submit_hosts=("master",),
+)
+
+
+def one(wanted: Preparation, present: Present) -> Difference:
+    (difference,) = differences([wanted], present)
+    return difference
+
+
+def with_queue(old: str, new: str) -> Present:
+    text = PREPARED.queues["main.q"]
+    assert old in text
+    return replace(PREPARED, queues={"main.q": text.replace(old, new)})
+
+
+def test_on_a_fresh_master_everything_is_missing_in_the_order_it_can_be_made() -> None:
+    assert [(found.kind, found.name) for found in differences([WANTED], EMPTY)] == [
+        ("execution host", "master"),
+        ("host group", "@allhosts"),
+        ("parallel environment", "local"),
+        ("parallel environment", "mpi"),
+        ("queue", "main.q"),
+        ("submit host", "master"),
+    ]
+
+
+def test_on_a_prepared_master_nothing_differs_though_workers_came_and_rules_are_its_own() -> None:
+    assert differences([WANTED], PREPARED) == ()
+
+
+def test_a_master_with_no_slots_is_no_execution_host() -> None:
+    kinds = [found.kind for found in differences([replace(WANTED, master_slots=0)], EMPTY)]
+    assert "execution host" not in kinds
+
+
+def test_a_master_with_no_slots_stays_out_of_a_new_host_group() -> None:
+    groups = [
+        found.after for found in differences([replace(WANTED, master_slots=0)], EMPTY) if found.kind == "host group"
+    ]
+    assert groups == ["group_name @allhosts\nhostlist   NONE\n"]
+
+
+def test_a_master_that_shall_give_no_slots_but_does_is_a_difference() -> None:
+    found = one(replace(WANTED, master_slots=0), PREPARED)
+    assert found.commands == (("-rattr", "queue", "slots", "0", "main.q@master"),)
+
+
+def test_a_queue_that_is_not_for_persistent_hosts_leaves_the_master_alone() -> None:
+    assert differences([replace(WANTED, master_slots=None)], PREPARED) == ()
+
+
+def test_the_masters_slots_may_come_from_the_queues_default() -> None:
+    assert differences([WANTED], with_queue("0,[master=2],[w1=8]", "2")) == ()
+
+
+def test_the_masters_slots_may_come_from_its_group() -> None:
+    assert differences([WANTED], with_queue("0,[master=2],[w1=8]", "0,[@allhosts=2]")) == ()
+
+
+def test_a_queue_without_our_host_group_gets_it_beside_its_own() -> None:
+    found = one(replace(WANTED, master_slots=None), with_queue("@allhosts", "@other w9"))
+    assert found.commands == (("-aattr", "queue", "hostlist", "@allhosts", "main.q"),)
+
+
+def test_a_queue_lacking_a_pe_gets_it_beside_its_own() -> None:
+    found = one(WANTED, with_queue("local mpi", "local smp"))
+    assert found.commands == (("-aattr", "queue", "pe_list", "mpi", "main.q"),)
+
+
+def test_a_change_is_shown_as_the_lines_that_change() -> None:
+    found = one(WANTED, with_queue("local mpi", "NONE"))
+    changed = [line for line in found.shown.splitlines() if not line.startswith(("---", "+++", "@@"))]
+    assert changed == ["-pe_list               NONE", "+pe_list               local mpi"]
+
+
+def test_a_pe_across_hosts_must_let_tasks_start_there() -> None:
+    text = pe("mpi", "$fill_up", across=True).replace("control_slaves     TRUE", "control_slaves     FALSE")
+    found = one(WANTED, replace(PREPARED, pes={**PREPARED.pes, "mpi": text}))
+    assert found.commands == (("-rattr", "pe", "control_slaves", "TRUE", "mpi"),)
+
+
+def test_a_pe_for_one_host_that_spreads_is_a_difference() -> None:
+    pes = {**PREPARED.pes, "local": pe("local", "$fill_up", across=False)}
+    assert one(WANTED, replace(PREPARED, pes=pes)).commands == (
+        ("-rattr", "pe", "allocation_rule", "$pe_slots", "local"),
+    )
+
+
+def test_two_queues_may_share_their_pes() -> None:
+    second = replace(WANTED, queue="gpu.q", host_group="@gpu", master_slots=None)
+    names = [found.name for found in differences([WANTED, second], EMPTY)]
+    assert names == ["master", "@allhosts", "@gpu", "local", "mpi", "main.q", "gpu.q", "master"]
+
+
+def test_a_new_queue_gives_no_slots_but_those_its_hosts_bring() -> None:
+    (queue,) = [found for found in differences([WANTED], EMPTY) if found.kind == "queue"]
+    assert "\nslots                 0,[master=2]\n" in queue.after
+
+
+def test_a_host_of_the_group_that_is_reached_through_another_group_is_not_missing() -> None:
+    groups = {"@allhosts": "group_name @allhosts\nhostlist @base w1\n", "@base": "group_name @base\nhostlist master\n"}
+    assert differences([WANTED], replace(PREPARED, host_groups=groups)) == ()
+
+
+class Recording:
+    """A runner that answers one text to everything and keeps the files it was given."""
+
+    def __init__(self, answers: dict[str, str] | None = None) -> None:
+        self.answers = answers or {}
+        self.calls: list[tuple[str, ...]] = []
+        self.files: list[str] = []
+
+    def __call__(self, argv: Sequence[str], **_: object) -> Completed:
+        self.calls.append(tuple(argv))
+        self.files += [Path(word).read_text(encoding="utf-8") for word in argv if word.startswith("/")]
+        text = self.answers.get(" ".join(argv[1:]), 'root@master modified "main.q" in cluster queue list')
+        return Completed(tuple(argv), 0, text.encode(), b"", 0.0)
+
+
+def test_a_missing_object_is_created_from_its_text(tmp_path: Path) -> None:
+    runner = Recording()
+    found = next(found for found in differences([WANTED], EMPTY) if found.kind == "queue")
+    carry_out(Administrator(runner), found, tmp_path / "saved")
+    assert (runner.calls[0][:2], runner.files) == (("qconf", "-Aq"), [found.after])
+
+
+def test_an_existing_object_is_saved_before_it_is_changed(tmp_path: Path) -> None:
+    present = with_queue("local mpi", "local")
+    carry_out(Administrator(Recording()), one(WANTED, present), tmp_path / "saved")
+    assert (tmp_path / "saved" / "queue-main.q.txt").read_text() == present.queues["main.q"]
+
+
+def test_what_is_there_is_read_object_by_object() -> None:
+    runner = Recording(
+        {
+            "-shgrpl": "@allhosts\n",
+            "-shgrp @allhosts": PREPARED.host_groups["@allhosts"],
+            "-spl": "local\nmpi\n",
+            "-sp local": PREPARED.pes["local"],
+            "-sp mpi": PREPARED.pes["mpi"],
+            "-sel": "master\nw1\n",
+            "-se master": SE_MASTER,
+            "-sq *": PREPARED.queues["main.q"],
+            "-ss": "master\n",
+        }
+    )
+    assert look(Administrator(runner), [WANTED]) == PREPARED
+
+
+@pytest.mark.parametrize("name", ("main.q,other", "main.q\nslots 99", "@x"))
+def test_a_queue_name_that_could_say_more_than_a_name_is_refused(name: str) -> None:
+    with pytest.raises(objects.UnusableName):
+        differences([replace(WANTED, queue=name)], EMPTY)
