@@ -90,7 +90,7 @@ class FakeCloud:
     notices: list[Interruption] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     """Names of the calls that arrived, in order."""
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    guard: threading.RLock = field(default_factory=threading.RLock)
     _made: int = 0
 
     def living(self, cell: str | None) -> list[Machine]:
@@ -102,14 +102,14 @@ class FakeCloud:
 
     def kill(self, worker_id: str, message: str = "ended by the cloud") -> None:
         """Sudden death of a machine, and the end of one by request."""
-        with self._lock:
+        with self.guard:
             machine = self.machines[worker_id]
             if machine.ended_at is None:
                 self.machines[worker_id] = replace(machine, ended_at=self.clock(), message=message)
 
     def create(self, order: LaunchOrder, cell: str | None) -> Launched:
         """Make what is missing of an order: the machines of a token are made once, however often it is asked."""
-        with self._lock:
+        with self.guard:
             ids = [
                 machine.id for machine in self.machines.values() if (machine.cell, machine.token) == (cell, order.token)
             ]
@@ -176,7 +176,7 @@ class FakeProvider:
             self.cloud.faults.malformed -= 1
             raise Unreachable("the listing could not be understood")
         seen_at = self.cloud.clock() - self.cloud.faults.listing_lag
-        with self.cloud._lock:  # noqa: SLF001 - client and cloud are one module's two halves
+        with self.cloud.guard:
             ours = [machine for machine in self.cloud.machines.values() if machine.cell == self.cell]
         return [self._worker(machine, seen_at) for machine in ours if _listed(machine, seen_at)]
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from autoscaler.core.fleet import Bucket, BucketKey, MachineState, Worker
 from autoscaler.errors import AutoscalerError
-from autoscaler.namespaces import Tree
+from autoscaler.namespaces import NamespaceError, Tree
 from providers.catalog import load_catalog
 from providers.interface import (
     Launched,
@@ -64,15 +64,16 @@ class LocalProvider:
         return self._buckets
 
     def workers(self) -> Sequence[Worker]:
-        now = self.clock()
-        seen_at = now - self.settings.listing_lag
-        ours = [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
-        return [self._worker(machine, seen_at) for machine in ours if _listed(machine, seen_at)]
+        seen_at = self.clock() - self.settings.listing_lag
+        return [self._worker(machine, seen_at) for machine in self.records() if _listed(machine, seen_at)]
 
     def records(self) -> Sequence[Machine]:
         """Every machine this cell had, ended ones included: worker-seconds and price are summed from these."""
         now = self.clock()
-        return [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
+        try:
+            return [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
+        except (NamespaceError, OSError) as error:
+            raise Unreachable(f"the machines of {self.machines.directory} cannot be looked at: {error}") from error
 
     def launch(self, order: LaunchOrder) -> Launched:
         unknown = {bucket.type.name for bucket in order.buckets} - {bucket.type.name for bucket in self._buckets}

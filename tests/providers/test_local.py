@@ -15,6 +15,7 @@ from autoscaler.namespaces import NamespaceError
 from providers.catalog import load_catalog
 from providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
 from providers.interface import LaunchOrder, OutOfCapacity, Provider, QuotaReached, Refused, Unreachable
+from providers.local.machines import Records
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
 from providers.settings import read_settings
@@ -377,6 +378,21 @@ def test_a_host_that_does_not_end_is_said_and_stays_listed(plane: LocalPlane, mo
     assert only(provider).exists
 
 
+def test_a_machine_that_cannot_be_looked_at_is_no_part_of_a_listing(
+    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = plane.connect(CELL, sudden_death=0)
+    provider.launch(order())
+    plane.clock.now += 30
+
+    def stays(_: str) -> None:
+        raise NamespaceError("did not end")
+
+    monkeypatch.setattr(plane.hosts, "end", stays)
+    with pytest.raises(Unreachable, match="did not end"):
+        provider.workers()
+
+
 def test_a_check_says_that_no_host_can_be_started(plane: LocalPlane) -> None:
     plane.hosts.broken = "namespaces need root"
 
@@ -397,3 +413,35 @@ def test_the_settings_are_read_from_their_names(tmp_path: Path) -> None:
 
     assert (settings.network, settings.out_of_capacity) == (tmp_path, ("m5.large", "m5.xlarge"))
     assert settings.sudden_death == 9
+
+
+@pytest.mark.parametrize("moment", ("before", "after"))
+@pytest.mark.parametrize("step", ("create", "start", "save"))
+@pytest.mark.parametrize("number", (1, 2))
+def test_killed_at_any_step_of_a_launch_the_same_token_leads_to_machines_of_one_order(
+    plane: LocalPlane, monkeypatch: pytest.MonkeyPatch, step: str, moment: str, number: int
+) -> None:
+    provider = plane.connect(CELL)
+    owner: Any = plane.hosts if step == "start" else Records
+    real, calls = getattr(owner, step), []
+
+    def killed(*arguments: Any) -> Any:
+        calls.append(step)
+        if moment == "before" and len(calls) == number:
+            raise LostAnswer
+        answer = real(*arguments)
+        if len(calls) == number:
+            raise LostAnswer
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, step, killed)
+        with pytest.raises(LostAnswer):
+            provider.launch(order(count=2))
+    restarted = plane.connect(CELL)
+
+    launched = restarted.launch(order(count=2))
+
+    assert 1 <= len(launched.ids) <= 2
+    assert {worker.id for worker in restarted.workers() if worker.exists} == set(launched.ids)
+    assert len(plane.billable()) == len(launched.ids)
