@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 CODE := autoscaler bench conf providers sge tests
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-config --default-index https://pypi.org/simple --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+	--no-config --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 DOCS_CHECK := $(BIN)/sge-autoscaler config docs --check
 
 # Root is needed for namespaces only. What root runs in somebody else's checkout leaves no files of its own there.
