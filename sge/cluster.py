@@ -119,7 +119,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         return [value for value in values if value is not None]
 
     def duration(stem: str, attribute: str, default: float) -> float:
-        return read(stem, lambda text: read_duration(read_attributes(text)[attribute]), default)
+        return read(stem, lambda text: read_duration(read_attributes(text).get(attribute, str(default))), default)
 
     members = dict(read_all("shgrp_", read_host_group))
     return _Configuration(

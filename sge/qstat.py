@@ -43,8 +43,6 @@ class Listing:
     instances: tuple[QueueInstance, ...]
     shapes: tuple[Shape, ...]
     resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
-    newest: float | None = None
-    """The newest time in it; what a recorded folder without `now` is dated by."""
     set_aside: tuple[Reason, ...] = ()
 
 
@@ -72,13 +70,11 @@ def read_qstat(data: bytes, zone: tzinfo, *, fast: bool = True) -> Listing:
             instances.append(instance)
             _gather_resources(head, resources.setdefault(instance.host, {}))
     loose += reader.read_waiting(data, *waiting)
-    shapes = reader.shapes()
     return Listing(
         zone=zone,
         instances=_with_loose(instances, loose),
-        shapes=shapes,
+        shapes=reader.shapes(),
         resources=resources,
-        newest=_newest(shapes, instances),
         set_aside=aside.reasons,
     )
 
@@ -194,9 +190,3 @@ def _joined(instance: QueueInstance, job: HostJob) -> QueueInstance:
     return QueueInstance(
         instance.queue, instance.host, max(instance.slots, used), used, instance.reserved, instance.states, jobs
     )
-
-
-def _newest(shapes: tuple[Shape, ...], instances: list[QueueInstance]) -> float | None:
-    waiting = (max(shape.submitted) for shape in shapes)
-    running = (job.started for instance in instances for job in instance.jobs if job.started is not None)
-    return max((*waiting, *running), default=None)

@@ -1,0 +1,229 @@
+"""Oddities of the XML that releases of Grid Engine print, each survived or refused as a whole."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+
+from autoscaler.core.reasons import Code
+from autoscaler.errors import GridEngineNotObservable
+from sge.markup import Aside, Malformed, clean, parse
+from sge.qstat import Listing, read_qstat
+from sge.shapes import UNREADABLE
+from tests.sge.printed import NAMESPACE, qstat, queue_list, running_job, waiting_job
+
+
+def read(data: bytes | str) -> Listing:
+    return read_qstat(data.encode() if isinstance(data, str) else data, UTC)
+
+
+def waiting(listing: Listing) -> list[int]:
+    return [number for shape in listing.shapes for number in shape.jobs]
+
+
+WHOLE = qstat([waiting_job(7)], [queue_list("main.q@w1", running_job(3), used=1)])
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    (
+        "http://gridengine.sunsource.net/source/qstat.xsd?revision=1.11",
+        "http://gridengine.sunsource.net/schemas/qstat/qs\ntat.xsd",
+        "https://github.com/gridengine/gridengine/raw/master/qstat.xsd",
+        "",
+    ),
+)
+def test_no_namespace_matters(namespace: str) -> None:
+    assert read(qstat([waiting_job(7)], namespace=namespace)) == read(qstat([waiting_job(7)]))
+
+
+@pytest.mark.parametrize("declaration", ("<?xml version='2.0'?>", "", "<?xml version='1.0' encoding='UTF-8'?>"))
+def test_no_declaration_matters(declaration: str) -> None:
+    assert read(WHOLE.replace(b"<?xml version='1.0'?>", declaration.encode())) == read(WHOLE)
+
+
+def test_warnings_printed_before_the_xml_are_let_through() -> None:
+    assert read(b"ignore: licence\n" + WHOLE) == read(WHOLE)
+
+
+@pytest.mark.parametrize("name", ("&amp;%lt;&gt;", "a<b", "x & y", "\x07\x1b[1m", "<job>"))
+def test_a_name_escaped_wrongly_changes_nothing(name: str) -> None:
+    assert read(qstat([waiting_job(7, name=name)])) == read(qstat([waiting_job(7)]))
+
+
+def test_a_name_in_bytes_of_no_encoding_changes_nothing() -> None:
+    named = qstat([waiting_job(7, name="NAME")]).replace(b"NAME", b"caf\xe9\x00\xff")
+    assert read(named) == read(qstat([waiting_job(7)]))
+
+
+def test_owners_in_bytes_of_no_encoding_stay_apart() -> None:
+    data = qstat([waiting_job(7, owner="OWNER1"), waiting_job(8, owner="OWNER2")])
+    owners = [shape.ask.owner for shape in read(data.replace(b"OWNER1", b"\xe9").replace(b"OWNER2", b"\xe8")).shapes]
+    assert owners == ["é", "è"]
+
+
+def test_older_releases_print_tasks_after_the_name() -> None:
+    older = waiting_job(7).replace("</full_job_name>", "</full_job_name>\n<tasks>1-10:2</tasks>")
+    (shape,) = read(qstat([older])).shapes
+    assert (shape.tasks, shape.count) == (("1-10:2",), 5)
+
+
+def test_older_releases_write_the_requested_pe_in_capitals() -> None:
+    (shape,) = read(qstat([waiting_job(7, more='<requested_PE name="mpi">4-12</requested_PE>')])).shapes
+    assert (shape.ask.pe, shape.ask.slots_min, shape.ask.slots_max) == ("mpi", 4, 12)
+
+
+@pytest.mark.parametrize(
+    "time", ("2026-11-21T09:04:23.000", "2026-11-21T09:04:23.000000", "1795251863000", "1795251863")
+)
+def test_a_submission_time_in_any_dialect_is_the_same(time: str) -> None:
+    (shape,) = read(qstat([waiting_job(7, time=f"<JB_submission_time>{time}</JB_submission_time>")])).shapes
+    assert shape.submitted == (1795251863.0,)
+
+
+def test_without_f_running_jobs_name_their_queue_instance() -> None:
+    loose = running_job(3, slots=8, more="<queue_name>all.q@node042</queue_name>")
+    (instance,) = read(qstat((), [loose])).instances
+    assert (instance.host, instance.used, [job.number for job in instance.jobs]) == ("node042", 8, [3])
+
+
+def test_without_f_a_waiting_job_has_an_empty_queue_name() -> None:
+    assert waiting(read(qstat([waiting_job(7, more="<queue_name></queue_name>")]))) == [7]
+
+
+def test_a_job_listed_as_waiting_that_names_a_queue_instance_occupies_it() -> None:
+    listing = read(qstat([waiting_job(7, more="<queue_name>main.q@w1</queue_name>")], [queue_list()]))
+    assert ([j.number for i in listing.instances for j in i.jobs], listing.shapes) == ([7], ())
+
+
+def test_resources_of_a_queue_list_are_those_of_its_host() -> None:
+    resources = (
+        '<resource name="mem_free" type="hl">377.027M</resource><resource name="lic" type="hc">3</resource>'
+        '<resource name="gpu" type="hf">1</resource><resource name="slots" type="qc">4</resource>'
+    )
+    block = queue_list("main.q@w1").replace("</arch>", f"</arch>{resources}")
+    found = read(qstat((), [block])).resources["w1"]
+    assert (found["hl"], found["hc"], found["hf"]) == (
+        {"arch": "lx-amd64", "mem_free": "377.027M"},
+        {"lic": "3"},
+        {"gpu": "1"},
+    )
+
+
+def test_a_host_that_is_down_has_no_load() -> None:
+    block = queue_list("main.q@w1", state="u").replace("<load_avg>0.01000</load_avg>", "")
+    (instance,) = read(qstat((), [block])).instances
+    assert (instance.slots, instance.states) == (4, "u")
+
+
+@pytest.mark.parametrize("sections", ("<queue_info/><job_info/>", "<queue_info></queue_info><job_info></job_info>"))
+def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
+    listing = read(f"<?xml version='1.0'?><job_info xmlns:xsd='x'>{sections}</job_info>")
+    assert (listing.instances, listing.shapes, listing.set_aside) == ((), (), ())
+
+
+# -- what cannot be understood is set aside, never the whole reading ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    "broken",
+    (
+        waiting_job(8, slots="many"),
+        waiting_job(8, tasks="9-1"),
+        waiting_job(8, time="<JB_submission_time>yesterday</JB_submission_time>"),
+        waiting_job(8, time=""),
+        waiting_job(8, more='<requested_pe name="mpi">few</requested_pe>'),
+        waiting_job(8, more="<unclosed>"),
+        waiting_job("", owner="eve"),
+        waiting_job(8, state=""),
+        waiting_job(8).replace("</job_list>", ""),
+    ),
+)
+def test_a_job_that_cannot_be_understood_is_set_aside_alone(broken: str) -> None:
+    listing = read(qstat([waiting_job(7), broken, waiting_job(9)]))
+    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.SET_ASIDE])
+
+
+def test_what_is_set_aside_says_what_and_why() -> None:
+    (reason,) = read(qstat([waiting_job(8, tasks="9-1")])).set_aside
+    assert reason.facts == (("what", "a waiting job"), ("why", "not a list of tasks: '9-1'"))
+
+
+def test_many_oddities_are_told_by_their_number() -> None:
+    listing = read(qstat([waiting_job(n, slots="many") for n in range(1000)]))
+    assert (len(listing.set_aside), listing.set_aside[-1]["what"]) == (21, "980 more")
+
+
+@pytest.mark.parametrize("broken", (running_job(3, slots="many"), running_job(3).replace("</job_list>", "")))
+def test_a_running_job_that_cannot_be_read_still_occupies_its_host(broken: str) -> None:
+    (instance,) = read(qstat((), [queue_list("main.q@w1", broken)])).instances
+    assert instance.jobs == (UNREADABLE,)
+
+
+@pytest.mark.parametrize("lost", ("</Queue-List>", "<slots_used>0</slots_used>", "<slots_total>4</slots_total>"))
+def test_a_damaged_queue_list_counts_as_occupied(lost: str) -> None:
+    damaged = queue_list("main.q@w1").replace(lost, "")
+    listing = read(qstat((), [damaged, queue_list("main.q@w2")]))
+    assert [(i.host, i.jobs) for i in listing.instances] == [("w1", (UNREADABLE,)), ("w2", ())]
+
+
+def test_a_queue_list_without_a_name_is_set_aside() -> None:
+    listing = read(qstat((), [queue_list(""), queue_list("main.q@w2")]))
+    assert ([i.host for i in listing.instances], len(listing.set_aside)) == (["w2"], 1)
+
+
+# -- an answer that is none ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", range(1, len(WHOLE.rstrip()), 41))
+def test_a_listing_cut_short_anywhere_is_no_observation(length: int) -> None:
+    with pytest.raises(GridEngineNotObservable):
+        read(WHOLE[:length])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    (
+        (b"", "nothing at all"),
+        (b" \n\n", "nothing at all"),
+        (b"error: commlib error: got select error", "no XML but 'error: commlib error"),
+        (b"<?xml version='1.0'?>\n", "no XML"),
+        (b"<qhost></qhost>", "<qhost> where <job_info> was expected"),
+        (WHOLE[:-30], "cut short"),
+        (WHOLE.replace(b"<queue_info>", b""), "lacks <queue_info>"),
+        (WHOLE.replace(b"</queue_info>", b""), "lacks </queue_info>"),
+        (WHOLE.replace(b"  <job_info>", b""), "lacks the second <job_info>"),
+        (WHOLE.replace(b"  </job_info>", b""), "lacks the second </job_info>"),
+    ),
+)
+def test_an_answer_that_is_none_says_what_it_is_and_what_to_do(data: bytes, said: str) -> None:
+    with pytest.raises(GridEngineNotObservable, match=r"nothing was decided.*by hand") as error:
+        read(data)
+    assert said in str(error.value)
+
+
+def test_an_unknown_job_answer_is_no_listing() -> None:
+    with pytest.raises(GridEngineNotObservable, match="<unknown_jobs>"):
+        read(b"<?xml version='1.0'?>\n<unknown_jobs>\n<>\n<ST_name>1</ST_name>\n</>\n</unknown_jobs>\n")
+
+
+# -- markup --------------------------------------------------------------------------------------------------
+
+
+def test_cleaning_loses_nothing_but_control_characters() -> None:
+    assert clean(b"a\x00b\x1b\tc\n\xc3\xa9") == b"ab\tc\n\xc3\xa9"
+
+
+@pytest.mark.parametrize("data", (b"<a>", b"<>", b"", b"<a></b>"))
+def test_what_is_no_element_is_malformed(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        parse(data)
+
+
+def test_tags_lose_their_namespace() -> None:
+    assert [e.tag for e in parse(f'<a xmlns="{NAMESPACE}"><b/></a>'.encode()).iter()] == ["a", "b"]
+
+
+def test_nothing_set_aside_is_no_reason() -> None:
+    assert Aside().reasons == ()

@@ -1,0 +1,195 @@
+"""Reading `qconf -s…`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.cluster import Complex, Consumable, ParallelEnvironment, QuotaRule, QuotaSet
+from sge.qconf import (
+    read_attributes,
+    read_complexes,
+    read_host_group,
+    read_names,
+    read_pe,
+    read_queue,
+    resolve_host_groups,
+    split_overrides,
+)
+from sge.quotas import read_quotas
+from sge.shipped import COMPLEXES
+
+RECORDED = Path(__file__).parent / "recorded" / "mixed" / "qconf"
+
+QUEUE = """\
+qname                 main.q
+hostlist              @allhosts W7.Example
+pe_list               local mpi,[w1=make smp],[@big=NONE]
+rerun                 TRUE
+slots                 2,[W1=8],[@big=64], \\
+                      [w3=4]
+complex_values        lic=2,[w1=lic=4,tmp=10G]
+user_lists            NONE
+projects              blue green
+h_rt                  24:0:0,[w1=1:0:0]
+s_rt                  INFINITY
+h_vmem                4G
+"""
+
+QUOTAS = """\
+{
+   name         lim
+   description  some words { in braces
+   enabled      TRUE
+   limit        name one users {*,!root} queues main.q hosts {@allhosts} to \\
+   slots=10,h_vmem=4G
+   limit        users { joe, bob } pes * to slots=$num_proc*2
+   limit        queues !main.q to slots=3
+}
+{
+   name         off
+   enabled      FALSE
+   limit        to slots=1
+}
+"""
+
+
+def recorded(stem: str) -> str:
+    return (RECORDED / f"{stem}.txt").read_text()
+
+
+def test_a_backslash_continues_a_line() -> None:
+    assert read_attributes("a  one, \\\n     two\nb  NONE\n") == {"a": "one,  two", "b": ""}
+
+
+def test_slots_may_differ_by_host_and_host_group() -> None:
+    queue = read_queue(QUEUE)
+    assert (queue.slots, queue.slots_by_host) == (2, {"w1": 8, "@big": 64, "w3": 4})
+
+
+def test_pes_may_differ_by_host_and_host_group() -> None:
+    queue = read_queue(QUEUE)
+    assert (queue.pe_list, queue.pe_list_by_host) == (("local", "mpi"), {"w1": ("make", "smp"), "@big": ()})
+
+
+def test_complex_values_may_differ_by_host() -> None:
+    queue = read_queue(QUEUE)
+    assert (queue.complex_values, queue.complex_values_by_host) == ({"lic": "2"}, {"w1": {"lic": "4", "tmp": "10G"}})
+
+
+def test_hosts_of_a_queue_are_lower_case_and_groups_are_not() -> None:
+    assert read_queue(QUEUE).hostlist == ("@allhosts", "w7.example")
+
+
+def test_only_limits_that_limit_are_kept() -> None:
+    assert read_queue(QUEUE).limits == {"h_rt": "24:0:0", "h_vmem": "4G"}
+
+
+def test_access_lists_and_projects_make_a_queue_restricted() -> None:
+    queue = read_queue(QUEUE)
+    assert (queue.restricted, queue.rerun) == (("projects=blue green",), True)
+
+
+def test_overrides_keep_commas_of_their_own() -> None:
+    assert split_overrides("NONE,[w1=a=1,b=2],[w2=NONE]") == ("", {"w1": "a=1,b=2", "w2": ""})
+
+
+def test_a_pe_tells_how_slots_spread() -> None:
+    assert read_pe("pe_name mpi\nslots 99\nuser_lists deny\nallocation_rule $round_robin\n") == ParallelEnvironment(
+        "mpi", 99, "$round_robin", ("deny",)
+    )
+
+
+def test_complexes_have_eight_columns() -> None:
+    line = "h_vmem  vm  MEMORY  <=  YES  JOB  2G  0\n"
+    expected = Complex("h_vmem", "vm", "MEMORY", "<=", "YES", Consumable.PER_JOB, "2G")
+    assert read_complexes(line) == {"h_vmem": expected}
+
+
+def test_complexes_may_have_nine_columns() -> None:
+    line = "h_vmem  vm  MEMORY  <=  FORCED  YES  NO  2G  0\n"
+    expected = Complex("h_vmem", "vm", "MEMORY", "<=", "FORCED", Consumable.PER_SLOT, "2G")
+    assert read_complexes(line) == {"h_vmem": expected}
+
+
+def test_complexes_as_shipped_are_those_a_new_cell_prints() -> None:
+    assert dict(COMPLEXES) == read_complexes(recorded("sc"))
+
+
+@pytest.mark.parametrize("text", ("", "# nothing\n", "h_vmem vm MEMORY\n", "x x INT <= YES SOMETIMES 0 0\n"))
+def test_a_table_of_complexes_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"columns|no line|SOMETIMES"):
+        read_complexes(text)
+
+
+def test_nested_host_groups_are_resolved() -> None:
+    groups = {"@all": ("@a", "w9", "@b"), "@a": ("w1", "w2"), "@b": ("w2", "@gone"), "@ring": ("@ring", "w5")}
+    assert resolve_host_groups(groups) == {
+        "@all": ("w1", "w2", "w9"),
+        "@a": ("w1", "w2"),
+        "@b": ("w2",),
+        "@ring": ("w5",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    (
+        ("group_name @allhosts\nhostlist w1 W3\n", ("@allhosts", ("w1", "w3"))),
+        ("group_name @allhosts\nhostlist NONE\n", ("@allhosts", ())),
+        ("group_name @allhosts\nhostlist w1 \\\n         @more\n", ("@allhosts", ("w1", "@more"))),
+    ),
+)
+def test_a_host_group_names_hosts_and_groups(text: str, expected: tuple[str, tuple[str, ...]]) -> None:
+    assert read_host_group(text) == expected
+
+
+def test_a_sentence_is_no_list_of_names() -> None:
+    assert read_names("no parallel environment defined\n") == ()
+
+
+@pytest.mark.parametrize("reader", (read_queue, read_pe, read_host_group))
+def test_a_text_of_something_else_is_refused(reader) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match="it has no line"):
+        reader("error: denied\n")
+
+
+def test_quota_rules_keep_filters_braces_exclusions_and_limits() -> None:
+    first, second, third = read_quotas(QUOTAS)[0].rules
+    assert (first, second, third) == (
+        QuotaRule(
+            limits={"slots": "10", "h_vmem": "4G"},
+            users=("*", "!root"),
+            queues=("main.q",),
+            hosts=("@allhosts",),
+            each=frozenset({"users", "hosts"}),
+            name="one",
+        ),
+        QuotaRule(limits={"slots": "$num_proc*2"}, users=("joe", "bob"), pes=("*",), each=frozenset({"users"})),
+        QuotaRule(limits={"slots": "3"}, queues=("!main.q",)),
+    )
+
+
+def test_a_quota_set_may_be_switched_off() -> None:
+    assert read_quotas(QUOTAS)[1] == QuotaSet("off", False, (QuotaRule(limits={"slots": "1"}),))
+
+
+@pytest.mark.parametrize("text", ("", "No resource quota set found\n"))
+def test_no_quota_set_is_none(text: str) -> None:
+    assert read_quotas(text) == ()
+
+
+@pytest.mark.parametrize("rule", ("limit colour blue to slots=3", "limit users joe", "limit users joe to"))
+def test_a_quota_rule_that_cannot_be_read_is_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match="quota rule"):
+        read_quotas(f"{{\n name x\n enabled TRUE\n {rule}\n}}\n")
+
+
+def test_a_recorded_queue_is_read() -> None:
+    queue = read_queue(recorded("sq_main.q"))
+    assert (queue.hostlist, queue.slots_by_host, queue.pe_list) == (
+        ("@allhosts",),
+        {"w1": 2, "w2": 4},
+        ("local", "mpi"),
+    )

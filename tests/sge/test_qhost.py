@@ -1,0 +1,102 @@
+"""Reading `qhost -q -F -xml`: what hosts offer, and whether they are heard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.cluster import QueueInstance
+from autoscaler.errors import GridEngineNotObservable
+from sge.qhost import HostOffer, read_qhost
+from tests.sge.printed import host, qhost, queue_of_host
+
+RECORDED = Path(__file__).parent / "recorded" / "mixed" / "qhost.xml"
+
+
+def only(text: str) -> HostOffer:
+    (found,) = read_qhost(qhost(text)).hosts
+    return found
+
+
+def test_values_are_kept_by_what_they_are() -> None:
+    more = (
+        "<resourcevalue name='slots' dominance='hc'>6.000000</resourcevalue>"
+        "<resourcevalue name='h_vmem' dominance='hf'>32.000G</resourcevalue>"
+        "<resourcevalue name='matlab' dominance='gc'>3.000000</resourcevalue>"
+    )
+    found = only(host("w1", load={"mem_free": "22.694G"}, more=more))
+    assert (found.load, found.consumables, found.fixed) == (
+        {"mem_free": "22.694G"},
+        {"slots": "6.000000"},
+        {"h_vmem": "32.000G"},
+    )
+
+
+def test_values_that_are_not_known_are_left_out() -> None:
+    assert only(host("w1", load={"mem_free": "-", "arch": "lx-amd64"})).load == {"arch": "lx-amd64"}
+
+
+@pytest.mark.parametrize(
+    ("load", "column", "reports"),
+    (
+        ({"load_avg": "0.010000"}, "0.01", True),
+        ({"np_load_avg": "0.010000"}, "0.01", True),
+        ({"arch": "lx-amd64", "num_proc": "2"}, "-", False),
+        ({"load_avg": "-"}, "-", False),
+        ({}, "-", False),
+        ({"load_avg": "0.010000"}, "-", False),
+    ),
+)
+def test_a_host_reports_while_it_has_load_values(load: dict[str, str], column: str, reports: bool) -> None:
+    assert only(host("w1", load=load, column=column)).reports is reports
+
+
+def test_a_listing_without_resources_tells_load_by_its_columns() -> None:
+    found = only(host("w1", load={}, column="8.32"))
+    assert (found.load, found.reports) == ({"load_avg": "8.32"}, True)
+
+
+def test_what_is_left_of_licences_stands_at_the_global_host() -> None:
+    licences = host("GLOBAL", load={}, column="-", more="<resourcevalue name='lic' dominance='gc'>3.0</resourcevalue>")
+    assert read_qhost(f"<qhost>{licences}</qhost>".encode()).global_consumables == {"lic": "3.0"}
+
+
+def test_the_global_host_is_no_host() -> None:
+    assert [offer.name for offer in read_qhost(qhost(host("W1.Example"))).hosts] == ["w1.example"]
+
+
+def test_queue_instances_are_read_with_states_and_reservations() -> None:
+    found = only(host("w1", queue_of_host("main.q", used=1, reserved=2, total=8, state="du"), queue_of_host("long.q")))
+    assert found.instances == (
+        QueueInstance("main.q", "w1", 8, 1, 2, "du"),
+        QueueInstance("long.q", "w1", 4, 0, 0, ""),
+    )
+
+
+@pytest.mark.parametrize("lost", (" </host>\n", "</resourcevalue>"))
+def test_a_host_that_cannot_be_understood_is_set_aside_alone(lost: str) -> None:
+    found = read_qhost(qhost(host("w1").replace(lost, ""), host("w2")))
+    assert ([offer.name for offer in found.hosts], [r["what"] for r in found.set_aside]) == (
+        ["w2"],
+        ["host w1 of qhost"],
+    )
+
+
+def test_a_queue_instance_without_slot_counts_is_set_aside_alone() -> None:
+    found = read_qhost(qhost(host("w1", queue_of_host("main.q", total="?"), queue_of_host("long.q"))))  # type: ignore[arg-type]
+    assert ([i.queue for i in found.hosts[0].instances], len(found.set_aside)) == (["long.q"], 1)
+
+
+@pytest.mark.parametrize("data", (b"", b"error: commlib error", qhost(host())[:-12], b"<job_info></job_info>"))
+def test_an_answer_that_is_none_is_no_observation(data: bytes) -> None:
+    with pytest.raises(GridEngineNotObservable, match="qhost -q -F -xml"):
+        read_qhost(data)
+
+
+def test_a_recorded_listing_is_understood_whole() -> None:
+    found = read_qhost(RECORDED.read_bytes())
+    assert [(o.name, o.reports, o.fixed.get("h_vmem")) for o in found.hosts] == [
+        ("w1", True, None),
+        ("w2", True, "32.000G"),
+    ]
