@@ -8,6 +8,7 @@ cell (the autoscaler, its `local` provider) finds it again with `Cell.at`. What 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -134,8 +135,17 @@ class Cell:
         return done(self.runner, *argv, stdin=stdin.encode())
 
     def submit(self, *argv: str) -> str:
-        """`qsub -terse` with `argv`: the number of the new job, without the tasks of an array."""
-        return self.out("qsub", "-terse", *argv).strip().split(".")[0]
+        """The number of the new job that `qsub` makes of `argv`, without the tasks of an array.
+
+        While no queue has an instance, `qsub` submits and yet fails ("job is not allowed to run in any queue").
+        Raises CellError where no job was made.
+        """
+        ended = self.runner(("qsub", *argv), timeout=private_root.TIMEOUT)
+        said = (ended.stdout + ended.stderr).decode("utf-8", "replace")
+        made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", said)
+        if made is None:
+            raise CellError(f"qsub {' '.join(argv)}: {said.strip()}")
+        return made[1]
 
     def start(
         self,
