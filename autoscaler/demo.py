@@ -6,14 +6,12 @@ Engine's own accounting says that every task ended well, and Grid Engine and the
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from autoscaler.errors import AutoscalerError
 from autoscaler.process import Running
@@ -106,26 +104,15 @@ class Summary:
         yield f"  {total:.0f} worker-seconds, {sum(worker.cost(self.at) or 0.0 for worker in self.workers):.6f} in all"
 
 
-def run_demo(mode: str, provider: str, directory: Path, view: View) -> Summary:
-    """Play one scenario to its end. `directory` is made, and removed however this ends.
-
-    Raises DemoFailed, CellError or NamespaceError.
-    """
+def run_demo(mode: str, provider: str, view: View) -> Summary:
+    """Play one scenario to its end. Raises DemoFailed, CellError or NamespaceError."""
     scenario = SCENARIOS[mode]
-    try:
-        with Cell.up(
-            hosts=[ExecHost(MASTER, slots=scenario.master_slots)],
-            directory=directory,
-            prepared=False,
-            owner_removes=True,
-        ) as cell:
-            view.say(f"a private Grid Engine is up in {directory}: queue master and one execution host of 2 slots")
-            environment = _environment(cell, scenario, provider)
-            _prepare(cell, environment, view)
-            with _autoscaler(cell, environment) as running:
-                return _Watch(cell, scenario, view, running).until_over()
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with Cell.up(hosts=[ExecHost(MASTER, slots=scenario.master_slots)], prepared=False) as cell:
+        view.say(f"a private Grid Engine is up: queue master, one execution host of {scenario.master_slots} slots")
+        environment = _environment(cell, scenario, provider)
+        _prepare(cell, environment, view)
+        with _autoscaler(cell, environment) as running:
+            return _Watch(cell, scenario, view, running).until_over()
 
 
 def _environment(cell: Cell, scenario: Scenario, provider: str) -> dict[str, str]:

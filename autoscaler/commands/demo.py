@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import tempfile
-from pathlib import Path
 from types import FrameType
 
 import click
@@ -36,9 +34,8 @@ def command(mode: str, provider: str) -> None:
         raise AutoscalerError(problem)
     signal.signal(signal.SIGTERM, _leave)
     console = Console()
-    directory = Path(tempfile.mkdtemp(prefix="sge-autoscaler-demo-"))
     with open_view(console, f"sge-autoscaler demo · {SCENARIOS[mode].title}", SCENARIOS[mode].tasks) as view:
-        summary = run_demo(mode, provider, directory, view)
+        summary = run_demo(mode, provider, view)
     for line in summary.lines():
         console.print(line, highlight=False, soft_wrap=True)
 
