@@ -73,10 +73,9 @@ def write_record(
         "now": now.isoformat() + "\n",
         **{f"qconf/{stem}.txt": text for stem, text in outputs.qconf.items()},
     }
+    refuse_full(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            raise SettingsError(f"{directory} is not empty: name a new directory for the record")
         (directory / "qconf").mkdir()
         for name, content in files.items():
             if content is not None:
@@ -84,6 +83,12 @@ def write_record(
                 (directory / name).write_bytes(data)
     except OSError as error:
         raise SettingsError(f"cannot write the record {directory}: {error.strerror} ({error.filename})") from error
+
+
+def refuse_full(directory: Path) -> None:
+    """Raise SettingsError where a record would mix with what is there already."""
+    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        raise SettingsError(f"{directory} is not empty: name a new directory for the record")
 
 
 def read_record(directory: Path) -> Snapshot:

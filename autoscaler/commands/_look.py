@@ -1,0 +1,135 @@
+"""One look for the commands that only show: at the live cell without changing anything, or at a record folder.
+
+Dry by construction: Grid Engine's commands run on a runner that refuses to write, and so does the provider.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any, ClassVar
+
+import click
+
+from autoscaler.commands.context import Invocation
+from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.plan import details_wanted, plan
+from autoscaler.errors import WriteRefused
+from autoscaler.observe import Observation, Observer
+from autoscaler.process import ReadOnlyRunner
+from autoscaler.record import read_now, read_record
+from autoscaler.report.document import document
+from autoscaler.store.store import Store
+from providers.interface import Launched, LaunchOrder, Problem, Provider
+
+from_record = click.option(
+    "--from",
+    "record",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Look at a record folder instead of the live cell; needs no Grid Engine.",
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A snapshot, what would be done about it, and how long that took."""
+
+    snapshot: Snapshot
+    plan: Plan
+    timings: Mapping[str, float]
+    zone: tzinfo | None
+
+    def document(self, *, by_job: bool = False) -> dict[str, Any]:
+        """Schema 1, told as a plan that nobody carries out."""
+        return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyProvider:
+    """A provider that is only looked at."""
+
+    inner: Provider
+    Settings: ClassVar[type[Any]] = object
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def enrols_itself(self) -> bool:
+        return self.inner.enrols_itself
+
+    def buckets(self) -> Sequence[Bucket]:
+        return self.inner.buckets()
+
+    def workers(self) -> Sequence[Worker]:
+        return self.inner.workers()
+
+    def check(self) -> Sequence[Problem]:
+        return self.inner.check()
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        raise WriteRefused(f"refused in a read-only run: launch {order.count} {order.buckets[0].key.instance_type}")
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        raise WriteRefused(f"refused in a read-only run: terminate {', '.join(ids)}")
+
+
+def look(invocation: Invocation, record: Path | None) -> Look:
+    """Look once. Raises what observing or reading the record raises."""
+    if record is not None:
+        began = time.perf_counter()
+        snapshot = read_record(record)
+        timings = {"parse": time.perf_counter() - began}
+        zone = read_now(record).tzinfo
+    else:
+        observation = observe(invocation)
+        snapshot, timings, zone = observation.snapshot, dict(observation.timings), None
+    decided, seconds = _timed(lambda: plan(snapshot))
+    return Look(snapshot, decided, timings | {"decide": seconds}, zone)
+
+
+def observe(invocation: Invocation) -> Observation:
+    """The live cell as the loop would see it now."""
+    with reading_store(invocation) as store:
+        observer = Observer(
+            ReadOnlyRunner(invocation.runner),
+            ReadOnlyProvider(invocation.provider()),
+            store,
+            invocation.policy,
+            details_wanted,
+            invocation.zone,
+        )
+        return observer.observe()
+
+
+@contextlib.contextmanager
+def reading_store(invocation: Invocation) -> Iterator[Store]:
+    """This cell's store; where there is none an empty one that leaves nothing behind."""
+    if invocation.store_file.exists():
+        with invocation.store() as store:
+            yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="sge-autoscaler-") as directory:
+        store = Store.open(Path(directory) / "none.sqlite")
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def print_json(told: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+
+
+def _timed(decide: Callable[[], Plan]) -> tuple[Plan, float]:
+    began = time.perf_counter()
+    return decide(), time.perf_counter() - began

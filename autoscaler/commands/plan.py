@@ -1,0 +1,30 @@
+"""`sge-autoscaler plan`: what `run` would do now, and why. Changes nothing anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands.context import Invocation
+from autoscaler.report.tables import print_plan
+
+
+@click.command("plan")
+@from_record
+@click.option(
+    "--jobs", "by_job", is_flag=True, help="A row for each waiting job instead of one for jobs that are alike."
+)
+@as_json
+@click.pass_obj
+def command(invocation: Invocation, record: Path | None, by_job: bool, as_json: bool) -> None:
+    """Show what a pass would do now, with a verdict and its reason for every waiting job, worker and instance type.
+
+    Nothing is changed: neither Grid Engine, nor the provider, nor what the autoscaler remembers.
+    """
+    told = look(invocation, record).document(by_job=by_job)
+    if as_json:
+        print_json(told)
+    else:
+        print_plan(told)

@@ -1,0 +1,39 @@
+"""`sge-autoscaler status`: one screen of what the autoscaler is doing, from what it wrote down. Asks nobody else."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands.context import Invocation
+from autoscaler.report.status import Now, status, status_pairs
+from autoscaler.report.tables import print_pairs
+from autoscaler.store.lock import held, holder, lock_directory
+
+
+@click.command("status")
+@as_json
+@click.pass_obj
+def command(invocation: Invocation, as_json: bool) -> None:
+    """Show the last pass, workers and their price an hour, what waits, pauses and brakes, and who serves this cell.
+
+    Works while Grid Engine or the provider does not answer: it shows what was last seen, and when.
+    """
+    serving = held(invocation.cell, lock_directory())
+    with reading_store(invocation) as store:
+        told = status(
+            store,
+            Now(
+                at=time.time(),
+                cell=f"{invocation.cell.cell} of {invocation.cell.master}:{invocation.cell.port}",
+                provider=invocation.settings.process.provider,
+                serving=serving,
+                holder=holder(invocation.cell, lock_directory()) if serving else None,
+            ),
+        )
+    if as_json:
+        print_json(told)
+    else:
+        print_pairs(status_pairs(told))

@@ -1,0 +1,120 @@
+"""A reason in two or three words, for the one sentence a pass is told in; `wording` has the whole sentences.
+
+Every phrase also exists without its durations: two passes that differ in those only say the same.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.reasons import Code, Fact, Reason
+from autoscaler.report.wording import text
+
+_WORDS: dict[Code, str] = {
+    Code.RUNS_JOBS: "runs jobs",
+    Code.RESERVED: "reserved",
+    Code.IDLE: "idle",
+    Code.IDLE_NOT_LONG_ENOUGH: "idle",
+    Code.BOOTING: "booting",
+    Code.JOINING: "joining",
+    Code.SETTLING: "second look due",
+    Code.DRAINING: "draining",
+    Code.DISABLED_BY_HAND: "disabled by hand",
+    Code.ENABLED_BY_HAND: "enabled by hand",
+    Code.KEPT_BY_COMMAND: "kept by command",
+    Code.DRAINED_BY_COMMAND: "drained by command",
+    Code.STOPPING: "stopping",
+    Code.EMPTY: "empty",
+    Code.NEEDED: "needed",
+    Code.NEEDED_AGAIN: "needed again",
+    Code.BOOTED: "booted",
+    Code.JOINED: "joined",
+    Code.BOOT_TIMEOUT: "never booted",
+    Code.JOIN_TIMEOUT: "never joined",
+    Code.REMOVED_FROM_GRID_ENGINE: "removed",
+    Code.ENDING: "ending",
+    Code.INSTANCE_IN_ERROR: "queue instance in error",
+    Code.UNHEARD: "not heard",
+    Code.GONE: "gone",
+    Code.UNKNOWN_ARRAY: "node array unknown",
+    Code.MIN_WORKERS: "floor",
+    Code.MIN_WORKERS_FLOOR: "floor",
+    Code.SHRINK_BATCH: "one batch at a time",
+    Code.QUEUE_NOT_EMPTY: "queues not empty",
+    Code.PERSISTENT: "persistent",
+    Code.MASTER: "master",
+    Code.IN_SERVICE: "in service",
+    Code.COUNTED: "counted",
+    Code.FITS: "fits",
+    Code.WAITS_FOR_COMING: "waits for coming workers",
+    Code.NOT_EXPIRED: "not expired",
+    Code.EXPIRED: "expired",
+    Code.DEMAND: "demand",
+    Code.BATCHED: "batched",
+    Code.LAUNCH_REPLACES: "replaces",
+    Code.PAUSED: "paused",
+    Code.BRAKE: "brake",
+    Code.BATCH_DELAY: "batch delay",
+    Code.HELD: "held",
+    Code.DEPENDENT: "dependent",
+    Code.FUTURE: "future",
+    Code.IN_ERROR: "in error",
+    Code.BEYOND_CONCURRENCY: "beyond -tc",
+    Code.BEYOND_QUOTA: "beyond a quota",
+    Code.BEYOND_GLOBAL: "beyond a licence",
+    Code.FOREIGN_QUEUE: "foreign queue",
+    Code.FOREIGN_HOST: "foreign host",
+    Code.NOT_LOOKED_AT: "not looked at",
+    Code.UNKNOWN_STATE: "state unknown",
+    Code.UNKNOWN_PE: "PE unknown",
+    Code.UNKNOWN_RESOURCE: "resource unknown",
+    Code.NO_TYPE_FITS: "no type fits",
+    Code.RESTRICTED_QUEUE: "restricted queue",
+}
+_AGE = ("idle_s", "age_s", "waited_s", "silent_s")
+_LIMIT = ("limit_s", "timeout_s")
+
+
+def brief(reason: Reason, *, times: bool = True) -> str:
+    """A phrase that fits into brackets behind a name: `idle 11m > 10m`, `job 4411 runs`."""
+    facts = dict(reason.facts)
+    jobs = facts.get("jobs")
+    if reason.code is Code.RUNS_JOBS and isinstance(jobs, tuple) and jobs:
+        return f"job {jobs[0]} runs" if len(jobs) == 1 else f"{len(jobs)} jobs run"
+    words = _WORDS.get(reason.code)
+    if words is None:
+        return text(reason).rstrip(".")
+    return words + (_compared(facts, reason.code) if times else "")
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: `45s`, `11m`, `2m30s`, `3h`, `1h05m`, `2d`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 600 and whole % 60:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 86_400:
+        minutes = whole % 3600 // 60
+        return f"{whole // 3600}h" + (f"{minutes:02}m" if minutes else "")
+    return f"{whole // 86_400}d"
+
+
+def _compared(facts: dict[str, Fact], code: Code) -> str:
+    """` 11m > 10m`, ` 20s of 30s`, or only what is known of the two."""
+    age = _first(facts, _AGE)
+    limit = _first(facts, _LIMIT)
+    if age is None:
+        return ""
+    if limit is None:
+        return f" {duration(age)}"
+    sign = ">" if age > limit else "≥" if age == limit else "of"
+    return f" {duration(age)} {sign} {duration(limit)}"
+
+
+def _first(facts: dict[str, Fact], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        value = facts.get(name)
+        if isinstance(value, int | float):
+            return float(value)
+    return None

@@ -1,0 +1,164 @@
+"""A plan as the JSON that `plan`, `once` and the loop's log print: `schema` declares it, this fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Any, assert_never
+
+from autoscaler.core.actions import Action, Candidate, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.cluster import Shape
+from autoscaler.core.model import BucketVerdict, Plan, ShapeVerdict, Snapshot, WorkerVerdict
+from autoscaler.core.reasons import Reason
+from autoscaler.report.schema import SCHEMA
+from autoscaler.report.sentence import sentence
+from autoscaler.report.wording import text
+from sge.units import count_tasks
+
+
+def document(
+    snapshot: Snapshot,
+    plan: Plan,
+    timings: Mapping[str, float],
+    *,
+    by_job: bool = False,
+    pass_number: int | None = None,
+    zone: tzinfo | None = None,
+) -> dict[str, Any]:
+    """Schema 1 as plain values. `timings`: seconds by `read`, `parse`, `decide`, as far as measured.
+
+    `by_job` gives each job a row of its own; `zone` is that of `now` (default: this machine's).
+    """
+    return {
+        "schema": SCHEMA,
+        "now": datetime.fromtimestamp(snapshot.now, UTC).astimezone(zone).isoformat(),
+        "sentence": sentence(plan, pass_number),
+        "actions": [action_part(action) for action in plan.actions],
+        "shapes": list(_job_parts(snapshot, plan) if by_job else map(_shape_part, plan.shapes)),
+        "workers": [worker_part(verdict) for verdict in plan.workers],
+        "buckets": [_bucket_part(verdict) for verdict in plan.buckets],
+        "notes": [reason_part(note) for note in plan.notes],
+        "waiting": plan.waiting,
+        "counted": plan.counted,
+        "fitting": plan.fitting,
+        "timings": {name: _rounded(timings.get(name)) for name in ("read", "parse", "decide")},
+    }
+
+
+def reason_part(reason: Reason) -> dict[str, Any]:
+    """A reason with its sentence, facts and trail."""
+    return {
+        "code": reason.code.value,
+        "text": text(reason),
+        "facts": {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in reason.facts},
+        "trail": [reason_part(link) for link in reason.trail],
+    }
+
+
+def action_part(action: Action) -> dict[str, Any]:
+    """One action, `kind` first."""
+    reason = reason_part(action.reason)
+    match action:
+        case Launch():
+            first = _candidate_part(action.candidates[0])
+            return {
+                "kind": "launch",
+                "node_array": action.node_array,
+                **{name: first[name] for name in ("instance_type", "count", "price_per_hour")},
+                "candidates": [_candidate_part(candidate) for candidate in action.candidates],
+                "reason": reason,
+            }
+        case Enrol():
+            return {
+                "kind": "enrol",
+                "worker_id": action.worker_id,
+                "host": action.host,
+                "node_array": action.node_array,
+                "queue": action.queue,
+                "host_group": action.host_group,
+                "slots": action.slots,
+                "complex_values": dict(action.complex_values),
+                "reason": reason,
+            }
+        case Enable() | Disable() | Remove():
+            kind = type(action).__name__.lower()
+            return {"kind": kind, "worker_id": action.worker_id, "host": action.host, "reason": reason}
+        case Terminate():
+            ended = {"worker_id": action.worker_id, "host": action.host, "failure": action.failure}
+            return {"kind": "terminate", **ended, "reason": reason}
+        case _:
+            assert_never(action)
+
+
+def worker_part(verdict: WorkerVerdict) -> dict[str, Any]:
+    return {
+        "name": verdict.name,
+        "id": verdict.id,
+        "verdict": verdict.verdict,
+        "reason": reason_part(verdict.reason),
+    }
+
+
+def _candidate_part(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "instance_type": candidate.type.name,
+        "count": candidate.count,
+        "price_per_hour": candidate.price_per_hour,
+        "price_type": candidate.buckets[0].key.price_type.value,
+        "zones": [bucket.key.zone for bucket in candidate.buckets if bucket.key.zone],
+    }
+
+
+def _shape_part(verdict: ShapeVerdict) -> dict[str, Any]:
+    return {
+        "jobs": [_job_name(job, tasks) for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True)],
+        "count": len(verdict.jobs),
+        "slots": verdict.ask.slots_min,
+        "tasks": verdict.count,
+        "counted": verdict.counted,
+        "waited_s": _rounded(verdict.waited),
+        "reason": reason_part(verdict.reason),
+    }
+
+
+def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
+    submitted = submission_times(snapshot.cluster.shapes)
+    for verdict in plan.shapes:
+        reason = reason_part(verdict.reason)
+        for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
+            since = plan.memory.able_since.get(job, submitted.get(job))
+            yield {
+                "jobs": [_job_name(job, tasks)],
+                "count": 1,
+                "slots": verdict.ask.slots_min,
+                "tasks": count_tasks(tasks) if tasks else 1,
+                "counted": verdict.counted,
+                "waited_s": _rounded(verdict.waited if since is None else max(0.0, snapshot.now - since)),
+                "reason": reason,
+            }
+
+
+def submission_times(shapes: tuple[Shape, ...]) -> dict[int, float]:
+    """When each waiting job was submitted, as Unix seconds."""
+    return {job: at for shape in shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
+
+
+def _bucket_part(verdict: BucketVerdict) -> dict[str, Any]:
+    key = verdict.bucket
+    return {
+        "instance_type": key.instance_type,
+        "node_array": key.node_array,
+        "zone": key.zone,
+        "price_type": key.price_type.value,
+        "placement_group": key.placement_group,
+        "chosen": verdict.chosen,
+        "reason": reason_part(verdict.reason),
+    }
+
+
+def _job_name(job: int, tasks: str) -> str:
+    return f"{job}.{tasks}" if tasks else str(job)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

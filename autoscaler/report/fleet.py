@@ -1,0 +1,48 @@
+"""Workers as rows: a plan's verdict on each, with what the provider and Grid Engine tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from autoscaler.core.cluster import ExecutionHost
+from autoscaler.core.fleet import Worker
+from autoscaler.core.model import Snapshot
+
+
+def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:
+    """A document's `workers` with machine and slots besides; null: not known, or not there."""
+    machines = {worker.id: worker for worker in snapshot.fleet.workers}
+    hosts = {host.name.lower(): host for host in snapshot.cluster.hosts}
+    return [
+        {
+            **row,
+            **_machine(machines.get(row["id"] or ""), zone),
+            **_slots(hosts.get(row["name"].lower()) or hosts.get(row["name"].lower().partition(".")[0])),
+        }
+        for row in workers
+    ]
+
+
+def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
+    if worker is None:
+        names = ("instance_type", "node_array", "state", "price_type", "price_per_hour", "created_at")
+        return dict.fromkeys(names)
+    return {
+        "instance_type": worker.type.name,
+        "node_array": worker.node_array,
+        "state": worker.state.value,
+        "price_type": worker.price_type.value,
+        "price_per_hour": worker.price_per_hour,
+        "created_at": datetime.fromtimestamp(worker.created_at, UTC).astimezone(zone).isoformat(),
+    }
+
+
+def _slots(host: ExecutionHost | None) -> dict[str, Any]:
+    if host is None:
+        return {"slots": None, "used": None}
+    return {
+        "slots": sum(instance.slots for instance in host.instances),
+        "used": sum(instance.used for instance in host.instances),
+    }

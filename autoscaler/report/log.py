@@ -1,0 +1,120 @@
+"""The log: structlog over stdlib logging, to the console and, where a log directory is set, to a file in it.
+
+A line is a sentence for people, or one JSON object on request. Secrets never get here by intent; what slips into an
+error message of somebody else is taken out by name and by value before anything is written.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import sys
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+from autoscaler.errors import SettingsError
+from autoscaler.settings import Process, is_secret
+
+FILE_NAME = "sge-autoscaler.log"
+HIDDEN = "(secret)"
+_SHORTEST_SECRET = 6
+"""A shorter value of a variable named like a secret (`1`, `none`) is none, and would blot out half a line."""
+
+
+def configure_log(
+    process: Process, environ: Mapping[str, str], *, console: TextIO | None = None, as_json: bool | None = None
+) -> None:
+    """Send all logging of this process where the settings say; may be called again (SIGHUP).
+
+    `as_json` overrides `CP_CAP_AUTOSCALE_LOGGING_FORMAT`. Raises SettingsError where the log directory cannot be used.
+    """
+    before: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=False, key="time"),
+        Redaction(environ),
+    ]
+    json_lines = process.log_format == "json" if as_json is None else as_json
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=before,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            Redaction(environ),  # once more: a traceback is text only now
+            structlog.processors.JSONRenderer() if json_lines else plain_line,
+        ],
+    )
+    handlers = [_levelled(logging.StreamHandler(console or sys.stderr), process.log_level_console)]
+    if process.log_directory is not None:
+        handlers.append(_levelled(_file_handler(process.log_directory), process.log_level_file))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        root.addHandler(handler)
+    root.setLevel(min(handler.level for handler in handlers))
+    for chatty in ("urllib3", "botocore", "azure"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*before, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+class Redaction:
+    """A processor that hides values of names like secrets, and the values such variables have in the environment."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        values = {value for name, value in environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET}
+        self._values = sorted(values, key=len, reverse=True)
+
+    def __call__(self, logger: Any, method: str, event: EventDict) -> EventDict:
+        for name, value in event.items():
+            event[name] = HIDDEN if is_secret(name.upper()) else self._clean(value)
+        return event
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in self._values:
+                value = value.replace(secret, HIDDEN)
+            return value
+        if isinstance(value, Mapping):
+            return {key: HIDDEN if is_secret(str(key).upper()) else self._clean(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._clean(item) for item in value]
+        return value
+
+
+def plain_line(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    """`2026-11-21 09:04:23 pass 812: …`; levels above info are named, further fields follow as name=value."""
+    when = str(event.pop("time", ""))[:19].replace("T", " ")
+    level = str(event.pop("level", "info"))
+    trace = event.pop("exception", None)
+    loud = "" if level in ("info", "debug") else f"{level.upper()}: "
+    message = str(event.pop("event", ""))
+    fields = "".join(f" {name}={value}" for name, value in event.items())
+    return f"{when} {loud}{message}{fields}" + (f"\n{trace}" if trace else "")
+
+
+def _levelled(handler: logging.Handler, level: str) -> logging.Handler:
+    handler.setLevel(level)
+    return handler
+
+
+def _file_handler(directory: Path) -> logging.Handler:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return logging.handlers.WatchedFileHandler(directory / FILE_NAME, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write a log in {directory}: {error.strerror}; "
+            "set CP_CAP_AUTOSCALE_LOGDIR to a directory of your own"
+        ) from error

@@ -1,0 +1,144 @@
+"""A pass in one sentence: the log line, the history's line and what tests assert on.
+
+`pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); holding ip-10-0-3-9
+(job 4411 runs)`. Few things are named, many are counted, so that it stays a line on a cluster of a thousand workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, Reason
+from autoscaler.report.brief import brief
+from autoscaler.report.wording import text
+
+NAMED = 3
+"""At most so many hosts or causes are named in one part of the sentence."""
+
+_VERBS: tuple[tuple[type[Action], str], ...] = (
+    (Enrol, "enrolling"),
+    (Enable, "enabling"),
+    (Disable, "disabling"),
+    (Remove, "removing"),
+    (Terminate, "terminating"),
+)
+_KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
+    ("waiting for", frozenset({Code.BOOTING, Code.JOINING, Code.SETTLING, Code.ENDING})),
+    (
+        "holding",
+        frozenset({Code.RUNS_JOBS, Code.RESERVED, Code.NEEDED, Code.IDLE_NOT_LONG_ENOUGH, Code.QUEUE_NOT_EMPTY})
+        | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.DRAINING},
+    ),
+    (
+        "leaving alone",
+        frozenset({Code.DISABLED_BY_HAND, Code.ENABLED_BY_HAND, Code.INSTANCE_IN_ERROR, Code.UNHEARD})
+        | {Code.GONE, Code.UNKNOWN_ARRAY},
+    ),
+)
+"""Verdicts without an action that a person may wonder about; persistent hosts are none."""
+
+
+def sentence(plan: Plan, pass_number: int | None = None) -> str:
+    """The whole line; without a number it is told of a plan that nobody carries out."""
+    return f"{'plan' if pass_number is None else f'pass {pass_number}'}: {_told(plan, times=True)}"
+
+
+def news(plan: Plan) -> str:
+    """What the sentence says, times excluded: a pass whose news are those of the last one says nothing new."""
+    return _told(plan, times=False)
+
+
+def _told(plan: Plan, *, times: bool) -> str:
+    acts = list(_actions(plan, times=times))
+    parts = [_demand(plan), *(acts or [_nothing(plan, times=times)]), *_kept(plan, times=times)]
+    return "; ".join(parts)
+
+
+def _demand(plan: Plan) -> str:
+    if not plan.waiting:
+        return "no job waits"
+    parts = [f"{plan.waiting} job{'s wait' if plan.waiting > 1 else ' waits'}"]
+    if plan.fitting:
+        parts.append(f"{plan.fitting} fit{'' if plan.fitting > 1 else 's'}")
+    if uncounted := plan.waiting - plan.counted:
+        parts.append(f"{uncounted} {'do' if uncounted > 1 else 'does'} not count ({_causes(plan)})")
+    return ", ".join(parts)
+
+
+def _causes(plan: Plan) -> str:
+    counts: Counter[Code] = Counter()
+    phrases = {}
+    for shape in plan.shapes:
+        if not shape.counted:
+            counts[shape.reason.code] += shape.count
+            phrases.setdefault(shape.reason.code, brief(shape.reason, times=False))
+    most = sorted(counts, key=lambda code: (-counts[code], code))
+    if len(most) == 1:
+        return phrases[most[0]]
+    shown = [f"{counts[code]} {phrases[code]}" for code in most[:NAMED]]
+    return ", ".join((*shown, f"{sum(counts[code] for code in most[NAMED:])} other") if most[NAMED:] else shown)
+
+
+def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
+    for action in plan.actions:
+        if isinstance(action, Launch):
+            first = action.candidates[0]
+            limits = [brief(link, times=times) for link in action.reason.trail if link.code is Code.CAPPED]
+            yield f"launching {first.count} {first.type.name}" + (f" ({'; '.join(limits)})" if limits else "")
+    for kind, verb in _VERBS:
+        some = [
+            (action.host or action.worker_id, action.reason)
+            for action in plan.actions
+            if isinstance(action, kind) and not isinstance(action, Launch)
+        ]
+        if some:
+            yield f"{verb} {_named(some, 'host', times=times)}"
+
+
+def _kept(plan: Plan, *, times: bool) -> Iterator[str]:
+    acted = {action.worker_id for action in plan.actions if not isinstance(action, Launch)}
+    for verb, codes in _KEPT:
+        some = [
+            (worker.name, worker.reason)
+            for worker in plan.workers
+            if worker.id is not None and worker.id not in acted and worker.reason.code in codes
+        ]
+        if some:
+            yield f"{verb} {_named(some, 'worker', times=times)}"
+
+
+def _named(some: Sequence[tuple[str, Reason]], noun: str, *, times: bool) -> str:
+    """`w1 (idle 11m > 10m), w2 (…)`, or for many `12 hosts (9 idle, 3 empty)`."""
+    if len(some) <= NAMED:
+        return ", ".join(f"{name} ({brief(reason, times=times)})" for name, reason in some)
+    counts = Counter(brief(Reason(reason.code), times=False) for _, reason in some)
+    causes = [(f"{count} " if len(counts) > 1 else "") + phrase for phrase, count in counts.most_common(NAMED)]
+    return f"{len(some)} {noun}s ({', '.join(causes)}{', …' if len(counts) > NAMED else ''})"
+
+
+def _nothing(plan: Plan, *, times: bool) -> str:
+    """Doing nothing has a reason like everything else."""
+    for note in plan.notes:
+        if note.code is not Code.SET_ASIDE:
+            return f"nothing to do: {_without_stop(text(note)) if times else note.code}"
+    if not plan.counted:
+        return "nothing to do"
+    if plan.fitting >= plan.counted:
+        return "nothing to do: all fit"
+    waits: Counter[Code] = Counter()
+    phrases: dict[Code, Reason] = {}
+    for shape in plan.shapes:
+        if shape.counted and shape.reason.code not in (Code.FITS, Code.COUNTED, Code.EXPIRED):
+            waits[shape.reason.code] += shape.count
+            phrases.setdefault(shape.reason.code, shape.reason)
+    if not waits:
+        return "nothing to do"
+    code = max(sorted(waits), key=lambda one: waits[one])
+    return f"nothing to do: {brief(phrases[code], times=times)}"
+
+
+def _without_stop(words: str) -> str:
+    return words.rstrip(".")

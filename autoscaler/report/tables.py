@@ -1,0 +1,135 @@
+"""What `plan`, `jobs`, `workers` and `status` show people: the documents' rows as tables, wide enough for a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from autoscaler.report.brief import duration
+
+Row = Mapping[str, Any]
+_JOBS_SHOWN = 4
+
+
+def print_plan(told: Mapping[str, Any]) -> None:
+    """The sentence, what would be done, and every verdict that is not about a bucket nobody chose."""
+    console = _console()
+    console.print(told["sentence"], soft_wrap=True)
+    _print(console, "actions", _actions(told["actions"]))
+    _print(console, "waiting jobs", _shapes(told["shapes"]))
+    _print(console, "workers and hosts", _workers(told["workers"]))
+    _print(console, "what can be launched", _buckets(told["buckets"]) if told["actions"] or told["counted"] else None)
+    for note in told["notes"]:
+        console.print(f"note: {note['text']} [{note['code']}]", markup=False, soft_wrap=True)
+
+
+def print_jobs(rows: Sequence[Row]) -> None:
+    """Waiting jobs alone."""
+    _print(_console(), "", _shapes(rows)) if rows else _console().print("no job waits")
+
+
+def print_workers(rows: Sequence[Row]) -> None:
+    """Workers with what their machines are."""
+    if not rows:
+        _console().print("no workers")
+        return
+    table = _table("name", "id", "type", "slots", "state", "verdict", "price/h", "why")
+    for row in rows:
+        table.add_row(
+            row["name"],
+            row["id"] or "-",
+            row["instance_type"] or "-",
+            "-" if row["slots"] is None else f"{row['used']}/{row['slots']}",
+            row["state"] or "-",
+            row["verdict"],
+            price(row["price_per_hour"]) if row["id"] else "-",
+            row["reason"]["text"],
+        )
+    _print(_console(), "", table)
+
+
+def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
+    """`name   value` lines."""
+    table = _table("", "")
+    table.show_header = False
+    for name, value in pairs:
+        table.add_row(name, value)
+    _console().print(table)
+
+
+def price(value: float | None) -> str:
+    """An hour's price; unknown is said, never shown as nothing."""
+    return "unknown" if value is None else f"{value:.3f}"
+
+
+def _actions(rows: Sequence[Row]) -> Table | None:
+    table = _table("action", "what", "why")
+    for row in rows:
+        if row["kind"] == "launch":
+            each = price(row["price_per_hour"])
+            what = f"{row['count']} {row['instance_type']} ({row['node_array']}, {each} an hour each)"
+        else:
+            what = row["host"] or row["worker_id"]
+        table.add_row(row["kind"], what, _why(row["reason"]))
+    return table if rows else None
+
+
+def _shapes(rows: Sequence[Row]) -> Table | None:
+    table = _table("jobs", "tasks", "slots", "waits", "counts", "why")
+    for row in rows:
+        jobs = row["jobs"]
+        more = f" … {len(jobs)} in all" if len(jobs) > _JOBS_SHOWN else ""
+        table.add_row(
+            ", ".join(jobs[:_JOBS_SHOWN]) + more,
+            str(row["tasks"]),
+            str(row["slots"]),
+            duration(row["waited_s"]),
+            "yes" if row["counted"] else "no",
+            _why(row["reason"]),
+        )
+    return table if rows else None
+
+
+def _workers(rows: Sequence[Row]) -> Table | None:
+    table = _table("name", "id", "verdict", "why")
+    for row in rows:
+        table.add_row(row["name"], row["id"] or "-", row["verdict"], _why(row["reason"]))
+    return table if rows else None
+
+
+def _buckets(rows: Sequence[Row]) -> Table | None:
+    """Only what is of interest: chosen, or left out for a cause that may pass."""
+    settled = {"BUCKET_NOT_ALLOWED", "BUCKET_NOT_PREFERRED", "BUCKET_TOO_SMALL"}
+    shown = [row for row in rows if row["chosen"] or row["reason"]["code"] not in settled]
+    table = _table("type", "price type", "chosen", "why")
+    for row in shown:
+        table.add_row(row["instance_type"], row["price_type"], "yes" if row["chosen"] else "no", _why(row["reason"]))
+    return table if shown else None
+
+
+def _why(reason: Row) -> str:
+    links = "".join(f"; {link['text']}" for link in reason["trail"])
+    return f"{reason['text']}{links} [{reason['code']}]"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+
+
+def _print(console: Console, title: str, table: Table | None) -> None:
+    if table is None:
+        return
+    if title:
+        console.print(f"\n{title}")
+    console.print(table)

@@ -1,0 +1,76 @@
+"""Builds plans as the core returns them, for tests of what is made of one."""
+
+from __future__ import annotations
+
+from autoscaler.core.actions import Action, Candidate, Disable, Launch
+from autoscaler.core.cluster import Ask, Cluster, Shape
+from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan, ShapeVerdict, Snapshot, Wishes, WorkerVerdict
+from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.reasons import Code, Reason, because
+
+NOW = 1_795_252_200.0
+"""2026-11-21T09:10:00Z."""
+BIG = InstanceType("c5.4xlarge", "c5", 16, 32 * 1024**3)
+
+
+def launch(count: int = 2, reason: Reason | None = None, kind: InstanceType = BIG) -> Launch:
+    bucket = Bucket(BucketKey(kind.name, zone="eu-1a"), kind, 0.68)
+    return Launch("execute", (Candidate((bucket,), count),), reason or because(Code.DEMAND))
+
+
+def disable(host: str, idle_s: float = 660.0) -> Disable:
+    return Disable(f"i-{host}", host, because(Code.IDLE, idle_s=idle_s, limit_s=600.0))
+
+
+def kept(host: str, reason: Reason | None = None, *, verdict: str = "keep") -> WorkerVerdict:
+    return WorkerVerdict(host, f"i-{host}", verdict, reason or because(Code.RUNS_JOBS, jobs=("4411",)))
+
+
+def waiting(count: int = 1, *, first: int = 12, reason: Reason | None = None, counted: bool = True) -> ShapeVerdict:
+    jobs = tuple(range(first, first + count))
+    return ShapeVerdict(
+        jobs,
+        ("",) * count,
+        Ask("qw"),
+        count,
+        counted,
+        60.0,
+        reason or because(Code.EXPIRED, waited_s=60.0, limit_s=30.0),
+    )
+
+
+def plan(
+    *actions: Action,
+    shapes: tuple[ShapeVerdict, ...] = (),
+    workers: tuple[WorkerVerdict, ...] = (),
+    notes: tuple[Reason, ...] = (),
+    fitting: int = 0,
+    passes: int = 812,
+) -> Plan:
+    return Plan(
+        actions,
+        Memory(passes=passes),
+        shapes,
+        workers,
+        notes=notes,
+        waiting=sum(shape.count for shape in shapes),
+        counted=sum(shape.count for shape in shapes if shape.counted),
+        fitting=fitting,
+    )
+
+
+def snapshot(*shapes: Shape) -> Snapshot:
+    return Snapshot(
+        Cluster((), shapes, {}, {}, {}),
+        Fleet((), ()),
+        Wishes(),
+        Memory(),
+        Policy(
+            (QueuePolicy("main.q", "execute"),),
+            (NodeArrayPolicy("execute", "main.q", "@allhosts", "c5.4xlarge"),),
+            "master",
+        ),
+        NOW,
+    )

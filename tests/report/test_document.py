@@ -1,0 +1,118 @@
+"""The JSON of a plan: as declared, complete, and stated in the shipped schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.cluster import Ask, Shape
+from autoscaler.core.fleet import BucketKey
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import BucketVerdict, ShapeVerdict
+from autoscaler.core.reasons import Code, because
+from autoscaler.report.document import action_part, document, reason_part
+from autoscaler.report.schema import PlanDocument, json_schema
+from tests.report.plans import NOW, disable, kept, launch, plan, snapshot, waiting
+
+ROOT = Path(__file__).parents[2]
+WHY = because(Code.IDLE, idle_s=660.0, limit_s=600.0)
+ACTIONS: tuple[Action, ...] = (
+    launch(2),
+    Enrol("i-1", "w1", "execute", "main.q", "@allhosts", 8, (("h_vmem", "32G"),), because(Code.BOOTED)),
+    Enable("i-1", "w1", because(Code.JOINED)),
+    Disable("i-1", "w1", WHY),
+    Remove("i-1", "w1", because(Code.EMPTY)),
+    Terminate("i-1", None, because(Code.BOOT_TIMEOUT), "boot"),
+)
+ARRAY = Shape(Ask("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7"), (NOW - 60, NOW - 20), 38)
+
+
+def full() -> dict[str, Any]:
+    """A document with everything in it, through JSON and back."""
+    told = plan(
+        *ACTIONS,
+        shapes=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),
+        workers=(kept("w2"), replace(kept("p1", because(Code.PERSISTENT)), id=None)),
+        notes=(because(Code.SET_ASIDE, what="job 9", why="cut short"),),
+    )
+    told = replace(told, buckets=(BucketVerdict(BucketKey("m5.large"), False, because(Code.BUCKET_NOT_ALLOWED)),))
+    parsed: dict[str, Any] = json.loads(json.dumps(document(snapshot(), told, {"read": 0.5, "parse": 0.25})))
+    return parsed
+
+
+def test_a_document_is_as_declared() -> None:
+    assert PlanDocument.model_validate(full()).model_dump(mode="json", by_alias=True) == full()
+
+
+def test_the_shipped_schema_is_the_declared_one() -> None:
+    assert json.loads((ROOT / "conf" / "plan.schema.json").read_text()) == json_schema()
+
+
+def test_now_carries_its_offset() -> None:
+    told = document(snapshot(), plan(), {}, zone=timezone(timedelta(hours=5, minutes=30)))
+    assert told["now"] == "2026-11-21T14:40:00+05:30"
+
+
+def test_timings_not_measured_are_null() -> None:
+    assert document(snapshot(), plan(), {"read": 0.12345})["timings"] == {"read": 0.123, "parse": None, "decide": None}
+
+
+def test_kinds_are_the_public_ones() -> None:
+    kinds = [action_part(action)["kind"] for action in ACTIONS]
+    assert kinds == ["launch", "enrol", "enable", "disable", "remove", "terminate"]
+
+
+def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
+    told = action_part(launch(2))
+    assert [told[name] for name in ("instance_type", "count", "node_array", "price_per_hour")] == [
+        "c5.4xlarge",
+        2,
+        "execute",
+        0.68,
+    ]
+
+
+def test_a_reason_is_code_text_facts_and_what_was_added() -> None:
+    told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, wanted=6, allowed=2, by="max_workers")))
+    assert (told["code"], told["facts"], [link["code"] for link in told["trail"]], bool(told["text"])) == (
+        "DEMAND",
+        {"slots": 6},
+        ["CAPPED"],
+        True,
+    )
+
+
+def array_verdict() -> ShapeVerdict:
+    return ShapeVerdict(ARRAY.jobs, ARRAY.tasks, ARRAY.ask, ARRAY.count, True, 60.0, because(Code.EXPIRED))
+
+
+def test_array_jobs_are_told_with_their_waiting_tasks() -> None:
+    told = document(snapshot(ARRAY), plan(shapes=(array_verdict(),)), {})
+    assert [(row["jobs"], row["count"], row["tasks"]) for row in told["shapes"]] == [
+        (["13.1-100:3", "14.1-3:1,7"], 2, 38)
+    ]
+
+
+def test_by_job_each_job_has_its_own_row_and_wait() -> None:
+    told = document(snapshot(ARRAY), plan(shapes=(array_verdict(),)), {}, by_job=True)
+    assert [(row["jobs"], row["tasks"], row["waited_s"]) for row in told["shapes"]] == [
+        (["13.1-100:3"], 34, 60.0),
+        (["14.1-3:1,7"], 4, 20.0),
+    ]
+
+
+def test_by_job_a_job_waits_since_it_could_run() -> None:
+    able = replace(plan(shapes=(array_verdict(),)), memory=Memory(able_since={13: NOW - 5}))
+    assert document(snapshot(ARRAY), able, {}, by_job=True)["shapes"][0]["waited_s"] == 5.0
+
+
+@pytest.mark.parametrize("number", (None, 812))
+def test_the_sentence_is_that_of_the_log(number: int | None) -> None:
+    head = "plan: " if number is None else "pass 812: "
+    assert document(snapshot(), plan(disable("w1")), {}, pass_number=number)["sentence"].startswith(head)

@@ -1,0 +1,103 @@
+"""Log lines are sentences, JSON on request, at the levels that were set, and without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from autoscaler.errors import SettingsError
+from autoscaler.report.log import FILE_NAME, configure_log
+from autoscaler.settings import Process
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers[:]:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def logged(environ: dict[str, str] | None = None, as_json: bool | None = None, **settings: Any) -> io.StringIO:
+    """Configure the log to go here."""
+    console = io.StringIO()
+    configure_log(Process(**settings), environ or {}, console=console, as_json=as_json)
+    return console
+
+
+def test_a_line_is_its_time_and_its_sentence() -> None:
+    console = logged()
+    logging.getLogger("autoscaler.pass").info("pass 1: no job waits; nothing to do")
+    assert console.getvalue()[19:] == " pass 1: no job waits; nothing to do\n"
+
+
+def test_levels_above_info_are_named() -> None:
+    console = logged()
+    logging.getLogger("autoscaler.loop").warning("enable %s: failed", "w1")
+    assert console.getvalue()[19:] == " WARNING: enable w1: failed\n"
+
+
+@pytest.mark.parametrize("how", ({"as_json": True}, {"log_format": "json"}))
+def test_json_on_request(how: dict[str, Any]) -> None:
+    console = logged(**how)
+    structlog.get_logger("autoscaler").info("pass 1", acted=2)
+    told = json.loads(console.getvalue())
+    assert (told["event"], told["acted"], told["level"]) == ("pass 1", 2, "info")
+
+
+def test_a_foreign_format_string_is_read_as_plain() -> None:
+    console = logged(log_format="%(asctime)s [%(levelname)s] %(message)s")
+    logging.getLogger("autoscaler").info("hello")
+    assert console.getvalue()[19:] == " hello\n"
+
+
+def test_each_sink_has_its_level(tmp_path: Path) -> None:
+    console = logged(log_directory=tmp_path / "log", log_level_console="WARNING", log_level_file="DEBUG")
+    logging.getLogger("autoscaler").debug("fine detail")
+    written = (tmp_path / "log" / FILE_NAME).read_text()
+    assert (console.getvalue(), written[19:]) == ("", " fine detail\n")
+
+
+def test_configuring_again_does_not_double_lines() -> None:
+    logged()
+    console = logged()
+    logging.getLogger("autoscaler").info("once")
+    assert console.getvalue().count("once") == 1
+
+
+@pytest.mark.parametrize("as_json", (False, True))
+def test_a_secret_is_hidden_by_value_wherever_it_stands(as_json: bool) -> None:
+    console = logged({"API_TOKEN": "hunter22", "OTHER": "plainly"}, as_json=as_json)
+    log = logging.getLogger("autoscaler")
+    log.info("calling with %s, plainly", "hunter22")
+    try:
+        raise RuntimeError("hunter22 was refused")
+    except RuntimeError:
+        log.exception("failed")
+    structlog.get_logger("autoscaler").info("x", nested={"list": ["hunter22"]})
+    said = console.getvalue()
+    shown, hidden = said.count("hunter22"), said.count("(secret)")  # hidden: argument, source line, message, nested
+    assert (shown, hidden, "plainly" in said) == (0, 4, True)
+
+
+def test_a_secret_is_hidden_by_name() -> None:
+    console = logged()
+    structlog.get_logger("autoscaler").info("x", api_token="whatever", nested={"password": "whatever"})
+    assert "whatever" not in console.getvalue()
+
+
+def test_a_log_directory_that_cannot_be_used_is_a_settings_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_LOGDIR"):
+        logged(log_directory=tmp_path / "file" / "log")

@@ -1,0 +1,140 @@
+"""One sentence a pass: short, complete, and the same for passes that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from autoscaler.core.actions import Enrol, Terminate
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, because
+from autoscaler.report.brief import duration
+from autoscaler.report.sentence import news, sentence
+from tests.report.plans import disable, kept, launch, plan, waiting
+
+
+def test_a_pass_tells_demand_actions_and_whom_it_holds() -> None:
+    told = plan(launch(2), disable("ip-10-0-3-7"), shapes=(waiting(14),), workers=(kept("ip-10-0-3-9"),), fitting=9)
+    assert sentence(told, 812) == (
+        "pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); "
+        "holding ip-10-0-3-9 (job 4411 runs)"
+    )
+
+
+def test_a_plan_nobody_carries_out_has_no_number() -> None:
+    assert sentence(plan()).startswith("plan: ")
+
+
+def test_nothing_to_do_on_an_empty_cluster() -> None:
+    assert sentence(plan(), 1) == "pass 1: no job waits; nothing to do"
+
+
+def test_jobs_that_do_not_count_are_told_with_their_causes() -> None:
+    shapes = (
+        waiting(5, reason=because(Code.HELD, state="hqw"), counted=False),
+        waiting(2, first=30, reason=because(Code.FUTURE, start=0.0), counted=False),
+    )
+    assert sentence(plan(shapes=shapes), 3) == (
+        "pass 3: 7 jobs wait, 7 do not count (5 held, 2 future); nothing to do: no waiting job counts"
+    )
+
+
+def test_everything_fitting_is_a_reason_to_do_nothing() -> None:
+    told = plan(shapes=(waiting(2, reason=because(Code.FITS)),), fitting=2)
+    assert sentence(told, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
+
+
+def test_jobs_not_yet_expired_are_a_reason_to_do_nothing() -> None:
+    told = plan(shapes=(waiting(1, reason=because(Code.NOT_EXPIRED, waited_s=20.0, limit_s=30.0)),))
+    assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired 20s of 30s"
+
+
+@pytest.mark.parametrize("code", (Code.PAUSED, Code.BRAKE, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
+def test_a_note_that_stops_the_pass_is_the_reason_to_do_nothing(code: Code) -> None:
+    assert "nothing to do: " in sentence(plan(shapes=(waiting(),), notes=(because(code),)), 3)
+
+
+def test_a_cap_stands_behind_its_launch() -> None:
+    capped = because(Code.DEMAND).then(because(Code.CAPPED, wanted=6, allowed=2, by="max_workers"))
+    assert "max_workers" in sentence(plan(launch(2, capped), shapes=(waiting(6),)), 3).split(";")[1]
+
+
+def test_machines_without_a_host_name_are_told_by_their_id() -> None:
+    ended = Terminate("i-7", None, because(Code.BOOT_TIMEOUT), failure="boot")
+    assert "terminating i-7 (" in sentence(plan(ended), 3)
+
+
+def test_enrolling_is_told() -> None:
+    joined = Enrol("i-7", "w7", "execute", "main.q", "@allhosts", 2, (), because(Code.BOOTED))
+    assert sentence(plan(joined), 3) == "pass 3: no job waits; enrolling w7 (booted)"
+
+
+def test_persistent_hosts_are_not_told() -> None:
+    persistent = kept("p1", because(Code.PERSISTENT))
+    assert "p1" not in sentence(plan(workers=(persistent,)), 3)
+
+
+def test_a_thousand_workers_still_make_a_line() -> None:
+    workers = tuple(kept(f"ip-10-0-{n // 250}-{n % 250}", because(Code.RUNS_JOBS, jobs=(str(n),))) for n in range(990))
+    leaving = tuple(disable(f"ip-10-1-0-{n}", idle_s=600.0 + n) for n in range(10))
+    told = plan(launch(50), *leaving, shapes=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers)
+    assert sentence(told, 99999) == (
+        "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); "
+        "holding 990 workers (runs jobs)"
+    )
+
+
+def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
+    workers = (*(kept(f"w{n}") for n in range(5)), kept("w6", because(Code.RESERVED)))
+    assert "holding 6 workers (5 runs jobs, 1 reserved)" in sentence(plan(workers=workers), 3)
+
+
+@pytest.mark.parametrize(
+    "later",
+    (
+        lambda: plan(disable("w1", idle_s=661.0), shapes=(waiting(3),), passes=813),
+        lambda: plan(disable("w1", idle_s=1300.0), shapes=(waiting(3),)),
+    ),
+)
+def test_the_same_at_another_time_is_no_news(later: Callable[[], Plan]) -> None:
+    assert news(later()) == news(plan(disable("w1"), shapes=(waiting(3),)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    (
+        lambda: plan(disable("w2"), shapes=(waiting(3),)),
+        lambda: plan(disable("w1"), shapes=(waiting(4),)),
+        lambda: plan(disable("w1"), shapes=(waiting(3),), fitting=1),
+        lambda: plan(disable("w1"), shapes=(waiting(3, counted=False, reason=because(Code.HELD)),)),
+        lambda: plan(shapes=(waiting(3),)),
+        lambda: plan(disable("w1"), shapes=(waiting(3),), workers=(kept("w3"),)),
+    ),
+)
+def test_what_is_different_is_news(other: Callable[[], Plan]) -> None:
+    assert news(other()) != news(plan(disable("w1"), shapes=(waiting(3),)))
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_reason_can_be_told_without_facts(code: Code) -> None:
+    """A sentence summarises reasons by code alone; none may then be left out or fail."""
+    workers = tuple(kept(f"w{n}", because(code)) for n in range(9))
+    assert sentence(plan(workers=workers, notes=(because(code),)), 3).count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    (
+        (0.2, "0s"),
+        (45, "45s"),
+        (60, "1m"),
+        (150, "2m30s"),
+        (660, "11m"),
+        (3600, "1h"),
+        (3900, "1h05m"),
+        (86_400 * 2.5, "2d"),
+    ),
+)
+def test_durations_are_short(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
