@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from autoscaler.errors import GridEngineNotObservable
 from sge import shapes
+from sge.markup import Aside
 from sge.qstat import Listing, read_qstat
+from sge.units import Clock
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
-texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="<&"), max_size=8)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<&"), max_size=8)
 names = st.one_of(
     texts, st.sampled_from(["a<b", "&<>", "&amp;%lt;&gt;", "x</JB_name>y", "</job_list>", "\x07bell", "%"])
 )
@@ -96,7 +98,7 @@ def test_bytes_broken_in_anywhere_never_make_the_two_differ(waiting: list[str], 
 
 @given(st.lists(st.sampled_from([waiting_job(n, name=f"n{n}", owner=o) for n in range(9) for o in "ab"]), max_size=40))
 def test_the_usual_job_is_never_read_carefully_twice(waiting: list[str]) -> None:
-    reader = shapes.JobReader(shapes.Clock(UTC), shapes.Aside())
+    reader = shapes.JobReader(Clock(UTC), Aside())
     careful = []
     reader._read_last = lambda *_: careful.append(1)  # type: ignore[method-assign]
     data = "".join(waiting).encode()
