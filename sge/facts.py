@@ -1,0 +1,114 @@
+"""Reads what the checks of `doctor` rest on. Changes nothing; what cannot be read is a fact as well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from autoscaler.errors import CommandError, GridEngineNotObservable
+from autoscaler.process import Runner
+from sge.admin import Administrator
+from sge.checks import Facts, Resolved
+from sge.prepare import Preparation, differences, look
+from sge.qconf import read_attributes, read_names
+
+TIMEOUT = 10.0
+NAMES_AT_MOST = 50
+"""So many hosts are looked up; a names service that fails for all fails for these."""
+_QMASTER_TIME = re.compile(r"start time:.*\((\d+)\).*?run time \[s\]:\s*(\d+)", re.DOTALL)
+_QUEUE_LINE = re.compile(r"^\S+@\S+\s+\S+\s+\d+/\d+/(?P<slots>\d+)\s+\S+\s+\S+\s*$")
+"""A queue instance in plain `qstat -f` without any state letter."""
+
+
+def gather(
+    runner: Runner,
+    environ: Mapping[str, str],
+    wanted: Callable[[str], Sequence[Preparation]],
+    *,
+    now: Callable[[], float],
+    qevent: bool,
+) -> Facts:
+    """All facts. `wanted`: what is to be prepared, given the master's name; `now`: this host's clock."""
+    root, cell = environ.get("SGE_ROOT", ""), environ.get("SGE_CELL", "") or "default"
+    port = environ.get("SGE_QMASTER_PORT", "")
+    user = _said(runner, "id", "-un").strip()
+    host = _said(runner, "hostname").strip()
+    administrator = Administrator(runner, timeout=TIMEOUT)
+    try:
+        master = administrator.show("-sss").strip().lower()
+        preparations = wanted(master)
+        hosts = read_names(administrator.show("-sel"))
+        return Facts(
+            root=root,
+            cell=cell,
+            port=port,
+            master=master,
+            user=user,
+            host=host,
+            managers=read_names(administrator.show("-sm")),
+            admin_hosts=read_names(administrator.show("-sh")),
+            submit_hosts=read_names(administrator.show("-ss")),
+            execution_hosts=hosts,
+            ignore_fqdn=_ignore_fqdn(_said(runner, "cat", f"{root}/{cell}/common/bootstrap")),
+            names=_names(runner, tuple(dict.fromkeys((master, *hosts)))),
+            clock_skew=_clock_skew(runner, master, port, now),
+            configuration=read_attributes(administrator.show("-sconf")),
+            qevent=qevent,
+            defaults=_defaults(runner, f"{root}/{cell}/common", environ.get("HOME", "")),
+            slots_up=_slots_up(_said(runner, "qstat", "-f")),
+            differences=differences(preparations, look(administrator, preparations)),
+        )
+    except (GridEngineNotObservable, CommandError) as error:
+        return Facts(root=root, cell=cell, port=port, user=user, host=host, unreachable=str(error))
+
+
+def _said(runner: Runner, *argv: str) -> str:
+    """What a command printed; '' where it failed or is not here."""
+    try:
+        completed = runner(argv, timeout=TIMEOUT)
+    except CommandError:
+        return ""
+    return completed.stdout.decode("utf-8", "replace") if completed.returncode == 0 else ""
+
+
+def _ignore_fqdn(bootstrap: str) -> bool | None:
+    value = read_attributes(bootstrap).get("ignore_fqdn", "").lower()
+    return value in ("true", "1", "yes") if value else None
+
+
+def _names(runner: Runner, hosts: Sequence[str]) -> tuple[Resolved, ...]:
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        return tuple(threads.map(lambda host: _resolve(runner, host), hosts[:NAMES_AT_MOST]))
+
+
+def _resolve(runner: Runner, host: str) -> Resolved:
+    address = next(iter(_said(runner, "getent", "ahostsv4", host).split()), None)
+    if address is None:
+        return Resolved(host, None, None)
+    names = _said(runner, "getent", "hosts", address).split()[1:]
+    same = next((name for name in names if name.lower() == host.lower()), None)
+    return Resolved(host, address, same or next(iter(names), None))
+
+
+def _clock_skew(runner: Runner, master: str, port: str, now: Callable[[], float]) -> float | None:
+    """The queue master tells when it started and how long it has run: together, its present."""
+    if not port:
+        service = _said(runner, "getent", "services", "sge_qmaster").split()
+        port = service[1].partition("/")[0] if len(service) > 1 else ""
+    if not port:
+        return None
+    match = _QMASTER_TIME.search(_said(runner, "qping", "-info", master, port, "qmaster", "1"))
+    return int(match[1]) + int(match[2]) - now() if match else None
+
+
+def _defaults(runner: Runner, common: str, home: str) -> dict[str, str]:
+    paths = [f"{common}/sge_request", f"{common}/sge_qstat"]
+    paths += [f"{home}/.sge_request", f"{home}/.sge_qstat"] if home else []
+    texts = {path: _said(runner, "cat", path) for path in paths}
+    return {path: text for path, text in texts.items() if text}
+
+
+def _slots_up(qstat: str) -> int:
+    lines = (_QUEUE_LINE.match(line) for line in qstat.splitlines())
+    return sum(int(line["slots"]) for line in lines if line)

@@ -1,0 +1,105 @@
+"""The facts for `doctor` come from what the commands print, and what is not there is a fact as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autoscaler.errors import CommandNotFound
+from autoscaler.process import Completed
+from sge.checks import Facts, Resolved
+from sge.facts import gather
+
+QPING = """11/21/2026 11:20:48:
+SIRM version:             0.1
+start time:               11/21/2026 11:06:21 (1795259181)
+run time [s]:             867
+messages in read buffer:  0
+"""
+QSTAT = """queuename                      qtype resv/used/tot. load_avg arch          states
+---------------------------------------------------------------------------------
+main.q@w1                      BIP   0/1/8          0.31     lx-amd64
+      1 0.50000 j1         root         r     11/21/2026 11:14:01     1
+---------------------------------------------------------------------------------
+main.q@w2                      BIP   0/0/4          -NA-     -NA-          au
+---------------------------------------------------------------------------------
+main.q@w3                      BIP   0/0/4          0.02     lx-amd64      d
+"""
+ANSWERS = {
+    "qconf -sss": "master\n",
+    "qconf -sel": "w1\nw2\n",
+    "qconf -sm": "root\nsgeadmin\n",
+    "qconf -sh": "master\n",
+    "qconf -ss": "master\n",
+    "qconf -sconf": "#global:\nmax_unheard                  00:00:20\njsv_url                      none\n",
+    "qstat -f": QSTAT,
+    "qping -info master 6444 qmaster 1": QPING,
+    "id -un": "root\n",
+    "hostname": "master\n",
+    "cat /sge/default/common/bootstrap": "admin_user sgeadmin\nignore_fqdn             true\n",
+    "cat /root/.sge_request": "-cwd\n",
+    "getent ahostsv4 w1": "10.1.0.11     STREAM w1\n10.1.0.11     DGRAM\n",
+    "getent hosts 10.1.0.11": "10.1.0.11       w1.example.org w1\n",
+}
+
+
+def answering(answers: Mapping[str, str]) -> object:
+    def runner(argv: Sequence[str], **_: object) -> Completed:
+        line = " ".join(argv)
+        if line in answers:
+            return Completed(tuple(argv), 0, answers[line].encode(), b"", 0.0)
+        if argv[0] == "qconf":
+            return Completed(tuple(argv), 1, b"", b"no host group list defined", 0.0)
+        raise CommandNotFound(f"cannot run {argv[0]}")
+
+    return runner
+
+
+def facts(answers: Mapping[str, str] = ANSWERS) -> Facts:
+    environ = {"SGE_ROOT": "/sge", "SGE_QMASTER_PORT": "6444", "HOME": "/root"}
+    return gather(answering(answers), environ, lambda _: (), now=lambda: 1795260050.5, qevent=True)  # type: ignore[arg-type]
+
+
+def test_the_queue_masters_clock_is_its_start_and_how_long_it_has_run() -> None:
+    assert facts().clock_skew == -2.5
+
+
+def test_a_clock_nobody_tells_is_unknown() -> None:
+    assert facts({key: text for key, text in ANSWERS.items() if not key.startswith("qping")}).clock_skew is None
+
+
+def test_only_slots_without_any_state_letter_are_up() -> None:
+    assert facts().slots_up == 8
+
+
+def test_a_host_is_looked_up_there_and_back() -> None:
+    assert facts().names == (
+        Resolved("master", None, None),
+        Resolved("w1", "10.1.0.11", "w1"),
+        Resolved("w2", None, None),
+    )
+
+
+def test_the_cells_own_word_on_domains_is_read() -> None:
+    assert facts().ignore_fqdn is True
+
+
+def test_defaults_files_that_are_not_there_are_no_facts() -> None:
+    assert facts().defaults == {"/root/.sge_request": "-cwd\n"}
+
+
+def test_none_in_the_configuration_is_nothing() -> None:
+    assert (facts().configuration["max_unheard"], facts().configuration["jsv_url"]) == ("00:00:20", "")
+
+
+def test_a_queue_master_that_does_not_answer_is_a_fact() -> None:
+    def silent(argv: Sequence[str], **_: object) -> Completed:
+        return Completed(tuple(argv), 1, b"", b"error: commlib error: got select error (Connection refused)", 0.0)
+
+    assert "Connection refused" in gather(silent, {}, lambda _: (), now=lambda: 0.0, qevent=False).unreachable
+
+
+def test_a_missing_grid_engine_is_a_fact() -> None:
+    def absent(argv: Sequence[str], **_: object) -> Completed:
+        raise CommandNotFound(f"cannot run {argv[0]}: No such file or directory")
+
+    assert "cannot run qconf" in gather(absent, {}, lambda _: (), now=lambda: 0.0, qevent=False).unreachable
