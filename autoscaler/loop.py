@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
@@ -27,7 +27,7 @@ from autoscaler.notify import Notifier
 from autoscaler.observe import Observation, Observer
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
+from autoscaler.store.wishes import AUTOSCALER, Verb
 
 SOON = 1.0
 """Seconds from a pass that acted to the next: each step of a worker's life is small, and the next one may be due."""
@@ -107,11 +107,13 @@ class Loop:
         observation = self.observer.observe()
         snapshot = observation.snapshot
         self._last = observation
+        began = self.stopwatch()
         plan = self.decide(snapshot)
+        timings = {**observation.timings, "decide": self.stopwatch() - began}
         outcomes = [] if self._stop else self._act(plan, snapshot)
-        told = self.reporter.tell(observation, plan)
+        self.reporter.tell(replace(observation, timings=timings), plan)
         self._tell_outcomes(outcomes)
-        self._remember(plan, snapshot, told=told)
+        self._remember(plan, snapshot)
         return Pass(observation, plan, outcomes)
 
     def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:
@@ -127,13 +129,12 @@ class Loop:
             self.actor.resume(snapshot.fleet.workers, grace=grace)
         return outcomes
 
-    def _remember(self, plan: Plan, snapshot: Snapshot, *, told: bool) -> None:
+    def _remember(self, plan: Plan, snapshot: Snapshot) -> None:
         """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         with self.store.database.transaction():
             self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
-            if told:
-                self.store.history.explain(plan.shapes, snapshot.now)
+            self.store.history.explain(plan.shapes, snapshot.now)
             self._end_wishes_for_gone_hosts(snapshot)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
@@ -146,7 +147,7 @@ class Loop:
         for verb, hosts in ((Verb.KEEP, snapshot.wishes.keep), (Verb.DRAIN, snapshot.wishes.drain)):
             for host in sorted(hosts):
                 if _label(host) not in there:
-                    self.store.wishes.end(verb, who="autoscaler: the host is gone", at=snapshot.now, host=host)
+                    self.store.wishes.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """What failed or came late; a complaint that stays the same from pass to pass is made once."""
@@ -257,7 +258,7 @@ class Loop:
         if any(worker.exists for worker in last.snapshot.fleet.workers) or self.actor.uncertain:
             return False
         for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
-            self.store.wishes.end(verb, who="autoscaler: done", at=self.observer.clock())
+            self.store.wishes.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
         return True
 
     def _reload(self) -> None:

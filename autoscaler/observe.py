@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import Bucket, Fleet, Worker
 from autoscaler.core.memory import Memory
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.policy import Policy
 from autoscaler.errand import Executor, on_thread
 from autoscaler.errors import NotObservable, ProviderNotObservable
@@ -63,7 +63,8 @@ class Observer:
     def observe(self) -> Observation:
         """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
         began, now = self.stopwatch(), self.clock()
-        memory = self.store.memory.load()
+        wishes = self.store.wishes.load()
+        memory = self._memory(wishes)
         listing = self._begin_listing()
         outputs, timings = read_outputs(
             self.runner,
@@ -74,7 +75,6 @@ class Observer:
         read = self.stopwatch()
         # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
         fleet = self._fleet(workers, buckets, now)
-        wishes = self.store.wishes.load()
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         parsed = self.stopwatch()
         if parsed - began > self.stale_after:
@@ -85,6 +85,13 @@ class Observer:
         snapshot = Snapshot(cluster, fleet, wishes, memory, self.policy, now)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
+
+    def _memory(self, wishes: Wishes) -> Memory:
+        """What the last pass left; a brake that it knew is released by a person's later word."""
+        memory, resumed_at = self.store.memory.load(), wishes.resumed_at
+        if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
+            return replace(memory, brake=None)
+        return memory
 
     def _fleet(self, workers: tuple[Worker, ...], buckets: tuple[Bucket, ...], now: float) -> Fleet:
         policy, journal = self.policy, self.store.journal

@@ -103,6 +103,13 @@ class Actor:
         self._begin_endings(endings, seen)
         return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | Terminate))
 
+    def ended(self) -> list[Outcome]:
+        """Outcomes that came since they were last asked for."""
+        outcomes: list[Outcome] = []
+        while not self._done.empty():
+            outcomes.append(self._done.get())
+        return outcomes
+
     def resume(self, workers: Iterable[Worker], *, grace: float) -> None:
         """Ask again for open orders that have no answer; after `grace` seconds give them up.
 
@@ -167,9 +174,7 @@ class Actor:
     def _collect(self, expected: Iterable[Action]) -> list[Outcome]:
         """What ended by now, and UNDER_WAY for the rest of what was expected."""
         wait(self._under_way(), self._patience)
-        ended: list[Outcome] = []
-        while not self._done.empty():
-            ended.append(self._done.get())
+        ended = self.ended()
         actions = [outcome.action for outcome in ended]
         return ended + [Outcome(action, Result.UNDER_WAY) for action in expected if action not in actions]
 

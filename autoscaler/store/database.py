@@ -32,15 +32,16 @@ class Database:
         self._depth = 0
 
     @classmethod
-    def open(cls, path: Path, migrations: Sequence[Migration]) -> Database:
-        """Open or make the file (mode 0600) and bring it to the newest version.
+    def open(cls, path: Path | None, migrations: Sequence[Migration]) -> Database:
+        """Open or make the file (mode 0600) and bring it to the newest version. None: in memory, gone with the process.
 
         Raises SettingsError where it cannot be opened or was written by a newer version.
         """
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            if path is not None:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
             connection.row_factory = sqlite3.Row
             for pragma in (
                 f"busy_timeout={BUSY_TIMEOUT_MS}",
@@ -110,7 +111,7 @@ class Database:
         with self._lock:
             self._connection.close()
 
-    def _migrate(self, path: Path, migrations: Sequence[Migration]) -> None:
+    def _migrate(self, path: Path | None, migrations: Sequence[Migration]) -> None:
         with self.transaction():
             row = self.row("PRAGMA user_version")
             version = int(row[0]) if row is not None else 0

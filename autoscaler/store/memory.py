@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from autoscaler.core.memory import Memory
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
+
+log = logging.getLogger("autoscaler.store")
 
 TABLE: Migration = (
     """
@@ -43,8 +47,15 @@ class MemoryTable:
             return Memory()
         try:
             return memory_from_json(row["memory"])
-        except notation.Unreadable:
+        except notation.Unreadable as error:
+            log.warning("what was remembered cannot be read and is taken as lost: %s", error)
             return Memory()
+
+    @property
+    def saved_at(self) -> float:
+        """The time of the pass that left it; 0 for a new cell."""
+        row = self._database.row("SELECT at FROM memory")
+        return 0.0 if row is None else float(row["at"])
 
     def save(self, memory: Memory, at: float) -> None:
         self._database.execute(

@@ -34,8 +34,8 @@ class Store:
         self._new_id = new_id
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """Raises SettingsError where the file cannot be used."""
+    def open(cls, path: Path | None) -> Store:
+        """None: in memory, for a dry run. Raises SettingsError where the file cannot be used."""
         return cls(Database.open(path, MIGRATIONS))
 
     def accept(self, plan: Plan, *, pass_number: int, at: float) -> tuple[Journalled, ...]:

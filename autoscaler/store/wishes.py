@@ -6,7 +6,7 @@ The commands append; the loop reads and marks what is done. Nothing here acts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.model import Wishes
@@ -28,10 +28,16 @@ TABLE: Migration = (
 )
 
 
+AUTOSCALER = "autoscaler"
+"""Begins `ended_by` of what was fulfilled, not taken back."""
+
+
 class Verb(StrEnum):
-    """What can be wished for. `resume` is not one: it ends a pause."""
+    """What can be wished for."""
 
     PAUSE = "pause"
+    RESUME = "resume"
+    """Never in force: it is over as soon as it is said, and only its time matters."""
     KEEP = "keep"
     DRAIN = "drain"
     STOP_DRAIN = "stop-drain"
@@ -72,6 +78,27 @@ class WishTable:
             )
         )
 
+    def resume(self, *, who: str, at: float) -> tuple[Verb, ...]:
+        """End every pause and every stop; returns which there were. The brake is released by the time of this."""
+        with self._database.transaction():
+            ended = tuple(
+                verb for verb in (Verb.PAUSE, Verb.STOP_DRAIN, Verb.STOP_NOW) if self.end(verb, who=who, at=at)
+            )
+            self.ask(Verb.RESUME, who=who, at=at)
+            self.end(Verb.RESUME, who=who, at=at)
+        return ended
+
+    @property
+    def resumed_at(self) -> float | None:
+        """When a person last resumed."""
+        row = self._database.row("SELECT max(at) AS at FROM wishes WHERE verb = ?", (Verb.RESUME.value,))
+        return None if row is None else row["at"]
+
+    def fulfilled(self, verb: Verb) -> bool:
+        """Whether the last wish of this kind was ended by the autoscaler itself."""
+        row = self._database.row("SELECT ended_by FROM wishes WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,))
+        return row is not None and row["ended_by"].startswith(AUTOSCALER)
+
     def in_force(self) -> tuple[Wish, ...]:
         return tuple(
             Wish(Verb(row["verb"]), row["host"], row["who"], row["at"])
@@ -80,7 +107,7 @@ class WishTable:
 
     def load(self) -> Wishes:
         """As a plan sees them. `stop-now` wins over `stop-drain`."""
-        return wishes_from(self.in_force())
+        return replace(wishes_from(self.in_force()), resumed_at=self.resumed_at)
 
 
 def wishes_from(wishes: Iterable[Wish]) -> Wishes:

@@ -1,0 +1,142 @@
+"""What commands share: from environment and settings to cell, store and provider. Builds; decides nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from datetime import tzinfo
+from functools import cached_property
+from pathlib import Path
+
+from autoscaler.core.policy import Policy
+from autoscaler.errors import NotFound, SettingsError
+from autoscaler.observe import LocalZone
+from autoscaler.process import ReadOnlyRunner, Runner, SystemRunner
+from autoscaler.settings import Settings, load_settings
+from autoscaler.store.identity import cell_tag
+from autoscaler.store.lock import CellKey
+from autoscaler.store.store import Store
+from providers.interface import Provider
+from providers.registry import known_prefixes, load
+
+USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
+"""Where SGE_ROOT is looked for when nobody set it: Debian's packages, and an installation by hand."""
+USUAL_PORTS = {"sge_qmaster": 6444, "sge_execd": 6445}
+
+
+class Invocation:
+    """One call of the command line; everything is made when it is first asked for."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self.zone: tzinfo = LocalZone()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Raises SettingsError."""
+        return load_settings(self.environ, known_prefixes=known_prefixes())
+
+    @cached_property
+    def cell(self) -> CellKey:
+        """The Grid Engine cell that this process belongs to. Raises SettingsError where there is none."""
+        name = self.environ.get("SGE_CELL") or "default"
+        root = self._root(name)
+        return CellKey(_master(root / name / "common"), self.port("sge_qmaster"), name, str(root.resolve()))
+
+    @property
+    def common(self) -> Path:
+        """SGE_ROOT/CELL/common."""
+        return Path(self.cell.root) / self.cell.cell / "common"
+
+    def port(self, service: str) -> int:
+        """`sge_qmaster`'s or `sge_execd`'s, found as Grid Engine finds it: environment, then services."""
+        given = self.environ.get(f"{service.upper()}_PORT", "")
+        if given.isdigit():
+            return int(given)
+        try:
+            return socket.getservbyname(service, "tcp")
+        except OSError:
+            return USUAL_PORTS[service]
+
+    @cached_property
+    def policy(self) -> Policy:
+        return self.settings.policy(master=self.cell.master)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Runs Grid Engine's commands; read-only in a dry run."""
+        return ReadOnlyRunner(SystemRunner()) if self.settings.process.dry_run else SystemRunner()
+
+    @property
+    def state_directory(self) -> Path:
+        if self.settings.process.work_directory is not None:
+            return self.settings.process.work_directory
+        if os.geteuid() == 0:
+            return Path("/var/lib/sge-autoscaler")
+        home = self.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        return Path(home) / "sge-autoscaler"
+
+    @property
+    def store_file(self) -> Path:
+        return self.state_directory / f"{self.cell.slug}.sqlite"
+
+    @contextlib.contextmanager
+    def store(self) -> Iterator[Store]:
+        """This cell's store, made where there is none. Raises SettingsError."""
+        store = Store.open(self.store_file)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def tag(self, *, make: bool) -> str:
+        """What marks this cell's machines; `make` may write a new one beside the cell's files."""
+        return self.settings.process.tag or cell_tag(self.cell, self.common, make=make)
+
+    def provider(self, *, make_tag: bool = False) -> Provider:
+        """The chosen provider. Raises SettingsError."""
+        name = self.settings.process.provider
+        if name is None:
+            raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
+        return load(name, {**self.environ, **self.settings.provider_values}, self.tag(make=make_tag))
+
+    @property
+    def who(self) -> str:
+        """The person who asks, also behind sudo."""
+        return self.environ.get("SUDO_USER") or getpass.getuser()
+
+    def host(self, store: Store, name: str) -> str:
+        """The worker of ours that is meant by a host name, as the provider names it.
+
+        Raises NotFound for every other host: what is not ours is never touched (rule 4).
+        """
+        ours = sorted({life.name for life in store.history.lifetimes() if life.ended_at is None and life.name})
+        for own in ours:
+            if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
+                return own
+        raise NotFound(f"{name} is no worker of this autoscaler; they are: {', '.join(ours) or 'none'}")
+
+    def _root(self, cell: str) -> Path:
+        given = self.environ.get("SGE_ROOT")
+        candidates = (Path(given),) if given else USUAL_ROOTS
+        for root in candidates:
+            if (root / cell / "common" / "act_qmaster").exists():
+                return root
+        raise SettingsError(
+            f"no Grid Engine cell {cell!r} in {' or '.join(map(str, candidates))}: "
+            "set SGE_ROOT and SGE_CELL as the cell's settings.sh does"
+        )
+
+
+def _master(common: Path) -> str:
+    """The queue master's host name as Grid Engine prints it: without its domain where `ignore_fqdn` says so."""
+    try:
+        name = (common / "act_qmaster").read_text(encoding="utf-8").strip().lower()
+        bootstrap = (common / "bootstrap").read_text(encoding="utf-8").lower().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read the cell's files in {common}: {error}") from error
+    ignores_domain = any(line.split() in (["ignore_fqdn", "true"], ["ignore_fqdn", "1"]) for line in bootstrap)
+    return name.partition(".")[0] if ignores_domain else name

@@ -1,0 +1,29 @@
+"""`sge-autoscaler keep HOST`: never remove a worker, however idle it is."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from autoscaler.commands.context import Invocation
+from autoscaler.store.wishes import Verb
+
+
+@click.command("keep")
+@click.argument("host")
+@click.option("--undo", is_flag=True, help="Take the wish back; an idle worker may leave again.")
+@click.pass_obj
+def command(invocation: Invocation, host: str, undo: bool) -> None:
+    """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""
+    with invocation.store() as store, store.database.transaction():
+        name, now = invocation.host(store, host), time.time()
+        if undo:
+            known = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
+            click.echo(f"{name} is no longer kept" if known else f"{name} was not kept")
+            return
+        drained = store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=name)
+        new = store.wishes.ask(Verb.KEEP, who=invocation.who, at=now, host=name)
+    click.echo(
+        f"{name} will be kept" + ("; it is no longer to be drained" if drained else "") if new else f"{name} is kept"
+    )

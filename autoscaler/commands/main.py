@@ -1,0 +1,82 @@
+"""`sge-autoscaler`: finds its commands by module name, loads one when it is asked for, and ends with one exit code.
+
+A command is a module of this folder that exports `command`. Errors made on purpose become one clear line and the exit
+code that `autoscaler.errors` draws; anything else is a defect and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from autoscaler import commands
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import AutoscalerError
+from autoscaler.settings import CONFIG_ENV
+
+NAME = "sge-autoscaler"
+INTERRUPTED = 130
+_NO_COMMANDS = frozenset({"main", "context", "serving"})
+
+
+class Commands(click.Group):
+    """A group whose commands are modules: `sge-autoscaler once` imports `once` and nothing else."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        found = (module.name for module in pkgutil.iter_modules(commands.__path__))
+        return sorted(name for name in found if name not in _NO_COMMANDS and not name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = getattr(importlib.import_module(f"{commands.__name__}.{cmd_name}"), "command", None)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done; 1 failed; 2 usage or settings; 3 not found; 4 Grid Engine or provider not observable; "
+    "5 another autoscaler serves this cell; 130 Ctrl-C.",
+)
+@click.version_option(version("sge-autoscaler"), prog_name=NAME)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"Settings file; the same as {CONFIG_ENV} in the environment.",
+)
+@click.pass_context
+def cli(context: click.Context, config: Path | None) -> None:
+    """Rent workers for the waiting jobs of a Grid Engine, and give them back when they are idle."""
+    if config is not None:
+        os.environ[CONFIG_ENV] = str(config)  # so that every reader of settings, children included, sees the same file
+    context.obj = Invocation(os.environ)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; the only place where errors become exit codes."""
+    try:
+        result = cli.main(args=None if arguments is None else list(arguments), prog_name=NAME, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except AutoscalerError as error:
+        click.echo(f"{NAME}: {error}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # `sge-autoscaler jobs | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

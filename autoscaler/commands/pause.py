@@ -1,0 +1,21 @@
+"""`sge-autoscaler pause`: keep looking, but launch and remove nothing."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from autoscaler.commands.context import Invocation
+from autoscaler.store.wishes import Verb
+
+
+@click.command("pause")
+@click.pass_obj
+def command(invocation: Invocation) -> None:
+    """Launch and remove nothing until `resume`. Workers and jobs go on as they are; passes still tell what they see."""
+    with invocation.store() as store:
+        if store.wishes.ask(Verb.PAUSE, who=invocation.who, at=time.time()):
+            click.echo("paused; `sge-autoscaler resume` goes on")
+        else:
+            click.echo(f"paused already, by {store.wishes.load().paused_by}")

@@ -1,0 +1,27 @@
+"""`sge-autoscaler resume`: go on after `pause`, after `stop`, or after the brake."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from autoscaler.commands.context import Invocation
+from autoscaler.store.wishes import Verb
+
+_SAID = {
+    Verb.PAUSE: "the pause",
+    Verb.STOP_DRAIN: "the wish to stop",
+    Verb.STOP_NOW: "the wish to stop at once",
+}
+
+
+@click.command("resume")
+@click.pass_obj
+def command(invocation: Invocation) -> None:
+    """Go on after `pause` or the brake, and take back a `stop` that is not yet carried out."""
+    with invocation.store() as store:
+        braked = store.memory.load().brake is not None
+        ended = [_SAID[verb] for verb in store.wishes.resume(who=invocation.who, at=time.time())]
+    ended += ["the brake"] if braked else []
+    click.echo(f"ended: {', '.join(ended)}" if ended else "nothing was paused")

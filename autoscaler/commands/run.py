@@ -1,0 +1,72 @@
+"""`sge-autoscaler run`: serve this cell until told to stop."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.report.log import configure_log
+from providers.interface import Provider
+
+log = logging.getLogger("autoscaler.run")
+INTERRUPTED = 130
+
+
+class NotReady(AutoscalerError):
+    """The provider says that nothing can be launched as things are."""
+
+
+@click.command("run")
+@click.option("--json", "as_json", is_flag=True, help="Log JSON, an object a line.")
+@click.pass_obj
+def command(invocation: Invocation, as_json: bool) -> int:
+    """Watch the queues, launch workers for jobs that wait, give idle ones back. Runs until it is told to stop.
+
+    SIGTERM and Ctrl-C end it after the action in hand; workers stay, and it says how many and what they cost
+    (`sge-autoscaler stop` gives them back). SIGHUP reads the settings again. A second autoscaler for the same
+    cell is refused.
+
+    With CP_CAP_AUTOSCALE=false it says so and ends with 0.
+    """
+    settings = invocation.settings
+    if settings.process.autoscale is False:
+        click.echo("CP_CAP_AUTOSCALE is false: this cluster is not to be scaled; nothing is done")
+        return 0
+    configure_log(settings.process, invocation.environ, as_json=as_json or None)
+    for warning in settings.warnings:
+        log.warning(warning)
+    from autoscaler.commands.serving import serving
+    from sge.events import Events
+
+    with serving(invocation) as loop, loop.signals(), Events() as events:
+        _check(loop.observer.provider)
+        cell = invocation.cell
+        log.info(
+            "serving cell %s of %s:%d by provider %s%s",
+            cell.cell,
+            cell.master,
+            cell.port,
+            loop.observer.provider.name,
+            "; dry run: nothing is changed" if loop.dry_run else "",
+        )
+        loop.listen(events)
+        loop.run()
+    return INTERRUPTED if loop.stopped_by == "SIGINT" else 0
+
+
+def _check(provider: Provider) -> None:
+    """Say what will fail before anything is launched. A provider that cannot be reached now may be later."""
+    try:
+        problems = provider.check()
+    except NotObservable as error:
+        log.warning("provider %s cannot be checked yet: %s", provider.name, error)
+        return
+    for problem in problems:
+        if not problem.fatal:
+            log.warning("provider %s: %s; %s", provider.name, problem.what, problem.remedy)
+    fatal = [f"{problem.what}; {problem.remedy}" for problem in problems if problem.fatal]
+    if fatal:
+        raise NotReady(f"provider {provider.name}: " + " | ".join(fatal))

@@ -1,0 +1,134 @@
+"""Puts together what serves a cell: lock, store, observer, actor, loop. For `run`, `once` and `stop`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from shlex import quote
+from socket import gethostbyname
+
+import jinja2
+
+from autoscaler.act.actor import Actor
+from autoscaler.act.means import Means
+from autoscaler.bell import Bell
+from autoscaler.commands.context import Invocation
+from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.policy import Policy
+from autoscaler.errand import on_thread
+from autoscaler.errors import SettingsError
+from autoscaler.loop import Loop
+from autoscaler.notify import Notifier
+from autoscaler.observe import Observer
+from autoscaler.report.log import configure_log
+from autoscaler.report.telling import PassReporter
+from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.store import Store
+from providers.interface import Provider
+from providers.registry import known_prefixes
+from sge.admin import Administrator
+
+
+def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
+    """Looks at this cell as the loop does."""
+    return Observer(invocation.runner, provider, store, invocation.policy, details_wanted, invocation.zone)
+
+
+@contextlib.contextmanager
+def serving(invocation: Invocation) -> Iterator[Loop]:
+    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
+    settings = invocation.settings
+    refuse_unusable(settings)
+    dry_run = settings.process.dry_run
+    with contextlib.ExitStack() as stack:
+        if not dry_run:
+            stack.enter_context(hold(invocation.cell, lock_directory()))
+        store = Store.open(None if dry_run else invocation.store_file)
+        stack.callback(store.close)
+        provider = invocation.provider(make_tag=not dry_run)
+        bell = Bell()
+        means = Means(
+            grid_engine=Administrator(invocation.runner),
+            provider=provider,
+            store=store,
+            tag=invocation.tag(make=False),
+            boot_script=boot_script(invocation),
+            clock=time.time,
+            executor=on_thread,
+        )
+        yield Loop(
+            observer=observer(invocation, store, provider),
+            decide=plan,
+            actor=Actor(means, on_late=bell.ring),
+            store=store,
+            reporter=PassReporter(store, settings.process.verbose, invocation.zone),
+            poll=settings.process.polling_delay,
+            bell=bell,
+            notifier=Notifier(invocation.environ),
+            dry_run=dry_run,
+            reload=_reload(invocation),
+        )
+
+
+def refuse_unusable(settings: Settings) -> None:
+    """Raise SettingsError where no worker could ever be launched by these settings."""
+    problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
+    if problems:
+        raise SettingsError("; ".join(problems))
+
+
+def boot_script(invocation: Invocation) -> Callable[[str], str]:
+    """Node array → the script that its machines run at their first boot, for this cell."""
+    cell = invocation.cell
+
+    def render(node_array: str) -> str:
+        return (
+            _templates()
+            .get_template("boot.sh.j2")
+            .render(
+                node_array=node_array,
+                sge_root=cell.root,
+                cell=cell.cell,
+                master=cell.master,
+                master_address=_address(cell.master),
+                qmaster_port=cell.port,
+                execd_port=invocation.port("sge_execd"),
+            )
+        )
+
+    return render
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,
+    )
+    templates.filters["sh"] = lambda value: quote(str(value))
+    return templates
+
+
+def _address(master: str) -> str:
+    """The master's address as it resolves here; '' where it does not, or only to ourselves."""
+    try:
+        address = gethostbyname(master)
+    except OSError:
+        return ""
+    return "" if address.startswith("127.") else address
+
+
+def _reload(invocation: Invocation) -> Callable[[], tuple[Policy, float]]:
+    def reload() -> tuple[Policy, float]:
+        settings = load_settings(invocation.environ, known_prefixes=known_prefixes())
+        refuse_unusable(settings)
+        configure_log(settings.process, invocation.environ)
+        return settings.policy(master=invocation.cell.master), settings.process.polling_delay
+
+    return reload

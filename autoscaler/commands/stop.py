@@ -1,0 +1,96 @@
+"""`sge-autoscaler stop`: give all workers back, through the running autoscaler or, where none runs, in its place."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import click
+
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import LockHeld
+from autoscaler.report.log import configure_log
+from autoscaler.store.lock import held, lock_directory
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
+
+log = logging.getLogger("autoscaler.stop")
+LOOK_EVERY = 0.5
+INTERRUPTED = 130
+
+
+@click.command("stop")
+@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Let running and waiting work end first.")
+@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="Launch nothing more; a worker leaves when empty.")
+@click.option("--no-wait", is_flag=True, help="Only leave the wish; the running autoscaler carries it out.")
+@click.pass_obj
+def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
+    """Give all workers back, then end the autoscaler.
+
+    No running job is ever cut off: --now lets no further job onto workers and gives each back as it empties.
+    Where no autoscaler runs, this command does the work itself. `sge-autoscaler resume` takes the wish back.
+    """
+    if verb is None:
+        raise click.UsageError("say how: --drain (let all work end first) or --now (as soon as workers are empty)")
+    with invocation.store() as store:
+        _ask(store, Verb(verb), invocation.who)
+        if no_wait:
+            click.echo("the wish stands; `sge-autoscaler status` shows what is left")
+            return 0
+        if _served(invocation) and _wait(invocation, store, Verb(verb)):
+            return 0
+        if not _wished(store, Verb(verb)):
+            click.echo("somebody took the wish to stop back")
+            return 1
+    return _serve_until_released(invocation)
+
+
+def _ask(store: Store, verb: Verb, who: str) -> None:
+    """A later word of people holds: to give all back ends what was to be kept."""
+    now = time.time()
+    with store.database.transaction():
+        store.wishes.ask(verb, who=who, at=now)
+        kept = sorted(store.wishes.load().keep)
+        for host in kept:
+            store.wishes.end(Verb.KEEP, who=who, at=now, host=host)
+    if kept:
+        click.echo(f"no longer kept: {', '.join(kept)}")
+
+
+def _served(invocation: Invocation) -> bool:
+    return held(invocation.cell, lock_directory())
+
+
+def _wished(store: Store, verb: Verb) -> bool:
+    return any(wish.verb is verb for wish in store.wishes.in_force())
+
+
+def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
+    """Follow the running autoscaler until it has fulfilled the wish; False when it ended before, or was told not to."""
+    click.echo("waiting for the running autoscaler; Ctrl-C ends the waiting, not the wish")
+    told = store.history.passes(1)[0].number if store.history.passes(1) else 0
+    while _served(invocation):
+        for done in reversed(store.history.passes(5)):
+            if done.number > told:
+                told = done.number
+                click.echo(done.sentence)
+        if not _wished(store, verb):
+            break
+        time.sleep(LOOK_EVERY)
+    if store.wishes.fulfilled(verb):
+        click.echo("all workers are given back")
+        return True
+    return False
+
+
+def _serve_until_released(invocation: Invocation) -> int:
+    configure_log(invocation.settings.process, invocation.environ)
+    from autoscaler.commands.serving import serving
+
+    try:
+        with serving(invocation) as loop, loop.signals():
+            loop.run()
+    except LockHeld:
+        click.echo("an autoscaler was started meanwhile; it carries the wish out", err=True)
+        raise
+    return INTERRUPTED if loop.stopped_by == "SIGINT" else 0
