@@ -52,35 +52,32 @@ class Look:
         return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOnlyProvider:
-    """A provider that is only looked at."""
+def read_only(provider: Provider) -> Provider:
+    """The same provider, only to be looked at: what would change anything raises WriteRefused."""
 
-    inner: Provider
-    Settings: ClassVar[type[Any]] = object
+    class ReadOnly:
+        """Passes questions on."""
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
+        name: ClassVar[str] = provider.name
+        enrols_itself: ClassVar[bool] = provider.enrols_itself
+        Settings: ClassVar[type[Any]] = provider.Settings
 
-    @property
-    def enrols_itself(self) -> bool:
-        return self.inner.enrols_itself
+        def buckets(self) -> Sequence[Bucket]:
+            return provider.buckets()
 
-    def buckets(self) -> Sequence[Bucket]:
-        return self.inner.buckets()
+        def workers(self) -> Sequence[Worker]:
+            return provider.workers()
 
-    def workers(self) -> Sequence[Worker]:
-        return self.inner.workers()
+        def check(self) -> Sequence[Problem]:
+            return provider.check()
 
-    def check(self) -> Sequence[Problem]:
-        return self.inner.check()
+        def launch(self, order: LaunchOrder) -> Launched:
+            raise WriteRefused(f"refused in a read-only run: launch {order.count} {order.buckets[0].key.instance_type}")
 
-    def launch(self, order: LaunchOrder) -> Launched:
-        raise WriteRefused(f"refused in a read-only run: launch {order.count} {order.buckets[0].key.instance_type}")
+        def terminate(self, ids: Sequence[str]) -> None:
+            raise WriteRefused(f"refused in a read-only run: terminate {', '.join(ids)}")
 
-    def terminate(self, ids: Sequence[str]) -> None:
-        raise WriteRefused(f"refused in a read-only run: terminate {', '.join(ids)}")
+    return ReadOnly()
 
 
 def look(invocation: Invocation, record: Path | None) -> Look:
@@ -102,7 +99,7 @@ def observe(invocation: Invocation) -> Observation:
     with reading_store(invocation) as store:
         observer = Observer(
             ReadOnlyRunner(invocation.runner),
-            ReadOnlyProvider(invocation.provider()),
+            read_only(invocation.provider()),
             store,
             invocation.policy,
             details_wanted,

@@ -70,7 +70,7 @@ def _demand(plan: Plan) -> str:
 
 def _causes(plan: Plan) -> str:
     counts: Counter[Code] = Counter()
-    phrases = {}
+    phrases: dict[Code, str] = {}
     for shape in plan.shapes:
         if not shape.counted:
             counts[shape.reason.code] += shape.count
@@ -124,8 +124,10 @@ def _nothing(plan: Plan, *, times: bool) -> str:
     for note in plan.notes:
         if note.code is not Code.SET_ASIDE:
             return f"nothing to do: {_without_stop(text(note)) if times else note.code}"
-    if not plan.counted:
+    if not plan.waiting:
         return "nothing to do"
+    if not plan.counted:
+        return "nothing to do: no waiting job counts"
     if plan.fitting >= plan.counted:
         return "nothing to do: all fit"
     waits: Counter[Code] = Counter()

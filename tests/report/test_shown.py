@@ -1,0 +1,192 @@
+"""The commands that only show: from a record folder, from the store, and with exit codes that programs can rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.commands._look import read_only
+from autoscaler.commands.main import main
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.core.memory import Memory
+from autoscaler.errors import WriteRefused
+from autoscaler.report.schema import PlanDocument
+from autoscaler.store.lock import CellKey, hold, lock_directory
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
+from providers.fake import FakeProvider
+from providers.interface import LaunchOrder
+from tests.report.plans import kept, plan, snapshot, waiting
+
+CASES = Path(__file__).parents[1] / "cases"
+HYBRID = CASES / "growth" / "hybrid-takes-the-type-that-runs-all-pending-cores"
+HELD = CASES / "eligibility" / "held-jobs-do-not-count"
+IDLE = CASES / "shrink" / "an-idle-worker-is-disabled-first"
+
+
+@pytest.fixture(autouse=True)
+def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What needs none must not find one."""
+    for name in ("SGE_ROOT", "SGE_CELL", "CP_CAP_AUTOSCALE_CONFIG", "CP_CAP_AUTOSCALE_PROVIDER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CellKey:
+    """Files of a cell whose queue master does not exist, and a place for its store."""
+    common = tmp_path / "sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    monkeypatch.setenv("SGE_ROOT", str(tmp_path / "sge"))
+    monkeypatch.setenv("SGE_QMASTER_PORT", "6444")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_WORKDIR", str(tmp_path / "state"))
+    return CellKey("master", 6444, "default", str((tmp_path / "sge").resolve()))
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
+    """The JSON that a command prints."""
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_plan_from_a_record_needs_no_grid_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    told = PlanDocument.model_validate(shown(capsys, "plan", "--from", HYBRID))
+    assert [action.kind for action in told.actions] == ["launch"]
+
+
+def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["plan", "--from", str(HYBRID)])
+    assert capsys.readouterr().out.startswith("plan: 8 jobs wait; launching 1 m5.2xlarge")
+
+
+def test_plan_by_job_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = CASES / "pe" / "fill-up-spreads-over-hosts"
+    told = shown(capsys, "plan", "--jobs", "--from", wide)
+    assert sorted(row["jobs"] for row in told["shapes"]) == [["12"], ["13"], ["14"]]
+
+
+def test_jobs_lists_waiting_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    told = shown(capsys, "jobs", "--from", HELD)
+    assert [(row["jobs"], row["counted"], row["reason"]["code"]) for row in told["jobs"]] == [(["12"], False, "HELD")]
+
+
+def test_workers_tells_machine_slots_and_price(capsys: pytest.CaptureFixture[str]) -> None:
+    row = shown(capsys, "workers", "--from", IDLE)["workers"][0]
+    assert (row["name"], row["instance_type"], row["slots"], row["used"], row["price_per_hour"]) == (
+        "w1",
+        "m5.large",
+        2,
+        0,
+        0.096,
+    )
+
+
+def test_explain_a_job_tells_reason_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", "12", "--from", str(HELD)])
+    said = capsys.readouterr().out
+    assert ("job 12 waits 1m" in said, "does not count" in said, "[HELD]" in said, "qrls" in said) == (True,) * 4
+
+
+def test_explain_a_job_tells_which_launch_may_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
+    told = shown(capsys, "explain", "12", "--from", HYBRID)
+    assert [launch["instance_type"] for launch in told["launches"]] == ["m5.2xlarge"]
+
+
+def test_explain_a_job_tells_where_its_tasks_run(capsys: pytest.CaptureFixture[str]) -> None:
+    told = shown(capsys, "explain", "12.1", "--from", HYBRID)
+    assert [(run["host"], run["task"]) for run in told["running"]] == [("master", "1"), ("master", "2")]
+
+
+@pytest.mark.parametrize("name", ("w1", "W1.example.org", "i-1"))
+def test_explain_a_host_by_name_or_id(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    told = shown(capsys, "explain", name, "--from", IDLE)
+    assert (told["verdict"], [action["kind"] for action in told["actions"]]) == ("disable", ["disable"])
+
+
+@pytest.mark.parametrize("subject", ("99", "w99"))
+def test_what_a_record_does_not_show_is_not_found(subject: str) -> None:
+    assert main(["explain", subject, "--from", str(HYBRID)]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    (
+        (["plan", "--from", "/no/such/folder"], 3),
+        (["plan", "--from", str(CASES)], 2),
+        (["plan", "--frm"], 2),
+    ),
+)
+def test_exit_codes_tell_what_kind_of_failure_it_is(arguments: list[str], code: int) -> None:
+    assert main(arguments) == code
+
+
+def test_record_refuses_a_directory_that_is_not_empty(cell: CellKey, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("")
+    assert main(["record", str(tmp_path / "full")]) == 2
+
+
+def test_a_plan_that_cannot_observe_leaves_no_store_behind(
+    cell: CellKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "fake")
+    assert (main(["plan"]), (tmp_path / "state").exists()) == (4, False)
+
+
+def store_of(cell: CellKey, tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "state" / f"{cell.slug}.sqlite")
+
+
+def test_status_before_any_pass(cell: CellKey, capsys: pytest.CaptureFixture[str]) -> None:
+    told = shown(capsys, "status")
+    assert (told["serving"], told["sentence"], told["workers"], told["price_per_hour"]) == (False, None, 0, 0)
+
+
+def test_status_tells_the_last_news_pause_and_lock(
+    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = store_of(cell, tmp_path)
+    store.memory.save(Memory(passes=9), 1.0)
+    store.wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+    store.history.add_pass(9, 1.0, "pass 9: no job waits", {"waiting": 0, "counted": 0, "fitting": 0, "workers": []})
+    store.close()
+    with hold(cell, lock_directory()):
+        told = shown(capsys, "status")
+    assert (told["pass"], told["sentence"], told["paused"], told["serving"], told["lock"]["host"] != "") == (
+        9,
+        "pass 9: no job waits",
+        {"by": "ann"},
+        True,
+        True,
+    )
+
+
+def test_status_is_a_screen_for_people(cell: CellKey, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["status"])
+    assert "not running" in capsys.readouterr().out
+
+
+def test_the_store_remembers_why_an_ended_job_waited(cell: CellKey, tmp_path: Path) -> None:
+    store = store_of(cell, tmp_path)
+    store.history.explain(plan(shapes=(waiting(1),), workers=(kept("w1"),)).shapes, snapshot().now)
+    past = store.history.explanation(12)
+    store.close()
+    assert past is not None
+    assert past.verdict.reason.code == "EXPIRED"
+
+
+def test_a_provider_that_is_only_looked_at_refuses_to_launch() -> None:
+    kind = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
+    order = LaunchOrder("t", "o", "cell", "execute", (Bucket(BucketKey("m5.large"), kind),), 1, "")
+    with pytest.raises(WriteRefused):
+        read_only(FakeProvider(FakeProvider.Settings(), cell="c")).launch(order)
+
+
+def test_a_provider_that_is_only_looked_at_refuses_to_terminate() -> None:
+    with pytest.raises(WriteRefused):
+        read_only(FakeProvider(FakeProvider.Settings(), cell="c")).terminate(["i-1"])

@@ -1,0 +1,68 @@
+"""A pass is told when it acts or says something new, once; verbose tells every verdict."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, because
+from autoscaler.observe import Observation
+from autoscaler.report.telling import PassReporter, verdict_lines
+from autoscaler.store.store import Store
+from sge.cluster import Outputs
+from tests.report.plans import disable, kept, plan, snapshot, waiting
+
+SEEN = Observation(snapshot(), Outputs(b""), {"read": 0.1, "parse": 0.2})
+CALM = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=10.0, limit_s=30.0)
+
+
+def told(first: Plan, second: Plan) -> tuple[bool, bool]:
+    reporter = PassReporter()
+    return reporter.tell(SEEN, first), reporter.tell(SEEN, second)
+
+
+def test_a_pass_that_says_nothing_new_is_told_once() -> None:
+    later = because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=20.0, limit_s=30.0)
+    assert told(plan(workers=(kept("w1", CALM),)), plan(workers=(kept("w1", later),), passes=813)) == (True, False)
+
+
+def test_a_pass_that_says_something_new_is_told() -> None:
+    assert told(plan(workers=(kept("w1", CALM),)), plan(shapes=(waiting(),))) == (True, True)
+
+
+def test_a_pass_that_acts_is_told_each_time() -> None:
+    assert told(plan(disable("w1")), plan(disable("w1"))) == (True, True)
+
+
+def test_a_silent_pass_is_a_debug_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "autoscaler.pass")
+    told(plan(), plan(passes=813))
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "pass 812: no job waits; nothing to do"),
+        ("DEBUG", "pass 813: no job waits; nothing to do"),
+    ]
+
+
+def test_verbose_tells_every_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "autoscaler.pass")
+    of = plan(shapes=(waiting(2),), workers=(kept("w1"), kept("p1", because(Code.PERSISTENT))))
+    PassReporter(verbose=True).tell(SEEN, of)
+    assert [record.message for record in caplog.records[1:]] == list(verdict_lines(of))
+
+
+def test_every_verdict_has_its_line() -> None:
+    of = plan(shapes=(waiting(2),), workers=(kept("w1"), kept("p1", because(Code.PERSISTENT))), notes=(CALM,))
+    assert len(list(verdict_lines(of))) == 4
+
+
+def test_news_are_kept_in_the_history(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.sqlite")
+    reporter = PassReporter(store)
+    reporter.tell(SEEN, plan())
+    reporter.tell(SEEN, plan(passes=813))
+    kept_passes = [(row.number, row.sentence, row.document["schema"]) for row in store.history.passes()]
+    store.close()
+    assert kept_passes == [(812, "pass 812: no job waits; nothing to do", 1)]
