@@ -29,6 +29,7 @@ _SECTION_END = re.compile(rb"</queue_info\s*>")
 _INNER = re.compile(rb"\s*<job_info\b[^<>]*?(/?)>")
 _END = re.compile(rb"(</job_info\s*>)?\s*</job_info\s*>\s*\Z")
 _RESOURCE = re.compile(rb"""<resource\s+name=["']([^"']*)["']\s+type=["'](\w+)["']\s*>([^<]*)</resource>""")
+_COUNT = re.compile(r"[0-9]{1,9}")
 _TAIL = 400
 
 
@@ -152,10 +153,11 @@ def _read_instance(head: bytes, jobs: list[Placed], whole: bool, aside: Aside) -
         return None
     present: tuple[HostJob, ...] = tuple(job for _, job in jobs)
     numbers = [_text(head, tag) for tag in (b"slots_total", b"slots_used", b"slots_resv")]
-    if not whole or not all(number.isdigit() for number in numbers[:2]) or not (numbers[2] or "0").isdigit():
+    readable = [_COUNT.fullmatch(number) is not None for number in numbers]
+    if not whole or not all(readable[:2]) or (numbers[2] and not readable[2]):
         aside.put(what, "cut short or without slot counts: taken as occupied")
         present = (*present, UNREADABLE)
-    total, used, reserved = (int(number) if number.isdigit() else 0 for number in numbers)
+    total, used, reserved = (int(number) if good else 0 for number, good in zip(numbers, readable, strict=True))
     return QueueInstance(queue, host, total, used, reserved, _text(head, b"state"), present)
 
 

@@ -26,14 +26,14 @@ Placed = tuple[str, HostJob]
 
 _JOB = re.compile(
     rb"""\s*<job_list([^<>]*)>\s*
-    <JB_job_number>([0-9]+)</JB_job_number>\s*
+    <JB_job_number>([0-9]{1,18})</JB_job_number>\s*
     <JAT_prio>(?:(0+(?:\.0*)?)|[0-9]+\.?[0-9]*)</JAT_prio>\s*
     <JB_name>[^<]*</JB_name>\s*
     <JB_owner>([^<&\x00-\x1f\x7f-\xff]*)</JB_owner>\s*
     ((?:<JB_project>[^<]*</JB_project>\s*)?<state>[^<]*</state>)\s*
     <(JB_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\6_time>\s*
     (?:<queue_name></queue_name>\s*)?
-    (<slots>[0-9]+</slots>)\s*
+    (<slots>[0-9]{1,9}</slots>)\s*
     (?:<tasks>([0-9,:-]+)</tasks>\s*)?
     (?:<full_job_name>[^<]*</full_job_name>\s*)?
     (?:<tasks>([0-9,:-]+)</tasks>\s*)?""",

@@ -161,9 +161,11 @@ def test_a_running_job_that_cannot_be_read_still_occupies_its_host(broken: str) 
     assert instance.jobs == (UNREADABLE,)
 
 
-@pytest.mark.parametrize("lost", ("</Queue-List>", "<slots_used>0</slots_used>", "<slots_total>4</slots_total>"))
+@pytest.mark.parametrize(
+    "lost", ("</Queue-List>", "<slots_used>0</slots_used>", "<slots_total>4</slots_total>", "0</slots_resv>")
+)
 def test_a_damaged_queue_list_counts_as_occupied(lost: str) -> None:
-    damaged = queue_list("main.q@w1").replace(lost, "")
+    damaged = queue_list("main.q@w1").replace(lost, "²</slots_resv>" if "resv" in lost else "")
     listing = read(qstat((), [damaged, queue_list("main.q@w2")]))
     assert [(i.host, i.jobs) for i in listing.instances] == [("w1", (UNREADABLE,)), ("w2", ())]
 

@@ -54,13 +54,13 @@ times = st.sampled_from(
 )
 jobs = st.builds(
     waiting_job,
-    st.sampled_from([1, 2, 3, 4, "", "x"]),
+    st.sampled_from([1, 2, 3, 4, "", "x", "7" * 5000]),
     prio=st.sampled_from(["0.00000", "0", "0.5", "0.25000", "0,00000", ".", "", "-1.0", "nan"]),
     name=names,
     owner=st.one_of(st.sampled_from(["ann", "bob", "DOMAIN\\eve", "o&amp;o", "caf\u00e9", " ann "]), texts),
     state=st.sampled_from(["qw", "hqw", "Eqw", "Rq", "r", ""]),
     time=times,
-    slots=st.sampled_from([1, 2, 16, 0, "", "many"]),
+    slots=st.sampled_from([1, 2, 16, 0, "", "many", "7" * 5000]),
     tasks=st.sampled_from(["", "1-100:3", "7", "8,9", "9-1", "1-3:1,7"]),
     more=st.lists(tags, max_size=3).map("\n      ".join),
     attributes=st.sampled_from([' state="pending"', "", " state='zombie'"]),
