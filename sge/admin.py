@@ -126,7 +126,7 @@ class Administrator:
         refusal = self._take_out(host, had)
         if refusal is None and is_host:
             deleted = self._tell("qconf", "-de", host, raising=False)
-            if _refused(deleted.said):
+            if not {Meaning.CHANGED, Meaning.ABSENT} & set(map(meaning, deleted.said)):
                 refusal = deleted.said
             said += deleted.said
         if refusal is not None:
@@ -207,7 +207,7 @@ class Administrator:
                 concerned = [job for job in batch if about is not None and _concerns(job, about)]
                 if what is Meaning.ABSENT:
                     gone += concerned
-                elif what is Meaning.REFUSED and concerned:
+                elif what in (Meaning.REFUSED, Meaning.NOTE) and concerned:  # what is not understood was not done
                     refused |= {job: f"{refused[job]}; {line}" if job in refused else line for job in concerned}
                 elif what is Meaning.REFUSED:
                     raise GridEngineRefused(line)

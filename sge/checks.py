@@ -85,6 +85,9 @@ def answers(facts: Facts) -> Finding:
     """Whether the queue master of this cell answers at all."""
     root = f"SGE_ROOT={facts.root}" if facts.root else "SGE_ROOT not set"
     place = f"{root}, cell {facts.cell or 'default'}, port {facts.port or 'by service name'}"
+    if "denied" in facts.unreachable:
+        remedy = f"on an admin host: qconf -ah {facts.host}"
+        return Finding("queue master", Level.FAIL, f"{facts.unreachable} ({place})", remedy)
     if facts.unreachable:
         return Finding(
             "queue master",

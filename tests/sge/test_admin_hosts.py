@@ -145,6 +145,16 @@ def test_a_reservation_keeps_its_host_though_grid_engine_exits_0() -> None:
     assert (outcome.removed, model.members, model.slots) == (False, ["w1"], {"w1": 4})
 
 
+def test_a_removal_that_grid_engine_does_not_confirm_is_none() -> None:
+    class Mumbling(GridEngineModel):
+        def delete_host(self, host: str) -> tuple[int, str]:
+            return 0, "something new"
+
+    model = Mumbling()
+    Administrator(model).enrol("w1", "main.q", "@allhosts", 4)
+    assert (Administrator(model).remove("w1").removed, model.members, model.slots) == (False, ["w1"], {"w1": 4})
+
+
 def test_a_host_that_is_gone_already_counts_as_removed() -> None:
     assert Administrator(GridEngineModel()).remove("w1").removed
 

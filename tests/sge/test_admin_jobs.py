@@ -65,6 +65,10 @@ def test_a_job_that_may_not_be_restarted_is_refused_though_grid_engine_exits_0()
     assert Administrator(Answering(words)).push_back("3") == JobsOutcome(refused={"3": words})
 
 
+def test_a_sentence_about_a_job_that_is_not_understood_is_no_success() -> None:
+    assert Administrator(Answering("job 3 met something new")).delete(["3"]).refused == {"3": "job 3 met something new"}
+
+
 def test_pushing_back_by_force_is_asked_for() -> None:
     runner = Answering("Forced rescheduling of job 3 on host w1")
     Administrator(runner).push_back("3", forced=True)

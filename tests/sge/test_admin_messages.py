@@ -69,6 +69,7 @@ RECORDED = {
         'error: error opening file "f/h" for reading: No such file or directory',
         'denied: host "w1" is neither submit nor admin host',
         "The job-array task 2.1 is running in queue none where jobs are not rerunable.",
+        "The job 1 is not restartable",
     ),
     Meaning.UNREACHABLE: (
         "error: commlib error: got select error (Connection refused)",

@@ -58,6 +58,11 @@ def test_without_a_queue_master_nothing_else_is_guessed() -> None:
     assert [(finding.what, finding.level) for finding in findings] == [("queue master", Level.FAIL)]
 
 
+def test_a_host_that_may_not_ask_is_told_which_right_it_lacks() -> None:
+    denied = replace(SOUND, unreachable='denied: host "w1" is neither submit nor admin host', host="w1")
+    assert checks.answers(denied).remedy == "on an admin host: qconf -ah w1"
+
+
 CASES: tuple[tuple[str, Check, Facts, Level], ...] = (
     ("nobody of ours is a manager", checks.manager_rights, replace(SOUND, user="alice"), Level.FAIL),
     ("not on an admin host", checks.manager_rights, replace(SOUND, admin_hosts=("other",)), Level.FAIL),

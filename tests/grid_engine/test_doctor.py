@@ -1,0 +1,58 @@
+"""`doctor` on a real Grid Engine: what is sound is called sound, and what was broken is found."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from sge.cell import Cell
+from sge.private_root import MASTER
+
+COMMAND = (sys.executable, "-c", "from autoscaler.commands.doctor import command; command()", "--json")
+
+
+def findings(cell: Cell, host: str = MASTER, **environment: str) -> dict[str, str]:
+    """What → level, as seen from a host."""
+    settings = {"CP_CAP_SGE_MASTER_CORES": "0", **environment}
+    completed = cell.host_runner(host)(COMMAND, timeout=60.0, env={**cell.environment, **settings})
+    return {finding["what"]: finding["level"] for finding in json.loads(completed.stdout)["findings"]}
+
+
+def test_a_sound_cell_has_only_what_was_not_chosen(cell: Cell) -> None:
+    bad = {what for what, level in findings(cell).items() if level != "ok"}
+    assert bad <= {"provider"}
+
+
+def test_a_cell_without_hosts_is_told_what_will_fail(empty_cell: Cell) -> None:
+    assert findings(empty_cell)["empty cluster"] == "warn"
+
+
+def test_a_changed_configuration_is_found(cell: Cell) -> None:
+    cell.configure(reschedule_unknown="00:10:00", max_unheard="00:00:01")
+    found = findings(cell)
+    assert (found["reschedule_unknown"], found["max_unheard"]) == ("warn", "fail")
+
+
+def test_a_verifying_default_is_found(cell: Cell) -> None:
+    request = cell.root / "default" / "common" / "sge_request"
+    request.write_text(request.read_text() + "-w e\n")
+    assert findings(cell)["default options"] == "fail"
+
+
+def test_an_unprepared_queue_is_found(cell: Cell) -> None:
+    assert findings(cell, CP_CAP_SGE_QUEUE_NAME="other.q")["preparation"] == "fail"
+
+
+def test_a_host_that_may_submit_but_not_change_anything_is_told(cell: Cell) -> None:
+    worker = cell.declared[0].name
+    cell.out("qconf", "-as", worker)
+    assert findings(cell, worker)["manager rights"] == "fail"
+
+
+def test_a_host_that_may_not_even_ask_is_told(cell: Cell) -> None:
+    assert findings(cell, cell.declared[0].name)["queue master"] == "fail"
+
+
+def test_without_a_queue_master_that_alone_is_said(cell: Cell) -> None:
+    cell.stop_qmaster()
+    assert findings(cell)["queue master"] == "fail"

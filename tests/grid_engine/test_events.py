@@ -1,0 +1,41 @@
+"""A real queue master's events wake, and leave no client registered behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from autoscaler.process import Running
+from sge.cell import Cell
+from sge.events import Events, Starter
+from tests.grid_engine.conftest import Until
+
+
+def starting(cell: Cell, host: str | None = None) -> Starter:
+    def start(argv: Sequence[str], *, cwd: Path | None = None) -> Running:
+        return cell.start(argv, host=host, cwd=cwd)
+
+    return start
+
+
+def test_a_submitted_job_wakes(cell: Cell, until: Until) -> None:
+    with Events(starting(cell)) as events:
+        until(lambda: events.alive, message="qevent said nothing")
+        threading.Timer(0.1, cell.submit, ("-b", "y", "-h", "sleep", "1")).start()
+        assert events.wait(10.0)
+
+
+def test_closing_deregisters(cell: Cell, until: Until) -> None:
+    with Events(starting(cell)) as events:
+        until(lambda: "qevent" in cell.out("qconf", "-secl"), message="qevent did not register")
+        assert events.reason is None or events.alive
+    until(lambda: "qevent" not in cell.out("qconf", "-secl"), message="qevent is still registered")
+
+
+def test_a_host_that_may_not_listen_is_said(cell: Cell, until: Until) -> None:
+    worker = cell.declared[0].name
+    for kind in ("-ds", "-dh"):
+        cell.runner(("qconf", kind, worker), timeout=10.0)
+    with Events(starting(cell, worker)) as events:
+        until(lambda: "denied" in (events.reason or ""), message="the refusal was not told")

@@ -1,0 +1,68 @@
+"""`init` on a real Grid Engine that was just installed: one run makes it whole, the next finds nothing to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.process import Completed
+from sge.cell import Cell
+
+COMMAND = (sys.executable, "-c", "from autoscaler.commands.init import command; command()")
+
+
+@pytest.fixture
+def bare_cell(cell_session: Cell) -> Cell:
+    """The worker's cell as just installed: no host, queue, host group, PE or submit host."""
+    bare = replace(cell_session, declared=(), prepared=False)
+    bare.reset()
+    return bare
+
+
+def init(cell: Cell, state: Path, *options: str, **settings: str) -> Completed:
+    environment = {**cell.environment, "CP_CAP_AUTOSCALE_WORKDIR": str(state), **settings}
+    return cell.runner((*COMMAND, *options), timeout=60.0, env=environment)
+
+
+def undone(cell: Cell, state: Path, **settings: str) -> list[str]:
+    document = json.loads(init(cell, state, "--json", **settings).stdout)
+    return [difference["name"] for difference in document["differences"] if not difference["done"]]
+
+
+def test_unasked_nothing_is_made(bare_cell: Cell, tmp_path: Path) -> None:
+    completed = init(bare_cell, tmp_path)
+    assert (completed.returncode, bare_cell.runner(("qconf", "-sql"), timeout=10.0).stdout) == (1, b"")
+
+
+def test_a_second_run_finds_nothing_to_do(bare_cell: Cell, tmp_path: Path) -> None:
+    assert init(bare_cell, tmp_path, "--yes").returncode == 0
+    assert undone(bare_cell, tmp_path) == []
+
+
+def test_the_masters_own_slots_are_as_set(bare_cell: Cell, tmp_path: Path) -> None:
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="3", CP_CAP_SGE_WORKER_FREE_CORES="1")
+    assert "slots                 0,[master=2]" in bare_cell.out("qconf", "-sq", "main.q")
+
+
+def test_a_master_of_no_cores_is_no_execution_host(bare_cell: Cell, tmp_path: Path) -> None:
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    assert bare_cell.runner(("qconf", "-sel"), timeout=10.0).stdout == b""
+
+
+def test_an_existing_queue_is_changed_only_by_name_and_saved_before(bare_cell: Cell, tmp_path: Path) -> None:
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    bare_cell.out("qconf", "-rattr", "queue", "pe_list", "local", "main.q")
+    before = bare_cell.out("qconf", "-sq", "main.q")
+    init(bare_cell, tmp_path, "--yes", CP_CAP_SGE_MASTER_CORES="0")
+    assert bare_cell.out("qconf", "-sq", "main.q") == before
+    init(bare_cell, tmp_path, "--apply", "main.q", CP_CAP_SGE_MASTER_CORES="0")
+    assert undone(bare_cell, tmp_path, CP_CAP_SGE_MASTER_CORES="0") == []
+    assert [file.read_text() for file in tmp_path.rglob("queue-main.q.txt")] == [before]
+
+
+def test_a_name_that_is_not_prepared_is_a_usage_error(bare_cell: Cell, tmp_path: Path) -> None:
+    assert init(bare_cell, tmp_path, "--apply", "nope").returncode == 2
