@@ -1,0 +1,195 @@
+"""Machines of namespaces, without any Grid Engine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler import namespaces
+from autoscaler.errors import CommandNotFound, CommandTimedOut
+from autoscaler.namespaces import HostEnded, NamespaceError, Tree
+
+pytestmark = pytest.mark.cell
+W1, W2 = namespaces.default_name(5), namespaces.default_name(6)
+
+
+@pytest.fixture
+def tree(tmp_path) -> Iterator[Tree]:
+    with namespaces.own_tree(tmp_path / "tree", names={1: "master"}) as made:
+        yield made
+
+
+def said(runner, *argv: str) -> str:
+    return runner(argv, timeout=10).stdout.decode().strip()
+
+
+def reaches(tree: Tree, host: str, other: str) -> bool:
+    """Whether a program on `host` gets an answer from one that listens on `other`."""
+    listen = "import socket; s = socket.create_server(('0.0.0.0', 7000)); s.accept()[0].sendall(b'hello')"
+    ask = f"import socket; print(socket.create_connection(({other!r}, 7000), timeout=5).recv(9).decode())"
+    with namespaces.start_in(tree, other, (sys.executable, "-c", listen)):
+        deadline = time.monotonic() + 5
+        while "7000" not in said(tree.host_runner(other), "ss", "-Hltn") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return said(tree.host_runner(host), sys.executable, "-c", ask) == "hello"
+
+
+def test_a_host_has_its_own_name_address_and_processes(tree):
+    namespaces.start_host(tree, W1)
+    on_host = tree.host_runner(W1)
+    seen = (
+        said(on_host, "hostname"),
+        said(on_host, "cat", "/etc/hostname"),
+        said(on_host, "hostname", "-i"),
+        "first_process" in said(on_host, "cat", "/proc/1/cmdline"),
+    )
+    assert seen == (W1, W1, "10.1.0.5", True)
+
+
+def test_every_name_resolves_before_its_host_is_there(tree):
+    assert said(tree.runner, "getent", "hosts", "10.1.0.254") == "10.1.0.254      ip-10-1-0-254"
+
+
+def test_hosts_reach_each_other_and_the_tree(tree):
+    for name in (W1, W2):
+        namespaces.start_host(tree, name)
+    assert reaches(tree, W1, W2)
+
+
+def test_a_host_that_comes_back_under_its_name_is_reached_at_once(tree):
+    for name in (W1, W2):
+        namespaces.start_host(tree, name)
+    assert reaches(tree, W1, W2)
+    namespaces.end_host(tree, W2)
+    namespaces.start_host(tree, W2)
+    assert reaches(tree, W1, W2)
+
+
+def test_what_a_host_writes_to_its_private_place_no_other_sees(tree):
+    for name in (W1, W2):
+        namespaces.start_host(tree, name)
+    said(tree.host_runner(W1), "touch", str(tree.private / "mine"))
+    seen = [said(tree.host_runner(name), "ls", str(tree.private)) for name in (W1, W2)]
+    assert (seen, list(tree.private.iterdir())) == (["mine", ""], [])
+
+
+def test_the_boot_program_runs_on_the_host_and_leaves_its_words_on_the_console(tree):
+    namespaces.start_host(tree, W1, boot=("sh", "-c", "hostname; echo $COLOUR; sleep 60"), env={"COLOUR": "blue"})
+    deadline = time.monotonic() + 5
+    while "blue" not in tree.console(W1).read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert tree.console(W1).read_text().split() == [W1, "blue"]
+
+
+def test_a_host_that_dies_takes_every_process_along(tree):
+    pid = namespaces.start_host(tree, W1, boot=("sh", "-c", "sleep 876 & setsid sleep 876"))
+    namespaces.end_host(tree, W1)
+    assert (Path(f"/proc/{pid}").exists(), "876" in said(tree.runner, "ps", "ax"), tree.hosts()) == (False, False, {})
+
+
+def test_ending_a_host_that_is_gone_is_done(tree):
+    namespaces.start_host(tree, W1)
+    namespaces.end_host(tree, W1)
+    namespaces.end_host(tree, W1)
+    assert tree.hosts() == {}
+
+
+def test_a_host_is_started_once(tree):
+    namespaces.start_host(tree, W1)
+    with pytest.raises(NamespaceError, match="there already"):
+        namespaces.start_host(tree, W1)
+
+
+def test_a_name_without_an_address_is_no_host(tree):
+    with pytest.raises(NamespaceError, match="nobody"):
+        namespaces.start_host(tree, "nobody")
+
+
+def test_names_of_living_hosts_are_not_free(tree):
+    namespaces.start_host(tree, namespaces.default_name(2))
+    assert tree.free_names()[:2] == [namespaces.default_name(3), namespaces.default_name(4)]
+
+
+def test_a_command_for_a_host_that_ended_is_told_so(tree):
+    namespaces.start_host(tree, W1)
+    namespaces.end_host(tree, W1)
+    with pytest.raises(HostEnded):
+        tree.host_runner(W1)(("true",), timeout=5)
+
+
+def test_a_command_in_the_tree_that_does_not_end_is_ended(tree):
+    with pytest.raises(CommandTimedOut):
+        tree.runner(("sh", "-c", "trap '' TERM; sleep 875; sleep 875"), timeout=0.3)
+    assert "875" not in said(tree.runner, "ps", "ax")
+
+
+def test_a_command_that_the_tree_does_not_have_is_named(tree):
+    with pytest.raises(CommandNotFound, match="no-such-command"):
+        tree.runner(("no-such-command",), timeout=5)
+
+
+def test_a_command_in_the_tree_may_fail_as_any_timeout_does(tree):
+    assert tree.runner(("sh", "-c", "exit 124"), timeout=5).returncode == 124
+
+
+def test_orphans_are_reaped(tree):
+    namespaces.start_host(tree, W1)
+    for runner in (tree.runner, tree.host_runner(W1)):
+        runner(("sh", "-c", "(sleep 0.05 &) ; (true &)"), timeout=5)
+    time.sleep(0.2)
+    states = said(tree.runner, "ps", "ax", "-o", "stat=").split()
+    assert not [state for state in states if state.startswith("Z")]
+
+
+def test_a_host_started_by_a_process_of_the_tree_outlives_it(tree):
+    program = (
+        "import os, signal; from pathlib import Path; from autoscaler.namespaces import Tree, start_host;"
+        f"start_host(Tree(Path({str(tree.directory)!r})), {W1!r}, boot=('sleep', '60'));"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = tree.runner((sys.executable, "-c", program), timeout=20)
+    assert (ended.returncode != 0, list(tree.hosts())) == (True, [W1])
+
+
+def test_trees_live_side_by_side(tree, tmp_path):
+    with namespaces.own_tree(tmp_path / "other", names={1: "elsewhere"}) as other:
+        for one in (tree, other):
+            namespaces.start_host(one, W1)
+        namespaces.end_host(other, W1)
+        assert (list(tree.hosts()), said(other.runner, "hostname")) == ([W1], "elsewhere")
+
+
+def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
+    directory = tmp_path / "tree"
+    program = (
+        "import time; from pathlib import Path; from autoscaler import namespaces\n"
+        f"with namespaces.own_tree(Path({str(directory)!r}), names={{}}) as tree:\n"
+        f"    print(*[namespaces.start_host(tree, {W1!r}, boot=('sleep', '60'))], flush=True); time.sleep(60)"
+    )
+    owner = subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True)
+    host = int(owner.stdout.readline())
+    first = namespaces.holder(directory / "first")
+    owner.send_signal(signal.SIGKILL)
+    owner.communicate()
+    deadline = time.monotonic() + 5
+    while namespaces.holder(directory / "first") is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    alive = [pid for pid in (first, host) if Path(f"/proc/{pid}/ns").exists() and Path(f"/proc/{pid}/exe").exists()]
+    assert alive == []
+
+
+def test_a_place_whose_tree_ended_is_known_to_be_empty(tmp_path):
+    with namespaces.own_tree(tmp_path / "tree", names={}) as tree:
+        namespaces.start_host(tree, W1)
+    assert (namespaces.holder(tree.directory / "first"), tree.hosts()) == (None, {})
+
+
+def test_the_probe_says_in_one_line_what_is_missing(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert namespaces.probe() == "namespaces need root: run as root or with sudo"

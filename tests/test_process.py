@@ -1,0 +1,211 @@
+"""What every caller of a Runner may rely on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
+from autoscaler.process import Completed, ReadOnlyRunner, SystemRunner, start
+
+LARGE = 50_000_000
+
+
+def gone(pid: int) -> bool:
+    """Ended: no such process, or one that only waits to be reaped."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+class Remembering:
+    """A Runner that starts nothing and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, argv: Sequence[str], **_: object) -> Completed:
+        self.asked.append(tuple(argv))
+        return Completed(tuple(argv), 0, b"", b"", 0.0)
+
+
+def test_a_failing_command_is_an_answer_and_no_exception():
+    ended = SystemRunner()(("sh", "-c", "echo out; echo err >&2; exit 3"), timeout=5)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, b"out\n", b"err\n")
+
+
+def test_what_is_given_to_a_command_reaches_it(tmp_path):
+    argv = python("import os,sys; print(os.getcwd(), os.environ['COLOUR'], sys.stdin.read())")
+    ended = SystemRunner()(argv, timeout=5, stdin=b"words", env={"COLOUR": "blue"}, cwd=tmp_path)
+    assert ended.stdout.decode().split() == [str(tmp_path), "blue", "words"]
+
+
+def test_fifty_megabytes_arrive_while_as_many_are_written():
+    ended = SystemRunner()(("cat",), timeout=30, stdin=bytes(LARGE))
+    assert len(ended.stdout) == LARGE
+
+
+def test_both_outputs_may_be_large_at_once():
+    ended = SystemRunner()(("sh", "-c", "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero"), timeout=30)
+    assert (len(ended.stdout), len(ended.stderr)) == (3_000_000, 3_000_000)
+
+
+def test_a_command_that_does_not_exist_is_named():
+    with pytest.raises(CommandNotFound, match="no-such-command"):
+        SystemRunner()(("no-such-command",), timeout=1)
+
+
+def test_a_timeout_says_the_last_words_of_the_command():
+    with pytest.raises(CommandTimedOut, match=r"0\.3 s.*waiting for the moon"):
+        SystemRunner()(("sh", "-c", "echo waiting for the moon >&2; sleep 60"), timeout=0.3)
+
+
+def test_a_timeout_ends_whatever_the_command_started(tmp_path):
+    pids = tmp_path / "pids"
+    program = f"trap '' TERM; sleep 60 & echo $! $$ > {pids}; wait"
+    with pytest.raises(CommandTimedOut):
+        SystemRunner()(("sh", "-c", program), timeout=0.3)
+    assert all(gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_a_timeout_is_kept_when_only_a_grandchild_holds_the_output():
+    began = time.monotonic()
+    with pytest.raises(CommandTimedOut):
+        SystemRunner()(("sh", "-c", "sleep 60 & exit 0"), timeout=0.3)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "argv",
+    (
+        "qstat -u * -r -f -xml",
+        "qhost -q -F -xml",
+        "/usr/lib/gridengine/qstat -j 1,2 -xml",
+        "qconf -sq main.q",
+        "qconf -sq main.q -sp mpi",
+        "qconf -sobjl exechost load_avg>1 hostname",
+        "qconf -shgrp_resolved @allhosts",
+        "qacct -j 7",
+        "qselect -q main.q",
+        "qalter -w v 12",
+        "qalter -w p 12.1-3:1 13",
+        "gethostname",
+        "gethostbyname w1",
+    ),
+)
+def test_a_read_only_run_may_look(argv):
+    inner = Remembering()
+    ReadOnlyRunner(inner)(argv.split(), timeout=1)
+    assert inner.asked == [tuple(argv.split())]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    (
+        "qdel 1",
+        "qmod -d *@w1",
+        "qsub job.sh",
+        "qconf",
+        "qconf -de w1",
+        "qconf -sq main.q -dq main.q",
+        "qconf main.q -dq",
+        "qconf -Ae file",
+        "qconf -aattr queue slots [w1=8] main.q",
+        "qconf -ks",
+        "qalter 12",
+        "qalter -w v",
+        "qalter -w v -h u 12",
+        "qalter -w e 12",
+        "qalter -w v 12 -p 5",
+        "qalter -ac note=x 12",
+        "sh -c qstat",
+        "",
+    ),
+)
+def test_a_read_only_run_changes_nothing(argv):
+    inner = Remembering()
+    with pytest.raises(WriteRefused):
+        ReadOnlyRunner(inner)(argv.split(), timeout=1)
+    assert inner.asked == []
+
+
+def test_lines_come_while_the_child_runs():
+    with start(("sh", "-c", "echo first; echo second >&2; sleep 60")) as child:
+        lines = child.lines
+        assert ([next(lines), next(lines)], child.poll()) == (["first", "second"], None)
+
+
+def test_lines_that_are_no_text_are_still_lines():
+    with start(("printf", r"a\377b\n")) as child:
+        assert list(child.lines) == ["a\ufffdb"]
+
+
+def test_a_child_that_heeds_sigterm_ends_by_it():
+    child = start(("sleep", "60"))
+    assert child.terminate(5) == -signal.SIGTERM
+
+
+def test_a_child_that_ignores_sigterm_is_killed_with_its_children():
+    child = start(("sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait; sleep 60"))
+    grandchild = int(next(child.lines))
+    status = child.terminate(0.2)
+    assert (status, gone(grandchild)) == (-signal.SIGKILL, True)
+
+
+def test_ending_a_child_twice_gives_its_status_twice():
+    child = start(("sh", "-c", "exit 4"))
+    child.wait(5)
+    assert (child.terminate(), child.terminate()) == (4, 4)
+
+
+def test_waiting_for_a_child_has_an_end():
+    with start(("sleep", "60")) as child, pytest.raises(CommandTimedOut):
+        child.wait(0.05)
+
+
+def test_a_held_child_is_told_when_it_is_let_go():
+    child = start(("sh", "-c", "cat; exit 6"), held=True)
+    status = child.let_go(5)
+    child.terminate()
+    assert status == 6
+
+
+def test_a_held_child_is_told_when_its_owner_is_killed(tmp_path):
+    told = tmp_path / "told"
+    program = (
+        "import sys, time; from autoscaler.process import start;"
+        f"child = start(('sh', '-c', 'cat; touch {told}'), held=True); print('up', flush=True); time.sleep(60)"
+    )
+    owner = start(python(program))
+    next(owner.lines)
+    os.kill(owner.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while not told.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    owner.terminate()
+    assert told.exists()
+
+
+def test_a_carrier_lives_to_reap_what_it_carries():
+    child = start(("sh", "-c", "sleep 60; exit 9"), carrier=True)
+    time.sleep(0.1)
+    assert child.terminate(5) == 9
+
+
+def test_output_can_go_to_a_file_that_grows(tmp_path):
+    log = tmp_path / "log"
+    for word in ("one", "two"):
+        start(("echo", word), output=log).wait(5)
+    assert log.read_text() == "one\ntwo\n"
