@@ -78,7 +78,10 @@ class Database:
                 raise
             self._depth -= 1
             if self._depth == 0:
-                self._connection.execute("COMMIT")
+                self._commit()
+
+    def _commit(self) -> None:
+        self._connection.execute("COMMIT")
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Change something; returns how many rows were touched. Durable when its transaction ends."""

@@ -1,0 +1,130 @@
+"""Carrying out: each action in its turn, each with its outcome, none hidden by another's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.actions import Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.reasons import Code, because
+from autoscaler.errors import CommandTimedOut
+from autoscaler.store.journal import Result
+from tests.act.test_launch import Bench, launch
+
+REASON = because(Code.IDLE)
+
+
+def enrol(worker: str, host: str) -> Enrol:
+    return Enrol(worker, host, "execute", "main.q", "@allhosts", 2, (), REASON)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Two workers, `fake-1` enrolled and `fake-2` not."""
+    bench = Bench(tmp_path)
+    bench.act(launch("m5.large"))
+    bench.act(enrol("fake-000001", "fake-1"))
+    return bench
+
+
+def results(bench: Bench, *actions: object) -> list[tuple[str, Result]]:
+    outcomes = bench.act(*actions)  # type: ignore[arg-type]
+    return [(type(outcome.action).__name__, outcome.result) for outcome in outcomes]
+
+
+def test_an_enrolled_host_is_disabled(bench: Bench) -> None:
+    assert (bench.grid_engine.slots, bench.grid_engine.disabled) == ({"fake-1": 2}, {"fake-1"})
+
+
+def test_enabling_and_disabling_are_done_in_grid_engine(bench: Bench) -> None:
+    bench.act(Enable("fake-000001", "fake-1", REASON))
+    enabled = bench.grid_engine.lets_jobs_in("fake-1")
+    bench.act(Disable("fake-000001", "fake-1", REASON))
+    assert (enabled, bench.grid_engine.lets_jobs_in("fake-1")) == (True, False)
+
+
+def test_an_empty_host_is_removed(bench: Bench) -> None:
+    done = results(bench, Remove("fake-000001", "fake-1", REASON))
+    assert (done, list(bench.grid_engine.hosts)) == ([("Remove", Result.DONE)], [])
+
+
+def test_a_busy_host_is_put_back_and_its_machine_kept(bench: Bench) -> None:
+    bench.grid_engine.busy.add("fake-1")
+    outcome = bench.act(Remove("fake-000001", "fake-1", REASON))[0]
+    kept = (bench.grid_engine.slots, bench.grid_engine.members, len(bench.cloud.living("tag")))
+    assert (outcome.result, "still referenced" in outcome.message, kept) == (
+        Result.REFUSED,
+        True,
+        ({"fake-1": 2}, ["fake-1"], 2),
+    )
+
+
+def test_a_host_without_a_worker_of_ours_is_never_removed(bench: Bench) -> None:
+    done = results(bench, Remove("somebody", "fake-1", REASON))
+    assert (done, list(bench.grid_engine.hosts)) == ([("Remove", Result.REFUSED)], ["fake-1"])
+
+
+def test_a_removal_that_died_half_way_knows_what_to_put_back(bench: Bench) -> None:
+    bench.grid_engine.members.clear()
+    bench.grid_engine.slots.clear()
+    bench.grid_engine.reserved.add("fake-1")
+    bench.act(Remove("fake-000001", "fake-1", REASON))
+    assert (bench.grid_engine.slots, bench.grid_engine.members) == ({"fake-1": 2}, ["fake-1"])
+
+
+def test_a_machine_is_ended(bench: Bench) -> None:
+    done = results(bench, Terminate("fake-000002", "fake-2", REASON))
+    living = [machine.id for machine in bench.cloud.living("tag")]
+    assert (done, living) == ([("Terminate", Result.DONE)], ["fake-000001"])
+
+
+def test_a_machine_that_never_joined_leaves_its_last_words_and_a_failure(bench: Bench) -> None:
+    outcome = bench.act(Terminate("fake-000002", "fake-2", REASON, failure="boot"))[0]
+    failure = bench.store.journal.failures(0)[0]
+    assert (outcome.message, failure.kind, failure.bucket.instance_type) == (
+        "never joined; it printed last: fake-2 booted",
+        "boot",
+        "m5.large",
+    )
+
+
+def test_an_end_without_an_answer_has_failed_and_may_be_asked_again(bench: Bench) -> None:
+    bench.cloud.faults.unreachable = 1
+    bench.provider.workers = list  # type: ignore[method-assign] # the listing would use the fault up
+    first = results(bench, Terminate("fake-000002", "fake-2", REASON))
+    second = results(bench, Terminate("fake-000002", "fake-2", REASON))
+    assert (first, second) == ([("Terminate", Result.FAILED)], [("Terminate", Result.DONE)])
+
+
+def test_one_actions_failure_does_not_hide_the_others(bench: Bench) -> None:
+    ask = bench.grid_engine.answer
+
+    def hang(argv: Sequence[str]) -> tuple[int, str]:
+        if argv == ("qmod", "-e", "*@fake-1"):
+            raise CommandTimedOut("qmod did not end within 30 s")
+        return ask(tuple(argv))
+
+    bench.grid_engine.answer = hang  # type: ignore[method-assign]
+    done = results(bench, Enable("fake-000001", "fake-1", REASON), enrol("fake-000002", "fake-2"))
+    assert done == [("Enable", Result.FAILED), ("Enrol", Result.DONE)]
+
+
+def test_told_to_stop_it_begins_no_further_action(bench: Bench) -> None:
+    turns = iter((True, False))
+    outcomes = bench.act(
+        Disable("fake-000001", "fake-1", REASON),
+        Remove("fake-000001", "fake-1", REASON),
+        carry_on=lambda: next(turns),
+    )
+    assert ([outcome.result for outcome in outcomes], list(bench.grid_engine.hosts)) == (
+        [Result.DONE, Result.NOT_BEGUN],
+        ["fake-1"],
+    )
+
+
+def test_every_outcome_is_in_the_journal(bench: Bench) -> None:
+    bench.act(Disable("fake-000001", "fake-1", REASON), Remove("fake-000001", "fake-1", REASON))
+    told = [(row["kind"], row["result"]) for row in bench.store.journal.outcomes_of("fake-1")]
+    assert told == [("remove", "done"), ("disable", "done"), ("enrol", "done")]

@@ -1,0 +1,219 @@
+"""Launching: candidate by candidate, every token durable first, and never twice for the same need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from autoscaler.act.actor import Actor
+from autoscaler.act.means import Means
+from autoscaler.core.actions import Action, Candidate, Launch
+from autoscaler.core.fleet import OrderState, Worker
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, because
+from autoscaler.errand import Executor, on_thread
+from autoscaler.store.journal import Outcome, Result
+from autoscaler.store.store import Store
+from providers.catalog import load_catalog
+from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
+from providers.interface import Launched, LaunchOrder, Unreachable
+from sge.admin import Administrator
+from tests.sge.grid_engine_model import GridEngineModel
+from tests.simulated.executor import at_once
+
+BUCKETS = {bucket.type.name: bucket for bucket in load_catalog().buckets() if bucket.key.price_type == "on_demand"}
+REASON = because(Code.DEMAND)
+GRACE = 600.0
+
+
+def launch(*types: str, count: int = 2) -> Launch:
+    return Launch("execute", tuple(Candidate((BUCKETS[name],), count) for name in types), REASON)
+
+
+class Bench:
+    """An actor with a cloud, a Grid Engine, a store and a clock, and a second one where the first was killed."""
+
+    def __init__(self, directory: Path, executor: Executor = at_once) -> None:
+        self.now = 1000.0
+        self.cloud = FakeCloud(clock=lambda: self.now)
+        self.grid_engine = GridEngineModel()
+        self.provider = FakeProvider(FakeSettings(), cell="tag", cloud=self.cloud)
+        self.store = Store.open(directory / "store.sqlite")
+        self.executor = executor
+        self.restart()
+
+    def restart(self) -> None:
+        means = Means(
+            Administrator(self.grid_engine),
+            self.provider,
+            self.store,
+            "tag",
+            lambda array: f"join {array}",
+            lambda: self.now,
+            self.executor,
+        )
+        self.actor = Actor(means, patience=0.0)
+
+    def act(self, *actions: Action, carry_on: Callable[[], bool] = lambda: True) -> list[Outcome]:
+        journalled = self.store.accept(Plan(actions, Memory()), pass_number=1, at=self.now)
+        return self.actor.act(journalled, self.listing(), carry_on=carry_on)
+
+    def listing(self) -> list[Worker]:
+        """What the provider lists; faults meant for other calls do not hit it."""
+        faults, self.cloud.faults = self.cloud.faults, Faults(listing_lag=self.cloud.faults.listing_lag)
+        try:
+            return list(self.provider.workers())
+        finally:
+            self.cloud.faults = faults
+
+    def resume(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        self.actor.resume(self.listing(), grace=GRACE)
+
+    @property
+    def states(self) -> list[OrderState]:
+        return [record.as_order().state for record in self.store.journal.orders(0)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_an_order_is_accepted_with_the_ids_it_was_given(bench: Bench) -> None:
+    outcome = bench.act(launch("m5.large"))[0]
+    ids = tuple(worker.id for worker in bench.provider.workers())
+    order = bench.store.journal.orders(0)[0].as_order()
+    assert (outcome.result, order.state, order.ids, len(ids)) == (Result.DONE, OrderState.ACCEPTED, ids, 2)
+
+
+def test_the_token_is_durable_before_the_provider_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[bool] = []
+
+    def asked(order: LaunchOrder) -> Launched:
+        other = Store.open(Path(bench.store.database.row("PRAGMA database_list")["file"]))  # type: ignore[index]
+        known.extend(attempt.asked == order for attempt in other.journal.orders(0)[0].attempts)
+        other.close()
+        return Launched(("i-1",))
+
+    monkeypatch.setattr(bench.provider, "launch", asked)
+    bench.act(launch("m5.large"))
+    assert known == [True]
+
+
+def test_out_of_capacity_falls_to_the_next_candidate(bench: Bench) -> None:
+    bench.cloud.faults.out_of_capacity.add("m5.large")
+    bench.act(launch("m5.large", "m5.xlarge"))
+    types = [worker.type.name for worker in bench.provider.workers()]
+    kinds = [(failure.bucket.instance_type, failure.kind) for failure in bench.store.journal.failures(0)]
+    assert (types, kinds) == (["m5.xlarge", "m5.xlarge"], [("m5.large", "capacity")])
+
+
+def test_fewer_than_asked_is_an_answer_with_a_shortfall(bench: Bench) -> None:
+    bench.cloud.faults.stock = 1
+    bench.act(launch("m5.large", "m5.xlarge"))
+    order = bench.store.journal.orders(0)[0].as_order()
+    assert (order.count, len(bench.store.journal.failures(0))) == (1, 1)
+
+
+def test_with_no_candidate_left_the_order_has_failed(bench: Bench) -> None:
+    bench.cloud.faults.quota = 0
+    outcome = bench.act(launch("m5.large", "m5.xlarge"))[0]
+    kinds = {failure.kind for failure in bench.store.journal.failures(0)}
+    assert (outcome.result, bench.states, kinds) == (Result.FAILED, [OrderState.FAILED], {"quota"})
+
+
+def test_a_permanent_refusal_tries_no_other_candidate(bench: Bench) -> None:
+    bench.cloud.faults.refused = "bad image"
+    outcome = bench.act(launch("m5.large", "m5.xlarge"))[0]
+    kinds = [failure.kind for failure in bench.store.journal.failures(0)]
+    assert (outcome.result, kinds, bench.cloud.calls.count("launch")) == (Result.REFUSED, ["permanent"], 1)
+
+
+def test_an_order_without_an_answer_stays_open(bench: Bench) -> None:
+    bench.cloud.faults.lost_answers = 1
+    outcome = bench.act(launch("m5.large"))[0]
+    assert (outcome.result, bench.states) == (Result.UNDER_WAY, [OrderState.SENT])
+
+
+def test_a_lost_answer_is_found_in_the_listing_without_asking_again(bench: Bench) -> None:
+    bench.cloud.faults.lost_answers = 1
+    bench.act(launch("m5.large"))
+    bench.resume()
+    assert (bench.states, bench.cloud.calls.count("launch")) == ([OrderState.ACCEPTED], 1)
+
+
+def test_a_lost_answer_is_asked_for_again_with_the_same_token(bench: Bench) -> None:
+    bench.cloud.faults.lost_answers = 1
+    bench.cloud.faults.listing_lag = 60.0
+    bench.act(launch("m5.large"))
+    bench.restart()
+    bench.resume()
+    assert (bench.states, len(bench.cloud.machines)) == ([OrderState.ACCEPTED], 2)
+
+
+def test_a_throttled_order_waits_before_it_is_tried_again(bench: Bench) -> None:
+    bench.cloud.faults.throttled = 1
+    bench.act(launch("m5.large"))
+    bench.resume(1.0)
+    before = bench.cloud.calls.count("launch")
+    bench.resume(60.0)
+    assert (before, bench.cloud.calls.count("launch"), bench.states) == (1, 2, [OrderState.ACCEPTED])
+
+
+def test_an_order_without_an_answer_is_given_up_after_the_grace(bench: Bench) -> None:
+    bench.cloud.faults.throttled = 100
+    bench.act(launch("m5.large"))
+    bench.cloud.faults.throttled = 0
+    bench.resume(GRACE)
+    assert (bench.states, bench.cloud.calls.count("launch")) == ([OrderState.FAILED], 1)
+
+
+def test_while_nothing_is_to_be_launched_an_order_never_asked_for_is_closed(bench: Bench) -> None:
+    bench.store.accept(Plan((launch("m5.large"),), Memory()), pass_number=1, at=bench.now)
+    bench.actor.abandon((), grace=GRACE)
+    assert (bench.states, bench.cloud.machines) == ([OrderState.FAILED], {})
+
+
+def test_while_nothing_is_to_be_launched_an_order_that_may_have_machines_stays_open(bench: Bench) -> None:
+    bench.cloud.faults.lost_answers = 1
+    bench.cloud.faults.listing_lag = 60.0
+    bench.act(launch("m5.large"))
+    bench.actor.abandon((), grace=GRACE)
+    assert (bench.states, bench.actor.uncertain) == ([OrderState.SENT], True)
+
+
+def test_a_defect_of_a_provider_counts_as_no_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(order: LaunchOrder) -> Launched:
+        raise KeyError("instances")
+
+    monkeypatch.setattr(bench.provider, "launch", broken)
+    bench.act(launch("m5.large"))
+    assert bench.states == [OrderState.SENT]
+
+
+def test_a_provider_that_hangs_does_not_hang_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, answer = Bench(tmp_path, on_thread), Event()
+
+    def slow(order: LaunchOrder) -> Launched:
+        answer.wait(10)
+        raise Unreachable("too late")
+
+    monkeypatch.setattr(bench.provider, "launch", slow)
+    outcome = bench.act(launch("m5.large"))[0]
+    under_way = bench.actor.busy
+    answer.set()
+    bench.actor.finish(5)
+    assert (outcome.result, under_way, bench.actor.busy) == (Result.UNDER_WAY, 1, 0)
+
+
+def test_an_order_closed_meanwhile_asks_for_no_further_candidate(bench: Bench) -> None:
+    bench.store.accept(Plan((launch("m5.large"),), Memory()), pass_number=1, at=bench.now)
+    record = bench.store.journal.orders(0)[0]
+    bench.store.journal.close_order(record.id, "given up", bench.now)
+    asked = LaunchOrder(f"{record.id}-0", record.id, "tag", "execute", (BUCKETS["m5.large"],), 1, "")
+    assert bench.store.journal.send(asked, 0, bench.now) is False

@@ -1,0 +1,137 @@
+"""An autoscaler in a simulated world: real observer, plan, actor, store and loop, pass by pass on a pushed clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC
+from pathlib import Path
+
+from autoscaler.core.plan import details_wanted, plan
+
+from autoscaler.act.actor import Actor
+from autoscaler.act.means import Means
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.errors import NotObservable
+from autoscaler.loop import Loop, Pass
+from autoscaler.observe import Observation, Observer
+from autoscaler.process import Runner
+from autoscaler.store.store import Store
+from providers.fake import FakeCloud, FakeProvider, FakeSettings
+from providers.interface import Provider
+from sge.admin import Administrator
+from tests.simulated.cluster import Clock, SimulatedCluster
+from tests.simulated.executor import at_once
+
+TAG = "this-cell"
+
+POLICY = Policy(
+    queues=(QueuePolicy("main.q", "execute", scale_up_timeout=0.0),),
+    node_arrays=(
+        NodeArrayPolicy(
+            "execute",
+            "main.q",
+            "@allhosts",
+            "m5.large",
+            limits=Limits(max_workers=2),
+            scale_up_batch=2,
+            scale_down_batch=2,
+            idle_timeout=20.0,
+            boot_timeout=300.0,
+        ),
+    ),
+    master="master",
+    batch_delay=0.0,
+    order_grace=120.0,
+)
+
+
+class Silent:
+    """A Reporter that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+
+    def tell(self, observation: Observation, plan: Plan) -> bool:
+        self.plans.append(plan)
+        return bool(plan.actions)
+
+
+@dataclass
+class World:
+    """What outlives a process: cloud, Grid Engine, the store's file, the time."""
+
+    store_file: Path
+    clock: Clock = field(default_factory=Clock)
+    persistent: dict[str, int] = field(default_factory=dict)
+    policy: Policy = POLICY
+    boot_delay: float = 5.0
+
+    def __post_init__(self) -> None:
+        self.cloud = FakeCloud(clock=self.clock, boot_delay=self.boot_delay)
+        self.cluster = SimulatedCluster(self.cloud, self.clock, self.persistent)
+
+    def open_store(self) -> Store:
+        return Store.open(self.store_file)
+
+    def provider(self) -> FakeProvider:
+        return FakeProvider(FakeSettings(), cell=TAG, cloud=self.cloud)
+
+
+def start(
+    world: World,
+    *,
+    store: Store | None = None,
+    runner: Runner | None = None,
+    provider: Provider | None = None,
+    decide: Callable[[Snapshot], Plan] = plan,
+) -> Loop:
+    """A new process in this world."""
+    runner, provider, store = (
+        runner or world.cluster,
+        provider or world.provider(),
+        store or world.open_store(),
+    )
+    means = Means(Administrator(runner), provider, store, TAG, lambda array: f"join {array}", world.clock, at_once)
+    observer = Observer(
+        runner,
+        provider,
+        store,
+        world.policy,
+        details_wanted,
+        UTC,
+        clock=world.clock,
+        stopwatch=world.clock,
+        executor=at_once,
+    )
+    loop = Loop(observer, decide, Actor(means, patience=0.0), store, Silent(), poll=10.0, stopwatch=world.clock)
+    store.journal.sweep(world.clock.now)
+    return loop
+
+
+def step(world: World, loop: Loop) -> Pass | None:
+    """One pass and the rest after it; None where the world could not be observed."""
+    try:
+        done = loop.pass_once()
+    except NotObservable:
+        world.cluster.advance(2.0)
+        return None
+    world.cluster.advance(1.0 if done.acted else 10.0)
+    return done
+
+
+def settle(world: World, loop: Loop, *, passes: int = 60) -> int:
+    """Pass after pass until all jobs have ended and no worker is left; how many it took, or `passes` if never."""
+    for number in range(passes):
+        if world.cluster.jobs and all(job.ended for job in world.cluster.jobs) and not left_over(world, loop):
+            return number
+        step(world, loop)
+    return passes
+
+
+def left_over(world: World, loop: Loop) -> list[str]:
+    """What of ours is still anywhere: machines, execution hosts, open orders."""
+    machines = [machine.id for machine in world.cloud.living(TAG)]
+    orders = [record.id for record in loop.store.journal.orders(world.clock.now) if not record.closed]
+    return [*machines, *sorted(world.cluster.workers), *orders]

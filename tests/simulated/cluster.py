@@ -1,0 +1,186 @@
+"""A whole small world in memory: a Grid Engine that runs jobs on a fake cloud's machines, and a clock that is pushed.
+
+Grid Engine is spoken to as the real one is, by argv and in its own texts, so that reading and changing it go through
+the real parsers and the real administrator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from providers.fake import FakeCloud
+from tests.sge.grid_engine_model import GridEngineModel
+from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
+
+START = 1_790_000_000.0
+SCHEDULE_INTERVAL = 2.0
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time that passes only when it is pushed."""
+
+    now: float = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(slots=True)
+class Job:
+    """A single-host job; `starts` says on which hosts it was started, in order."""
+
+    number: int
+    submitted: float
+    seconds: float
+    slots: int = 1
+    host: str | None = None
+    started: float = 0.0
+    ended: bool = False
+    starts: tuple[str, ...] = ()
+
+
+class SimulatedCluster(GridEngineModel):
+    """Grid Engine and its jobs. `persistent` hosts are always there, with their slots."""
+
+    def __init__(self, cloud: FakeCloud, clock: Clock, persistent: dict[str, int] | None = None) -> None:
+        super().__init__()
+        self.cloud, self.clock = cloud, clock
+        self.persistent = persistent or {}
+        self.jobs: list[Job] = []
+        self.unobservable = 0
+        """So many calls that only look still fail."""
+        for name, slots in self.persistent.items():
+            self.hosts[name] = f"slots={slots}"
+            self.members.append(name)
+            self.slots[name] = slots
+
+    def submit(self, count: int = 1, *, seconds: float = 60.0, slots: int = 1) -> list[Job]:
+        first = len(self.jobs) + 1
+        new = [Job(first + number, self.clock.now, seconds, slots) for number in range(count)]
+        self.jobs += new
+        return new
+
+    def advance(self, seconds: float) -> None:
+        """Push the clock in steps of the scheduler: jobs end, then waiting ones start where they may."""
+        until = self.clock.now + seconds
+        while self.clock.now < until:
+            self.clock.now = min(until, self.clock.now + SCHEDULE_INTERVAL)
+            self.schedule()
+
+    def schedule(self) -> None:
+        for job in self.jobs:
+            if job.host is not None and not job.ended and self.clock.now - job.started >= job.seconds:
+                job.ended, job.host = True, None
+        self._note_busy()
+        for job in self.jobs:
+            if job.host is None and not job.ended:
+                place = next((name for name in self.hosts if self._takes(name, job)), None)
+                if place is not None:
+                    job.host, job.started, job.starts = place, self.clock.now, (*job.starts, place)
+                    self._note_busy()
+
+    def heard(self, name: str) -> bool:
+        return name in self.persistent or any(
+            machine.name == name
+            and machine.ended_at is None
+            and self.clock.now >= machine.created_at + self.cloud.boot_delay
+            for machine in self.cloud.machines.values()
+        )
+
+    @property
+    def workers(self) -> set[str]:
+        """Execution hosts besides the persistent ones."""
+        return set(self.hosts) - set(self.persistent)
+
+    @property
+    def waiting(self) -> list[Job]:
+        return [job for job in self.jobs if job.host is None and not job.ended]
+
+    def _takes(self, name: str, job: Job) -> bool:
+        used = sum(other.slots for other in self.jobs if other.host == name)
+        return self.lets_jobs_in(name) and self.heard(name) and used + job.slots <= self.slots.get(name, 0)
+
+    def _note_busy(self) -> None:
+        self.busy = {job.host for job in self.jobs if job.host is not None}
+
+    # -- its texts -----------------------------------------------------------------------------------------------
+
+    def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        if self.unobservable > 0 and argv[0] in ("qstat", "qhost"):
+            self.unobservable -= 1
+            return 1, "error: commlib error: got select error"
+        match argv:
+            case ("qstat", "-u", "*", "-r", "-f", "-xml"):
+                return 0, self._qstat()
+            case ("qhost", "-q", "-F", "-xml"):
+                return 0, self._qhost()
+            case ("qconf", "-sc"):
+                return 0, "slots s INT <= YES YES 1 1000\narch a RESTRING == YES NO NONE 0\n"
+            case ("qconf", "-se", "global"):
+                return 0, "hostname global\ncomplex_values NONE\n"
+            case ("qconf", "-srqs"):
+                return 1, "no resource quota set defined"
+            case ("qconf", "-ssconf"):
+                return 0, f"schedule_interval 0:0:{SCHEDULE_INTERVAL:g}\n"
+            case ("qconf", "-sconf"):
+                return 0, "#global:\nmax_unheard 00:00:20\nload_report_time 00:00:02\n"
+            case ("qconf", "-sql"):
+                return 0, f"{self.queue}\n"
+            case ("qconf", "-spl"):
+                return 1, "no parallel environment defined"
+            case ("qconf", "-sq", self.queue):
+                return 0, self.answer(("qconf", "-sq", "*"))[1] + "pe_list NONE\n"
+            case _:
+                return super().answer(argv)
+
+    def _states(self, name: str) -> str:
+        return ("d" if name in self.disabled else "") + ("" if self.heard(name) else "u")
+
+    def _used(self, name: str) -> int:
+        return sum(job.slots for job in self.jobs if job.host == name)
+
+    def _qstat(self) -> str:
+        queues = [
+            queue_list(
+                f"{self.queue}@{name}",
+                *(running_job(job.number, slots=job.slots) for job in self.jobs if job.host == name),
+                used=self._used(name),
+                total=self.slots.get(name, 0),
+                state=self._states(name),
+            )
+            for name in sorted(self.instances())
+        ]
+        waiting = [
+            waiting_job(
+                job.number,
+                slots=job.slots,
+                time=f"<JB_submission_time>{_time(job.submitted)}</JB_submission_time>",
+                more="" if job.slots == 1 else f'<requested_pe name="local">{job.slots}</requested_pe>',
+            )
+            for job in self.waiting
+        ]
+        return qstat(waiting, queues).decode()
+
+    def _qhost(self) -> str:
+        return qhost(*(self._host(name) for name in self.hosts)).decode()
+
+    def _host(self, name: str) -> str:
+        instance = queue_of_host(
+            self.queue, used=self._used(name), total=self.slots.get(name, 0), state=self._states(name)
+        )
+        queues = [instance] if name in self.instances() else []
+        if self.heard(name):
+            return host(name, *queues)
+        return host(name, *queues, load={}, column="-")
+
+
+def ended_once(jobs: Sequence[Job]) -> bool:
+    """Whether every job has run, and only once."""
+    return all(job.ended and len(job.starts) == 1 for job in jobs)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,164 @@
+"""Observing: all of it or none, and never hung."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.fleet import OrderState
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, because
+from autoscaler.errand import on_thread
+from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
+from autoscaler.observe import LocalZone, Observer
+from providers.interface import Throttled
+from tests.simulated.autoscaler import POLICY, World
+from tests.simulated.executor import at_once
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "store.sqlite", persistent={"w1": 2})
+    world.cluster.submit(3)
+    world.cluster.schedule()
+    return world
+
+
+def observer(world: World, **changed: Any) -> Observer:
+    provider = world.provider()
+    made = Observer(
+        world.cluster,
+        provider,
+        world.open_store(),
+        POLICY,
+        lambda shapes, memory, policy, now: (),
+        UTC,
+        clock=world.clock,
+        stopwatch=world.clock,
+        executor=at_once,
+    )
+    for name, value in changed.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_a_snapshot_has_what_everybody_says(world: World) -> None:
+    snapshot = observer(world).observe().snapshot
+    seen = (len(snapshot.cluster.hosts), snapshot.cluster.shapes[0].count, len(snapshot.fleet.buckets) > 0)
+    assert seen == (1, 1, True)
+
+
+def test_a_queue_master_that_does_not_answer_is_not_observable(world: World) -> None:
+    world.cluster.unobservable = 1
+    with pytest.raises(GridEngineNotObservable):
+        observer(world).observe()
+
+
+def test_a_provider_that_does_not_answer_is_not_observable(world: World) -> None:
+    world.cloud.faults.unreachable = 1
+    with pytest.raises(ProviderNotObservable, match="did not answer"):
+        observer(world).observe()
+
+
+def test_any_error_of_a_providers_listing_is_not_observable(world: World) -> None:
+    made = observer(world)
+
+    def throttled() -> list[Any]:
+        raise Throttled("too many calls")
+
+    made.provider.workers = throttled  # type: ignore[method-assign]
+    with pytest.raises(ProviderNotObservable, match="too many calls"):
+        made.observe()
+
+
+def test_a_provider_that_hangs_is_not_observable(world: World) -> None:
+    never: Future[Any] = Future()
+    made = observer(world, executor=lambda call, name: never, listing_deadline=0.01)
+    with pytest.raises(ProviderNotObservable, match=r"within 0\.01 s"):
+        made.observe()
+
+
+def test_a_provider_that_still_hangs_gets_no_second_thread(world: World) -> None:
+    threads: list[str] = []
+
+    def hang(call: Callable[[], Any], name: str) -> Future[Any]:
+        threads.append(name)
+        return Future()
+
+    made = observer(world, executor=hang, listing_deadline=0.01)
+    for _ in range(3):
+        with pytest.raises(ProviderNotObservable):
+            made.observe()
+    assert len(threads) == 1
+
+
+def test_a_reading_that_took_too_long_is_stale(world: World) -> None:
+    times = iter((0.0, 0.0, 500.0, 500.0, 500.0))
+    with pytest.raises(NotObservable, match="stale"):
+        observer(world, stopwatch=lambda: next(times, 500.0), listing_deadline=1000.0).observe()
+
+
+def test_an_order_that_is_answered_while_we_look_still_counts(world: World) -> None:
+    """The listing was made before the answer: were the journal read first, neither would show the machine."""
+    made = observer(world)
+    launch = Launch("execute", (Candidate((world.provider().buckets()[0],), 1),), because(Code.DEMAND))
+    made.store.accept(Plan((launch,), Memory()), pass_number=1, at=world.clock.now)
+    listing = made.provider.workers
+
+    def answered_meanwhile() -> Any:
+        listed = listing()
+        record = made.store.journal.orders(0)[0]
+        made.store.journal.close_order(record.id, "answered", world.clock.now)
+        return listed
+
+    made.provider.workers = answered_meanwhile  # type: ignore[method-assign]
+    assert [order.state for order in made.observe().snapshot.fleet.orders] == [OrderState.FAILED]
+
+
+def test_a_persons_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
+    made = observer(world)
+    made.store.memory.save(Memory(brake=because(Code.BRAKE)), world.clock.now)
+    made.store.wishes.resume(who="ann", at=world.clock.now + 1)
+    assert made.observe().snapshot.memory.brake is None
+
+
+def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
+    made = observer(world)
+    made.store.wishes.resume(who="ann", at=world.clock.now - 1)
+    made.store.memory.save(Memory(brake=because(Code.BRAKE)), world.clock.now)
+    assert made.observe().snapshot.memory.brake is not None
+
+
+def test_a_call_on_a_thread_hands_on_whatever_was_raised() -> None:
+    def fail() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        on_thread(fail, "failing").result(5)
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield LocalZone()
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(("month", "hours"), ((1, 1), (7, 2)))
+def test_times_without_zone_are_this_machines_in_summer_and_winter(berlin: LocalZone, month: int, hours: int) -> None:
+    assert datetime(2026, month, 15, 12, tzinfo=berlin).utcoffset() == timedelta(hours=hours)
+
+
+def test_a_time_turned_into_this_machines_zone_is_the_same_time(berlin: LocalZone) -> None:
+    moment = datetime(2026, 7, 15, 12, tzinfo=UTC)
+    assert moment.astimezone(berlin) == moment
