@@ -39,10 +39,8 @@ _PATTERNS: tuple[tuple[Meaning, re.Pattern[str]], ...] = tuple(
         (Meaning.ABSENT, r'^job ".*" task ".*" does not exist'),
         (Meaning.ABSENT, r'^error: Cluster queue entry ".*" does not exist'),
         (Meaning.ABSENT, r'^invalid queue "|^invalid queue or job "|is not an execution host$'),
-        (
-            Meaning.REFUSED,
-            r"^(error: )?denied|^error|^Unable to run job|where jobs are not rerunable| is not restartable$",
-        ),
+        (Meaning.REFUSED, r"^(error: )?denied|^error|^Unable to run job|you have no permission to"),
+        (Meaning.REFUSED, r"where jobs are not rerunable| is not restartable$"),
         (Meaning.REFUSED, r"is still referenced in |^can't resolve hostname|^unable to resolve host|does not exist$"),
         (Meaning.CHANGED, r'^\S+ (added|modified|removed) ".*" (to|in|from) .*list$|added to .* host list$'),
         (Meaning.CHANGED, r"^\S+ changed state of |^modified (hold|context) of job"),

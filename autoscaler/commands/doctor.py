@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,12 +11,11 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations
 from autoscaler.errors import AutoscalerError
-from autoscaler.process import SystemRunner
-from autoscaler.settings import Settings, load_settings
+from autoscaler.settings import this_machine
 from providers.interface import Problem
-from providers.registry import known_prefixes, load
 from sge.checks import Finding, Level, check_all
 from sge.events import find_qevent
 from sge.facts import gather
@@ -28,41 +26,45 @@ _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> None:
+@click.pass_obj
+def command(invocation: Invocation, as_json: bool) -> int:
     """Look for what will go wrong: rights, names, clocks, settings of Grid Engine, the provider.
 
     Changes nothing. Ends with 1 where anything fails; warnings are no failures.
     """
-    settings = load_settings(os.environ, known_prefixes=known_prefixes())
+    cores = this_machine(invocation.environ).cores
     facts = gather(
-        SystemRunner(),
-        os.environ,
-        lambda master: preparations(settings, master),
+        invocation.runner,
+        _environment(invocation),
+        lambda master: preparations(invocation.settings, master, cores),
         now=time.time,
         qevent=Path(find_qevent()).is_absolute(),
     )
-    findings = (*check_all(facts), *provider_findings(settings))
+    findings = (*check_all(facts), *provider_findings(invocation))
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in findings]}, indent=2))
     else:
         _show(findings)
-    if any(finding.level is Level.FAIL for finding in findings):
-        sys.exit(UNSOUND)
+    return UNSOUND if any(finding.level is Level.FAIL for finding in findings) else 0
 
 
-def provider_findings(settings: Settings) -> tuple[Finding, ...]:
+def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """What the chosen provider itself says would fail; that it cannot be made or asked is a finding as well."""
-    name = settings.process.provider
-    if name is None:
-        remedy = "set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)"
-        return (Finding("provider", Level.FAIL, "none is chosen: no worker can be launched", remedy),)
+    name = invocation.settings.process.provider or "not chosen"
     try:
-        problems = load(name, settings.provider_values, settings.process.tag or "doctor").check()
+        problems = invocation.provider().check()
     except AutoscalerError as error:
         return (Finding(f"provider {name}", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
     return tuple(_of(name, problem) for problem in problems) or (
         Finding(f"provider {name}", Level.OK, "finds nothing wrong"),
     )
+
+
+def _environment(invocation: Invocation) -> dict[str, str]:
+    """With the cell that was found where nobody set one."""
+    with contextlib.suppress(AutoscalerError):
+        return {**invocation.environ, "SGE_ROOT": invocation.cell.root, "SGE_CELL": invocation.cell.cell}
+    return dict(invocation.environ)
 
 
 def _of(name: str, problem: Problem) -> Finding:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,10 +10,9 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands.context import Invocation
 from autoscaler.errors import GridEngineRefused
-from autoscaler.process import SystemRunner
-from autoscaler.settings import Settings, load_settings, this_machine
-from providers.registry import known_prefixes
+from autoscaler.settings import Settings, this_machine
 from sge.admin import Administrator
 from sge.prepare import Difference, Preparation, carry_out, differences, look
 
@@ -31,7 +29,8 @@ UNPREPARED = 1
     help="Also change this existing object (main.q, @allhosts, mpi, …) as shown. May be given several times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(yes: bool, applied: tuple[str, ...], as_json: bool) -> None:
+@click.pass_obj
+def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], as_json: bool) -> int:
     """Prepare this master: queue, host group, parallel environments, its own slots.
 
     Shows the difference first. What is missing is created after a yes (or with --yes); what exists is never changed
@@ -39,9 +38,8 @@ def command(yes: bool, applied: tuple[str, ...], as_json: bool) -> None:
 
     Ends with 1 where something is missing still, because nobody said yes.
     """
-    settings = load_settings(os.environ, known_prefixes=known_prefixes())
-    administrator = Administrator(SystemRunner())
-    wanted = preparations(settings, master_name(administrator))
+    administrator = Administrator(invocation.runner)
+    wanted = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
     found = differences(wanted, look(administrator, wanted))
     unknown = set(applied) - _names(wanted)
     if unknown:
@@ -52,7 +50,7 @@ def command(yes: bool, applied: tuple[str, ...], as_json: bool) -> None:
         _show(found, applied)
     missing = [difference for difference in found if difference.missing]
     agreed = yes or not missing or (not as_json and sys.stdin.isatty() and click.confirm("Create what is missing?"))
-    saved = state_directory(settings) / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     done: list[Difference] = []
     for difference in found:
         if (difference.missing and agreed) or (not difference.missing and difference.name in applied):
@@ -67,12 +65,12 @@ def command(yes: bool, applied: tuple[str, ...], as_json: bool) -> None:
     if any(difference not in done for difference in missing):
         if not as_json:
             click.echo("nothing was created: run it again with --yes", err=True)
-        sys.exit(UNPREPARED)
+        return UNPREPARED
+    return 0
 
 
-def preparations(settings: Settings, master: str) -> tuple[Preparation, ...]:
-    """What each autoscaled queue needs. The master gives its slots to the queues that persistent workers belong to."""
-    cores = this_machine(os.environ).cores
+def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparation, ...]:
+    """What each autoscaled queue needs on a master of `cores`, which it gives to queues of persistent workers."""
     prepared = []
     for queue in settings.queues.values():
         slots = cores if queue.master_cores is None else queue.master_cores
@@ -90,20 +88,6 @@ def preparations(settings: Settings, master: str) -> tuple[Preparation, ...]:
             )
         )
     return tuple(prepared)
-
-
-def master_name(administrator: Administrator) -> str:
-    """The master as Grid Engine prints it: the host on which its scheduler runs."""
-    return administrator.show("-sss").strip().lower()
-
-
-def state_directory(settings: Settings) -> Path:
-    """Where state is kept: as set, else root's or the user's own place."""
-    if settings.process.work_directory is not None:
-        return settings.process.work_directory
-    if os.geteuid() == 0:
-        return Path("/var/lib/sge-autoscaler")
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "sge-autoscaler"
 
 
 def _carry_out(administrator: Administrator, difference: Difference, saved: Path) -> None:

@@ -1,7 +1,8 @@
-"""A real queue master's events wake, and leave no client registered behind."""
+"""A real queue master's events wake, and listening leaves no process behind."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +27,19 @@ def test_a_submitted_job_wakes(cell: Cell, until: Until) -> None:
         assert events.wait(10.0)
 
 
-def test_closing_deregisters(cell: Cell, until: Until) -> None:
-    with Events(starting(cell)) as events:
-        until(lambda: "qevent" in cell.out("qconf", "-secl"), message="qevent did not register")
-        assert events.reason is None or events.alive
-    until(lambda: "qevent" not in cell.out("qconf", "-secl"), message="qevent is still registered")
+LISTEN_AND_CLOSE = """
+import time
+from sge.events import Events
+with Events() as events:
+    while not events.alive:
+        time.sleep(0.01)
+"""
+
+
+def test_closing_leaves_no_process(cell: Cell) -> None:
+    completed = cell.runner((sys.executable, "-c", LISTEN_AND_CLOSE), timeout=30.0)
+    left = cell.runner(("pgrep", "-x", "qevent"), timeout=10.0)
+    assert (completed.returncode, left.stdout) == (0, b"")
 
 
 def test_a_host_that_may_not_listen_is_said(cell: Cell, until: Until) -> None:

@@ -12,7 +12,7 @@ import pytest
 from autoscaler.process import Completed
 from sge.cell import Cell
 
-COMMAND = (sys.executable, "-c", "from autoscaler.commands.init import command; command()")
+COMMAND = (sys.executable, "-m", "autoscaler.commands.main", "init")
 
 
 @pytest.fixture

@@ -70,6 +70,8 @@ RECORDED = {
         'denied: host "w1" is neither submit nor admin host',
         "The job-array task 2.1 is running in queue none where jobs are not rerunable.",
         "The job 1 is not restartable",
+        'denied: "games" must be manager for this operation',
+        'games - you have no permission to modify queue "main.q@w1"',
     ),
     Meaning.UNREACHABLE: (
         "error: commlib error: got select error (Connection refused)",
