@@ -30,6 +30,8 @@ LIVELY = {
     "min_gid": "0",
     "load_report_time": "00:00:02",
     "max_unheard": "00:00:20",
+    # A login shell would run what root's own profile holds before every job, and leave what a killed one leaves.
+    "login_shells": "NONE",
     # Shipped, a job shows in qacct up to 15 s after its end.
     "execd_params": "INHERIT_ENV=false",
     "reporting_params": "accounting=true reporting=false flush_time=00:00:01 accounting_flush_time=00:00:00 "
