@@ -23,6 +23,7 @@ from autoscaler.process import Runner
 from autoscaler.store.store import Store
 from providers.interface import Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
+from sge.reading import TIMEOUT
 
 LISTING_DEADLINE = 60.0
 """Seconds that a provider may take to list its workers and buckets."""
@@ -56,6 +57,8 @@ class Observer:
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.monotonic
     executor: Executor = on_thread
+    grid_engine_timeout: float = TIMEOUT
+    """Seconds for one of Grid Engine's commands."""
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
     _listing: Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]] | None = field(default=None, init=False)
@@ -70,6 +73,7 @@ class Observer:
             self.runner,
             wanted=lambda shapes: self.wanted(shapes, memory, self.policy, now),
             zone=self.zone,
+            timeout=self.grid_engine_timeout,
         )
         workers, buckets = self._end_listing(listing, began)
         read = self.stopwatch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from autoscaler.core.reasons import Code, because
 from autoscaler.errand import on_thread
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
 from autoscaler.observe import LocalZone, Observer
+from autoscaler.process import Completed
 from providers.interface import Throttled
 from tests.simulated.autoscaler import POLICY, World
 from tests.simulated.executor import at_once
@@ -66,6 +67,17 @@ def test_a_provider_that_does_not_answer_is_not_observable(world: World) -> None
     world.cloud.faults.unreachable = 1
     with pytest.raises(ProviderNotObservable, match="did not answer"):
         observer(world).observe()
+
+
+def test_no_command_of_grid_engine_gets_more_time_than_was_set(world: World) -> None:
+    given: list[float] = []
+
+    def runner(argv: Sequence[str], *, timeout: float, **rest: Any) -> Completed:
+        given.append(timeout)
+        return world.cluster(argv, timeout=timeout, **rest)
+
+    observer(world, runner=runner, grid_engine_timeout=7.0).observe()
+    assert set(given) == {7.0}
 
 
 def test_any_error_of_a_providers_listing_is_not_observable(world: World) -> None:

@@ -104,6 +104,7 @@ def observe(invocation: Invocation) -> Observation:
             invocation.policy,
             details_wanted,
             invocation.zone,
+            grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
         )
         return observer.observe()
 

@@ -34,7 +34,15 @@ from sge.admin import Administrator
 
 def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
     """Looks at this cell as the loop does."""
-    return Observer(invocation.runner, provider, store, invocation.policy, details_wanted, invocation.zone)
+    return Observer(
+        invocation.runner,
+        provider,
+        store,
+        invocation.policy,
+        details_wanted,
+        invocation.zone,
+        grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
+    )
 
 
 @contextlib.contextmanager
@@ -51,7 +59,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         provider = invocation.provider(make_tag=not dry_run)
         bell = Bell()
         means = Means(
-            grid_engine=Administrator(invocation.runner),
+            grid_engine=Administrator(invocation.runner, timeout=settings.process.grid_engine_timeout),
             provider=provider,
             store=store,
             tag=invocation.tag(make=False),

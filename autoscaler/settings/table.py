@@ -121,6 +121,12 @@ class Process(_Section):
     detail_lookups: Annotated[int, Field(ge=1)] = setting(
         "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "At most so many jobs in a pass's one `qstat -j`."
     )
+    grid_engine_timeout: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT",
+        30.0,
+        "A Grid Engine command without an answer for so long is ended; a pass that cannot read does nothing.",
+        unit="s",
+    )
     dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "`run` decides and logs but changes nothing anywhere.")
     dry_init: bool = setting(
         "CP_CAP_AUTOSCALE_DRY_INIT",
