@@ -6,7 +6,7 @@ Every phrase also exists without its durations: two passes that differ in those 
 from __future__ import annotations
 
 from autoscaler.core.reasons import Code, Fact, Reason
-from autoscaler.report.wording import text
+from autoscaler.report.wording import duration, text
 
 _WORDS: dict[Code, str] = {
     Code.RUNS_JOBS: "runs jobs",
@@ -49,6 +49,8 @@ _WORDS: dict[Code, str] = {
     Code.EXPIRED: "expired",
     Code.DEMAND: "demand",
     Code.BATCHED: "batched",
+    Code.NAME_TAKEN: "name taken",
+    Code.NOT_LISTED: "not listed",
     Code.LAUNCH_REPLACES: "replaces",
     Code.PAUSED: "paused",
     Code.BRAKE: "brake",
@@ -79,25 +81,14 @@ def brief(reason: Reason, *, times: bool = True) -> str:
     jobs = facts.get("jobs")
     if reason.code is Code.RUNS_JOBS and isinstance(jobs, tuple) and jobs:
         return f"job {jobs[0]} runs" if len(jobs) == 1 else f"{len(jobs)} jobs run"
+    if reason.code is Code.LAUNCH_WANTED and "workers" in facts:
+        return f"wanted {facts['workers']}"
+    if reason.code is Code.CAPPED and "cap" in facts:
+        return f"capped by {facts['cap']}"
     words = _WORDS.get(reason.code)
     if words is None:
-        return text(reason).rstrip(".")
+        return text(Reason(reason.code, reason.facts))
     return words + (_compared(facts, reason.code) if times else "")
-
-
-def duration(seconds: float) -> str:
-    """Two units at most: `45s`, `11m`, `2m30s`, `3h`, `1h05m`, `2d`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 600 and whole % 60:
-        return f"{whole // 60}m{whole % 60:02}s"
-    if whole < 3600:
-        return f"{whole // 60}m"
-    if whole < 86_400:
-        minutes = whole % 3600 // 60
-        return f"{whole // 3600}h" + (f"{minutes:02}m" if minutes else "")
-    return f"{whole // 86_400}d"
 
 
 def _compared(facts: dict[str, Fact], code: Code) -> str:

@@ -16,10 +16,10 @@ from autoscaler.core.cluster import Ask, ExecutionHost
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code
-from autoscaler.report.brief import duration
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.remedies import REMEDIES
 from autoscaler.report.schema import SCHEMA
+from autoscaler.report.wording import duration
 from autoscaler.store.history import Lifetime
 
 
@@ -180,7 +180,8 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
-    yield f"{indent}{reason['text']} [{reason['code']}]"
+    added = "".join(f"; {link['text']}" for link in reason["trail"])
+    yield f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"
     for link in reason["trail"]:
         yield from _reason_lines(link, indent + "  ")
     if remedy := REMEDIES.get(Code(reason["code"])):

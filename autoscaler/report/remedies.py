@@ -77,8 +77,12 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.GONE: "",
         Code.UNKNOWN_ARRAY: "It carries our tag but a node array that no setting names: put the setting back, or end "
         "it by hand.",
+        Code.NAME_TAKEN: "",
+        Code.NOT_LISTED: "It counts on for a while: listings lag. If it stays so, look at the provider.",
         Code.DEMAND: "",
         Code.MIN_WORKERS_FLOOR: "Lower `CP_CAP_AUTOSCALE_MIN_WORKERS`.",
+        Code.LAUNCH_WANTED: "",
+        Code.NOTHING_TO_LAUNCH: "`sge-autoscaler plan` tells for each instance type why not.",
         Code.CAPPED: "Raise the cap that is named.",
         Code.BATCHED: "Faster: raise `CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE`.",
         Code.BATCH_DELAY: "Faster: lower `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY`.",

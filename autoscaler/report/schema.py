@@ -23,7 +23,7 @@ class ReasonPart(Part):
     """Why. `code` is stable; `text` is for people and may be reworded; `facts` are what both rest on."""
 
     code: str = Field(description="Stable code; docs/reasons.md lists all.")
-    text: str = Field(description="A sentence for people. Not for matching.")
+    text: str = Field(description="A sentence for people, what the trail adds included. Not for matching.")
     facts: dict[str, Any] = Field(description="What the sentence rests on. Names ending in _s are seconds.")
     trail: list[ReasonPart] = Field(default=[], description="What led to it or was added to it, such as a cap.")
 

@@ -25,6 +25,7 @@ _VERBS: tuple[tuple[type[Action], str], ...] = (
     (Remove, "removing"),
     (Terminate, "terminating"),
 )
+_LIMITS = frozenset({Code.LAUNCH_WANTED, Code.CAPPED})
 _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     ("waiting for", frozenset({Code.BOOTING, Code.JOINING, Code.SETTLING, Code.ENDING})),
     (
@@ -86,7 +87,7 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
     for action in plan.actions:
         if isinstance(action, Launch):
             first = action.candidates[0]
-            limits = [brief(link, times=times) for link in action.reason.trail if link.code is Code.CAPPED]
+            limits = [brief(link, times=times) for link in action.reason.trail if link.code in _LIMITS]
             yield f"launching {first.count} {first.type.name}" + (f" ({'; '.join(limits)})" if limits else "")
     for kind, verb in _VERBS:
         some = [

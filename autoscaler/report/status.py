@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from autoscaler.report.brief import duration
 from autoscaler.report.document import reason_part
 from autoscaler.report.schema import SCHEMA
+from autoscaler.report.wording import duration
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from autoscaler.report.brief import duration
+from autoscaler.report.wording import duration
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -112,8 +112,7 @@ def _buckets(rows: Sequence[Row]) -> Table | None:
 
 
 def _why(reason: Row) -> str:
-    links = "".join(f"; {link['text']}" for link in reason["trail"])
-    return f"{reason['text']}{links} [{reason['code']}]"
+    return f"{reason['text']} [{reason['code']}]"
 
 
 def _table(*columns: str) -> Table:

@@ -48,12 +48,16 @@ def contradictions(expected: Mapping[str, Any], told: Mapping[str, Any]) -> Iter
             yield f"actions: {[action['kind'] for action in done]} are not {[action['kind'] for action in wanted]}"
         for index, (want, action) in enumerate(zip(wanted, done, strict=False)):
             yield from (f"actions[{index}].{difference}" for difference in mismatches(want, action))
-    yield from (f"actions: never {action['kind']}" for action in told["actions"] if action["kind"] in expected.get("never", ()))
+    yield from (
+        f"actions: never {action['kind']}" for action in told["actions"] if action["kind"] in expected.get("never", ())
+    )
     for want in expected.get("jobs", ()):
         rows = [row for row in told["shapes"] if row["jobs"][0].partition(".")[0] == want["job"]]
         yield from absent(f"job {want['job']}", {key: want[key] for key in want.keys() - {"job"}}, rows)
     for want in expected.get("workers", ()):
-        yield from absent(f"worker {want['name']}", want, [row for row in told["workers"] if row["name"] == want["name"]])
+        yield from absent(
+            f"worker {want['name']}", want, [row for row in told["workers"] if row["name"] == want["name"]]
+        )
     for code in expected.get("notes", ()):
         if not any(code in codes(note) for note in told["notes"]):
             yield f"notes: no {code}"

@@ -79,7 +79,7 @@ def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
 
 
 def test_a_reason_is_code_text_facts_and_what_was_added() -> None:
-    told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, wanted=6, allowed=2, by="max_workers")))
+    told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
     assert (told["code"], told["facts"], [link["code"] for link in told["trail"]], bool(told["text"])) == (
         "DEMAND",
         {"slots": 6},

@@ -9,7 +9,6 @@ import pytest
 from autoscaler.core.actions import Enrol, Terminate
 from autoscaler.core.model import Plan
 from autoscaler.core.reasons import Code, because
-from autoscaler.report.brief import duration
 from autoscaler.report.sentence import news, sentence
 from tests.report.plans import disable, kept, launch, plan, waiting
 
@@ -56,7 +55,7 @@ def test_a_note_that_stops_the_pass_is_the_reason_to_do_nothing(code: Code) -> N
 
 
 def test_a_cap_stands_behind_its_launch() -> None:
-    capped = because(Code.DEMAND).then(because(Code.CAPPED, wanted=6, allowed=2, by="max_workers"))
+    capped = because(Code.DEMAND).then(because(Code.CAPPED, cap="max_workers", limit=2))
     assert "max_workers" in sentence(plan(launch(2, capped), shapes=(waiting(6),)), 3).split(";")[1]
 
 
@@ -121,20 +120,3 @@ def test_every_reason_can_be_told_without_facts(code: Code) -> None:
     """A sentence summarises reasons by code alone; none may then be left out or fail."""
     workers = tuple(kept(f"w{n}", because(code)) for n in range(9))
     assert sentence(plan(workers=workers, notes=(because(code),)), 3).count("\n") == 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    (
-        (0.2, "0s"),
-        (45, "45s"),
-        (60, "1m"),
-        (150, "2m30s"),
-        (660, "11m"),
-        (3600, "1h"),
-        (3900, "1h05m"),
-        (86_400 * 2.5, "2d"),
-    ),
-)
-def test_durations_are_short(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
