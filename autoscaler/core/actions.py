@@ -1,4 +1,5 @@
-"""What a plan can ask the shell to do. Small frozen values; each carries its reason. Act matches over them and ends in `assert_never`.
+"""What a plan can ask the shell to do. Small frozen values; each carries its reason. Act matches over them and ends
+in `assert_never`.
 
 Actions name machines by worker id and hosts by host name, so that act needs nothing but the action.
 """
@@ -13,7 +14,9 @@ from autoscaler.core.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to meet a launch's demand: `count` workers out of any of `buckets` (same type and price type, in order of preference)."""
+    """One way to meet a launch's demand: `count` workers out of any of `buckets` (same type and price type, in order of
+    preference).
+    """
 
     buckets: tuple[Bucket, ...]
     count: int
@@ -30,7 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Order workers for a node array. Candidates are sized for the same demand; act walks them until one gives at least one worker."""
+    """Order workers for a node array. Candidates are sized for the same demand; act walks them until one gives at least
+    one worker.
+    """
 
     node_array: str
     candidates: tuple[Candidate, ...]
@@ -72,7 +77,9 @@ class Disable:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take an empty, disabled host out of Grid Engine by the guarded sequence. Refused means put back and keep the machine."""
+    """Take an empty, disabled host out of Grid Engine by the guarded sequence. Refused means put back and keep the
+    machine.
+    """
 
     worker_id: str
     host: str
@@ -87,7 +94,9 @@ class Terminate:
     host: str | None
     reason: Reason
     failure: str | None = None
-    """Kind of failure to note against its bucket (`boot`), for a machine that never joined; its console goes to the report."""
+    """Kind of failure to note against its bucket (`boot`), for a machine that never joined; its console goes to the
+    report.
+    """
 
 
 Action = Launch | Enrol | Enable | Disable | Remove | Terminate

@@ -1,7 +1,8 @@
 """What Grid Engine told us, in its own words, as immutable values.
 
-Read by `sge`, interpreted by `demand` and nobody after it. Nothing here decides; names are Grid Engine's (queue, PE, complex).
-Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine prints them, lower case.
+Read by `sge`, interpreted by `demand` and nobody after it. Nothing here decides; names are Grid Engine's (queue, PE,
+complex). Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine
+prints them, lower case.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Queue:
     complex_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     complex_values_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     restricted: tuple[str, ...] = ()
-    """Non-empty user_lists, xuser_lists, projects or xprojects, as `name=value`: who may run here is then not ours to predict."""
+    """Non-empty user_lists, xuser_lists, projects or xprojects, as `name=value`: who may run here is then not ours to
+    predict.
+    """
     limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """h_rt, s_rt, h_vmem, … where not INFINITY: a job that asks for more never starts here."""
 
@@ -127,7 +130,9 @@ class ExecutionHost:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What all jobs of one shape have in common, as Grid Engine prints it: the key that jobs are grouped by while the XML is read."""
+    """What all jobs of one shape have in common, as Grid Engine prints it: the key that jobs are grouped by while the
+    XML is read.
+    """
 
     state: str
     """`qw`, `hqw`, `Rq`, `Eqw`, …"""
@@ -180,7 +185,9 @@ class JobDetail:
 
 @dataclass(frozen=True, slots=True)
 class QuotaRule:
-    """One `limit` line of a resource quota set. A filter of None matches all; `each` lists filters in braces: the limit holds for each alone."""
+    """One `limit` line of a resource quota set. A filter of None matches all; `each` lists filters in braces: the limit
+    holds for each alone.
+    """
 
     limits: Mapping[str, str]
     users: tuple[str, ...] | None = None

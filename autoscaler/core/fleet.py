@@ -1,7 +1,8 @@
 """What a provider told us, in the clouds' words, as immutable values.
 
-A *bucket* is what can be had (node array × instance type × zone × price type × placement group); a *worker* is what we have; an *order* is what
-we asked for and may not see yet. Units: memory in bytes, prices per hour in the catalogue's currency, times as Unix seconds.
+A *bucket* is what can be had (node array × instance type × zone × price type × placement group); a *worker* is what
+we have; an *order* is what we asked for and may not see yet. Units: memory in bytes, prices per hour in the
+catalogue's currency, times as Unix seconds.
 """
 
 from __future__ import annotations

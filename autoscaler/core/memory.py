@@ -1,7 +1,7 @@
 """What one pass leaves for the next: the little that neither Grid Engine nor the provider can tell again.
 
-Written by `plan`, stored by the shell in one transaction with the journal before the plan's first action, read back by the next observe.
-A lost memory is safe: nothing is removed before two new looks (rule 8). Times as Unix seconds.
+Written by `plan`, stored by the shell in one transaction with the journal before the plan's first action, read back
+by the next observe. A lost memory is safe: nothing is removed before two new looks (rule 8). Times as Unix seconds.
 """
 
 from __future__ import annotations
@@ -43,6 +43,16 @@ class WorkerNote:
     heard_at: float | None = None
     """When Grid Engine first heard its execd."""
     host: str | None = None
+    empty_since: float | None = None
+    """Since when every look showed it disabled by us and empty: rule 1's two looks, in time."""
+    enabled_at: float | None = None
+    """When Enable was last planned. The mark stays until a look shows it enabled, so that a crash in between leaves no
+    host of ours behind.
+    """
+    terminated_at: float | None = None
+    """When Terminate was last planned."""
+    missing_since: float | None = None
+    """Since when the provider's listing has left it out: it may only lag."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class Demand:
     per_job: Amounts = ()
     properties: tuple[Property, ...] = ()
     exclusive: bool = False
+    assumed: Amounts = ()
+    """Per slot, what it uses without having asked (a complex's default): binds only on hosts that offer it."""
 
     @property
     def one_host(self) -> bool:
@@ -60,6 +62,10 @@ class Wanted:
     expired: bool
     asks: tuple[Ask, ...] = ()
     """The shapes it came from, for verdicts."""
+    launches: tuple[str, ...] = ()
+    """Autoscaled pools that may grow for it, in policy order. Empty: it keeps what can serve it, but nothing is
+    launched.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,9 @@ class Host:
     slots: Mapping[str, int]
     """Free slots by pool."""
     free: Amounts = ()
-    """Consumables left besides slots. A consumable not named here is not offered (unless no host carries it and it is unlimited)."""
+    """Consumables left besides slots. A consumable not named here is not offered (unless no host carries it and it is
+    unlimited).
+    """
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     empty: bool = True
     """Nothing runs there: what an exclusive demand needs."""
@@ -82,6 +90,10 @@ class Wishes:
 
     paused: bool = False
     paused_by: str = ""
+    resumed_at: float | None = None
+    """When a person last resumed: what was counted before that no longer presses the brake. The shell has then cleared
+    `Memory.brake`.
+    """
     stop: str | None = None
     """`drain`: let running work end, then release all; `now`: release all as soon as it is empty and launch nothing."""
     keep: frozenset[str] = frozenset()

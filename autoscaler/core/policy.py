@@ -1,4 +1,5 @@
-"""What the operator allows, as frozen values nested per queue and per node array. `settings` fills them in; core only declares and reads them.
+"""What the operator allows, as frozen values nested per queue and per node array. `settings` fills them in; core only
+declares and reads them.
 
 Durations in seconds, memory in bytes, prices per hour. None means "no limit" unless said otherwise.
 """

@@ -70,10 +70,14 @@ class Code(StrEnum):
     UNHEARD = "UNHEARD"
     GONE = "GONE"
     UNKNOWN_ARRAY = "UNKNOWN_ARRAY"
+    NAME_TAKEN = "NAME_TAKEN"
+    NOT_LISTED = "NOT_LISTED"
 
     # -- growth: launches, caps and buckets --------------------------------------------------------------
     DEMAND = "DEMAND"
     MIN_WORKERS_FLOOR = "MIN_WORKERS_FLOOR"
+    LAUNCH_WANTED = "LAUNCH_WANTED"
+    NOTHING_TO_LAUNCH = "NOTHING_TO_LAUNCH"
     CAPPED = "CAPPED"
     BATCHED = "BATCHED"
     BATCH_DELAY = "BATCH_DELAY"

@@ -33,6 +33,8 @@ PURE_MODULES = {
 """Standard library modules whose functions give the same answer to the same arguments, `CLOCK` apart."""
 
 CLOCK = frozenset({"now", "utcnow", "today"})
+DATES = frozenset({"datetime", "date"})
+"""What has a clock: `now` of anything else is a value, as `snapshot.now` is."""
 IMPURE_BUILTINS = frozenset(
     {"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint", "globals"}
 )
@@ -56,7 +58,9 @@ def _impurities(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, f"json.{alias.name}") for alias in names if alias.name in {"load", "dump"})
             case ast.Attribute(value=ast.Name(id="json"), attr="load" | "dump" as attr):
                 yield node.lineno, f"json.{attr}"
-            case ast.Attribute(attr=attr) if attr in CLOCK:
+            case ast.Attribute(value=ast.Name(id=owner) | ast.Attribute(attr=owner), attr=attr) if (
+                attr in CLOCK and owner in DATES
+            ):
                 yield node.lineno, f".{attr}"
             case ast.Name(id=name) if name in IMPURE_BUILTINS:
                 yield node.lineno, name

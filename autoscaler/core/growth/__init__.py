@@ -1,1 +1,1 @@
-"""Ways to choose what to launch for a demand, one strategy a file."""
+"""Growth strategies, one a file: a function that orders what could be launched for some demand, best first."""

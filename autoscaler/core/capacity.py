@@ -1,0 +1,168 @@
+"""What machines offer, as Hosts: an instance type that could be had or is coming, and an execution host that is there.
+
+One function says what a type offers; the same offer gives an Enrol its slots and `complex_values`, so that what was
+planned for is what Grid Engine gets to hand out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from autoscaler.core.cluster import Complex, Consumable, ExecutionHost
+from autoscaler.core.fleet import InstanceType
+from autoscaler.core.model import Amounts, Host
+from autoscaler.core.placement import SLOTS
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.resources import amount, canonical, written
+
+MEMORY_NAMES = frozenset(
+    {"h_vmem", "s_vmem", "h_rss", "h_data", "virtual_free", "mem_free", "mem_total", "m_mem_free", "ram"}
+)
+"""Consumables of type MEMORY that stand for a machine's main memory. Any other (scratch, tmp) is not known to."""
+HOSTNAME = "hostname"
+NEW_HOST = "a-worker-yet-to-come"
+"""Stands for the host name of a worker that has none yet: what a request such as `!w1` is matched with."""
+_IDLE_VALUES = (
+    *("load_avg", "load_short", "load_medium", "load_long", "cpu"),
+    *("np_load_avg", "np_load_short", "np_load_medium", "np_load_long"),
+    *("mem_used", "virtual_used", "swap_used", "swap_total", "swap_free", "swap_rate", "swap_rsvd"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one machine of a type gives to jobs."""
+
+    slots: int
+    consumables: Amounts
+    properties: Mapping[str, str]
+    """Canonical values, as its execd is expected to report them."""
+    complex_values: tuple[tuple[str, str], ...]
+    """For its enrolment, in Grid Engine's notation; without slots."""
+
+    def host(self, name: str, pool: str, host_name: str | None = None) -> Host:
+        """As a place for demand. `host_name`: what Grid Engine will call it, where demand asks for host names."""
+        properties = {**self.properties, HOSTNAME: host_name} if host_name else self.properties
+        return Host(name, {pool: self.slots}, self.consumables, properties)
+
+
+def offer_of(type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> Offer:
+    """What a machine of this type will offer in this node array."""
+    given = dict(_consumables(type_, array, complexes))
+    reported = {**_reported(type_), **{name: value for name, value in given.items() if name == array.exclusive_complex}}
+    return Offer(
+        slots=slots_of(type_, array),
+        consumables=tuple(
+            sorted((name, value) for name, value in given.items() if value and name != array.exclusive_complex)
+        ),
+        properties={HOSTNAME: NEW_HOST}
+        | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
+        complex_values=tuple(sorted((name, written(value, complexes[name].type)) for name, value in given.items())),
+    )
+
+
+def slots_of(type_: InstanceType, array: NodeArrayPolicy) -> int:
+    """Its cores less those kept back; where nothing would be left, all serve."""
+    left = type_.vcpus - array.free_cores
+    return left if left > 0 else type_.vcpus
+
+
+def _consumables(
+    type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
+) -> Iterable[tuple[str, float]]:
+    for name, entry in complexes.items():
+        if entry.consumable is Consumable.NO or name == SLOTS:
+            continue
+        if name == array.gpu_complex:
+            yield name, type_.gpus
+        elif name == array.exclusive_complex:
+            yield name, 1
+        elif entry.type == "MEMORY" and (name in MEMORY_NAMES or name == array.memory_complex):
+            yield name, type_.memory
+
+
+def _reported(type_: InstanceType) -> dict[str, str | int]:
+    """Load values of an idle machine of this type. What cannot be known before (topology, tmpdir) is left out."""
+    cores, memory = type_.vcpus, type_.memory
+    return {
+        **dict.fromkeys(_IDLE_VALUES, 0),
+        **dict.fromkeys(("mem_total", "mem_free", "virtual_total", "virtual_free"), memory),
+        "arch": type_.arch,
+        "num_proc": cores,
+    }
+
+
+def joined_host(
+    host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str], *, ignoring: str = ""
+) -> Host | None:
+    """What is free on an execution host now, counting only queue instances without any state letter but those ignored.
+
+    `names` are the complexes that some demand asks for: no other is looked at. None where no slot is free, or where a
+    job has the host to itself.
+    """
+    slots = {
+        instance.queue: instance.slots - instance.used - instance.reserved
+        for instance in host.instances
+        if not set(instance.states) - set(ignoring)
+    }
+    free_slots = {pool: free for pool, free in slots.items() if free > 0}
+    if not free_slots or (host.jobs and _taken_whole(host, complexes)):
+        return None
+    return replace(_described(host, complexes, names), slots=free_slots, empty=not host.busy)
+
+
+def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+    """What an execution host would offer with nothing on it: whether something could ever run there."""
+    bare = replace(
+        _described(host, complexes, names), slots={instance.queue: instance.slots for instance in host.instances}
+    )
+    free = dict(bare.free)
+    for name, value in _used(host, complexes):
+        if name in free:
+            free[name] += value
+    if SLOTS in free:
+        free[SLOTS] = max(free[SLOTS], sum(bare.slots.values()))
+    return replace(bare, free=tuple(sorted(free.items())))
+
+
+def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+    """Consumables left and properties, of the complexes that matter."""
+    free: dict[str, float] = {}
+    properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
+    for name in (*names, SLOTS):
+        entry = complexes.get(name)
+        text = _value(host, name)
+        if entry is None or text is None:
+            continue
+        value = amount(text, entry.type)
+        if entry.relop != "EXCL" and entry.consumable is not Consumable.NO and value is not None:
+            free[name] = max(value, 0)
+        elif entry.consumable is Consumable.NO or entry.relop == "EXCL":
+            properties[name] = canonical(text, entry.type)
+    return Host(host.name, {}, tuple(sorted(free.items())), properties)
+
+
+def _value(host: ExecutionHost, name: str) -> str | None:
+    for values in (host.consumables, host.fixed, host.load):
+        if name in values:
+            return values[name]
+    return None
+
+
+def _taken_whole(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
+    """Whether a job that asked for the host to itself runs there."""
+    exclusive = {name for entry in complexes.values() if entry.relop == "EXCL" for name in (entry.name, entry.shortcut)}
+    return any(name in exclusive and amount(text, "BOOL") for job in host.jobs for name, text in job.hard)
+
+
+def _used(host: ExecutionHost, complexes: Mapping[str, Complex]) -> Iterable[tuple[str, float]]:
+    """What running jobs hold of consumables that the host names."""
+    for instance in host.instances:
+        for job in instance.jobs:
+            for name, text in job.hard:
+                entry = complexes.get(name)
+                if entry is None or entry.consumable is Consumable.NO or name not in host.consumables:
+                    continue
+                value = amount(text, entry.type) or 0
+                yield name, value * (job.slots if entry.consumable is Consumable.PER_SLOT else 1)

@@ -1,0 +1,141 @@
+"""From waiting shapes to Wanted demands: the last place that knows Grid Engine's semantics.
+
+What counts is merged by what it asks of hosts, whoever owns it; what does not count says why. Expiry is a trigger per
+queue: once one counted job of it has waited the timeout, all its counted jobs may grow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.budgets import Budgets
+from autoscaler.core.cluster import Ask, Cluster, JobDetail
+from autoscaler.core.eligibility import Part, details_wanted, judge
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Demand, Wanted
+from autoscaler.core.placement import hardest_first
+from autoscaler.core.policy import Policy
+from autoscaler.core.reasons import Reason
+from autoscaler.core.requests import Reader, Served
+from autoscaler.core.resources import split_tasks, task_count
+
+__all__ = ["Reading", "details_wanted", "read_demand"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that waits. `counted` holds, parallel to `wanted`, the parts each demand came from, oldest first."""
+
+    wanted: tuple[Wanted, ...]
+    counted: tuple[tuple[Part, ...], ...]
+    uncounted: tuple[Part, ...]
+    names: frozenset[str]
+    """Complexes that some demand asks for: what of hosts matters."""
+    able_since: Mapping[int, float]
+    unable: tuple[int, ...]
+    details: Mapping[int, JobDetail]
+
+    @property
+    def waiting(self) -> int:
+        return sum(want.count for want in self.wanted) + sum(part.count for part in self.uncounted)
+
+
+def read_demand(
+    cluster: Cluster, memory: Memory, policy: Policy, now: float, our_hosts: frozenset[str] = frozenset()
+) -> Reading:
+    """Everything that waits, counted or not. `our_hosts`: names of workers that jobs may be pinned to."""
+    waiting = {job for shape in cluster.shapes for job in shape.jobs}
+    details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
+    eligible = judge(cluster.shapes, cluster.hosts, memory, details, now)
+    reader, budgets = Reader(cluster, policy, our_hosts), Budgets(cluster, policy)
+    served: dict[Ask, Served | Reason] = {}
+    merged: dict[tuple[Demand, tuple[str, ...]], list[Part]] = {}
+    uncounted: list[Part] = []
+    for part in sorted(eligible.parts, key=lambda part: (part.oldest, part.jobs[:1])):
+        if part.reason is not None:
+            uncounted.append(part)
+            continue
+        answer = served.get(part.ask)
+        if answer is None:
+            answer = served[part.ask] = reader.read(part.ask)
+        if isinstance(answer, Reason):
+            uncounted.append(replace(part, reason=answer))
+            continue
+        allowed, reason = budgets.admit(part.ask, answer, part.count)
+        within, beyond = _divide(part, allowed, reason)
+        uncounted.extend(beyond)
+        if within is not None:
+            merged.setdefault((answer.demand, answer.launches), []).append(within)
+    wanted = _wanted(merged, policy, now)
+    return Reading(
+        wanted=wanted,
+        counted=tuple(tuple(merged[want.demand, want.launches]) for want in wanted),
+        uncounted=tuple(uncounted),
+        names=frozenset(name for want in wanted for name in _names(want.demand)),
+        able_since=eligible.able_since,
+        unable=eligible.unable,
+        details=details,
+    )
+
+
+def _wanted(
+    merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[Part]], policy: Policy, now: float
+) -> tuple[Wanted, ...]:
+    oldest: dict[str, float] = {}
+    for (_, launches), parts in merged.items():
+        for queue in launches:
+            oldest[queue] = min(oldest.get(queue, now), parts[0].oldest)
+    expired = {
+        queue.name
+        for queue in policy.queues
+        if queue.name in oldest and now - oldest[queue.name] >= queue.scale_up_timeout
+    }
+    return tuple(
+        Wanted(
+            demand=demand,
+            count=sum(part.count for part in parts),
+            oldest=parts[0].oldest,
+            expired=not expired.isdisjoint(launches),
+            asks=tuple(part.ask for part in parts),
+            launches=launches,
+        )
+        for (demand, launches), parts in sorted(
+            merged.items(), key=lambda item: (hardest_first(item[0][0]), item[0][1])
+        )
+    )
+
+
+def _divide(part: Part, allowed: int, reason: Reason | None) -> tuple[Part | None, tuple[Part, ...]]:
+    """The tasks a budget lets through, and those beyond it: first come, first served."""
+    if allowed >= part.count:
+        return part, ()
+    if allowed <= 0:
+        return None, (replace(part, reason=reason),)
+    jobs: list[tuple[int, str]] = []
+    others: list[tuple[int, str]] = []
+    left = allowed
+    for job, tasks in zip(part.jobs, part.tasks, strict=True):
+        count = min(left, task_count(tasks))
+        first, rest = split_tasks(tasks, count)
+        left -= count
+        if count:
+            jobs.append((job, first))
+        if count < task_count(tasks):
+            others.append((job, rest))
+    within = replace(part, jobs=_firsts(jobs), tasks=_seconds(jobs), count=allowed)
+    beyond = replace(part, jobs=_firsts(others), tasks=_seconds(others), count=part.count - allowed, reason=reason)
+    return within, (beyond,)
+
+
+def _firsts(pairs: Sequence[tuple[int, str]]) -> tuple[int, ...]:
+    return tuple(job for job, _ in pairs)
+
+
+def _seconds(pairs: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    return tuple(tasks for _, tasks in pairs)
+
+
+def _names(demand: Demand) -> set[str]:
+    amounts = (*demand.per_slot, *demand.per_job, *demand.assumed)
+    return {name for name, _ in amounts} | {asked.name for asked in demand.properties}

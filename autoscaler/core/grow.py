@@ -1,0 +1,183 @@
+"""What to launch for a node array: candidates in the strategy's order, each sized by placement for the same demand,
+then capped.
+
+Every cap that holds appends itself to the launch's reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.cluster import Complex
+from autoscaler.core.fleet import Bucket
+from autoscaler.core.growth.options import Option, options_for
+from autoscaler.core.growth.registry import strategy_of
+from autoscaler.core.limits import Room, Usage, launches_left
+from autoscaler.core.memory import Event, Rest
+from autoscaler.core.model import BucketVerdict, Demand, Host, Wanted
+from autoscaler.core.placement import Want, place
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.reasons import Code, Reason, because
+
+PLENTY = 1_000_000
+"""More workers than any demand would use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What growth of any array stands on."""
+
+    policy: Policy
+    buckets: Sequence[Bucket]
+    rests: Sequence[Rest]
+    stopped: Mapping[str, str]
+    launches: Sequence[Event]
+    complexes: Mapping[str, Complex]
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What one array does about unmet demand."""
+
+    launch: Launch | None = None
+    coming: tuple[Host, ...] = ()
+    """Capacity that the whole need would bring, capped by standing limits only: no other array need care for it."""
+    buckets: tuple[BucketVerdict, ...] = ()
+    note: Reason | None = None
+    """Why nothing is launched although something is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    option: Option
+    count: int
+    """Workers of it to have, as far as standing limits and availability allow."""
+    wanted: int
+    """Workers of it that the demand would use without limits."""
+    cap: Reason | None
+    """The limit without which it would be more."""
+
+
+def grow(
+    array: NodeArrayPolicy,
+    wanted: Sequence[Wanted],
+    unmet: Sequence[int],
+    supply: Sequence[Host],
+    usage: Usage,
+    ground: Ground,
+    *,
+    short_of_floor: int = 0,
+) -> Growth:
+    """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is."""
+    lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True) if count]
+    if not lacking and short_of_floor <= 0:
+        return Growth()
+    if array.name in ground.stopped:
+        return Growth(note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=ground.stopped[array.name]))
+    options, refused = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
+    if lacking:
+        wants = [
+            (_own(want, array.queue), want.count if count else 0) for want, count in zip(wanted, unmet, strict=True)
+        ]
+        sized = [_size_for_demand(option, wants, supply) for option in strategy_of(array)(lacking, options)]
+        slots = sum(demand.slots * count for demand, count in lacking)
+        reason = because(Code.DEMAND, queue=array.queue, tasks=sum(count for _, count in lacking), slots=slots)
+    else:
+        ordered = options if array.hybrid else strategy_of(array)((), options)
+        sized = [_size_for_floor(option, short_of_floor) for option in ordered]
+        reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
+    chosen = [entry for entry in sized if entry.count]
+    verdicts = (*refused, *_verdicts(sized))
+    if not chosen:
+        return Growth(buckets=verdicts, note=_nothing_note(array, sized))
+    return _launch(array, chosen, reason, verdicts, ground)
+
+
+def _launch(
+    array: NodeArrayPolicy,
+    chosen: Sequence[_Sized],
+    reason: Reason,
+    verdicts: tuple[BucketVerdict, ...],
+    ground: Ground,
+) -> Growth:
+    """The launch of what was chosen, kept to the pace that is set."""
+    first = chosen[0]
+    coming = (first.option.host,) * first.count
+    last = max((event.at for event in ground.launches if event.node_array == array.name), default=None)
+    if last is not None and ground.now - last < ground.policy.batch_delay:
+        note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=ground.policy.batch_delay)
+        return Growth(coming=coming, buckets=verdicts, note=note)
+    hourly = launches_left(array.limits, ground.launches, array.name, ground.now)
+    batch = Room(array.scale_up_batch, because(Code.BATCHED, batch=array.scale_up_batch))
+    reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
+    if first.cap is not None:
+        reason = reason.then(first.cap)
+    pace = [room for room in (batch, hourly) if room is not None]
+    tightest = min(pace, key=lambda room: room.count)
+    if tightest.count <= 0:
+        return Growth(coming=coming, buckets=verdicts, note=tightest.cap)
+    if tightest.count < first.count:
+        reason = reason.then(tightest.cap)
+    candidates = tuple(Candidate(entry.option.buckets, min(entry.count, tightest.count)) for entry in chosen)
+    return Growth(Launch(array.name, candidates, reason), coming, verdicts)
+
+
+def _size_for_demand(option: Option, wants: Sequence[Want], supply: Sequence[Host]) -> _Sized:
+    """How many workers of this option the demand would use beside the supply, within the standing limits."""
+    most, cap = _most(option)
+    found = place(wants, supply, option.host, most)
+    if found.complete:
+        return _Sized(option, found.new_used, found.new_used, None)
+    free = place(wants, supply, option.host, PLENTY)
+    return _Sized(option, found.new_used, free.new_used, cap if free.new_used > most else None)
+
+
+def _size_for_floor(option: Option, short: int) -> _Sized:
+    most, cap = _most(option)
+    return _Sized(option, min(short, most), short, cap if short > most else None)
+
+
+def _most(option: Option) -> tuple[int, Reason]:
+    """How many of this option could be had now, and what says so."""
+    if option.available is not None and option.available < option.room.count:
+        return option.available, because(Code.CAPPED, cap="availability", limit=option.available)
+    return option.room.count, option.room.cap
+
+
+def _own(wanted: Wanted, queue: str) -> Demand:
+    """Demand that may not grow this array is not sized for on its workers, though Grid Engine could put it there."""
+    if queue in wanted.launches:
+        return wanted.demand
+    return replace(wanted.demand, pools=wanted.demand.pools - {queue})
+
+
+def _verdicts(sized: Sequence[_Sized]) -> tuple[BucketVerdict, ...]:
+    """Of every bucket that could be had: chosen, next in line, or of no use."""
+    verdicts: list[BucketVerdict] = []
+    chosen: Option | None = None
+    for entry in sized:
+        type_ = entry.option.type.name
+        if entry.count and chosen is None:
+            chosen, reason = entry.option, because(Code.BUCKET_CHOSEN, type=type_, count=entry.count)
+        elif entry.count and chosen is not None:
+            reason = because(Code.BUCKET_NOT_PREFERRED, type=type_, preferred=chosen.type.name)
+        elif entry.cap is not None:
+            reason = because(Code.BUCKET_TOO_SMALL, type=type_).then(entry.cap) if not entry.wanted else entry.cap
+        else:
+            reason = because(Code.BUCKET_TOO_SMALL, type=type_)
+        verdicts.extend(BucketVerdict(bucket.key, entry.option is chosen, reason) for bucket in entry.option.buckets)
+    return tuple(verdicts)
+
+
+def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized]) -> Reason:
+    """Why nothing is launched although something is wanted: the cap of the preferred option, or that nothing can be
+    had.
+    """
+    capped = next((entry for entry in sized if entry.cap is not None), None)
+    if capped is not None and capped.cap is not None:
+        wanted = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
+        return wanted.then(capped.cap)
+    return because(Code.NOTHING_TO_LAUNCH, node_array=array.name)

@@ -1,0 +1,136 @@
+"""What could be launched for a node array: its allowed instance types with the buckets that can be had now, and why
+others cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.capacity import Offer, offer_of
+from autoscaler.core.cluster import Complex
+from autoscaler.core.fleet import ANY, Bucket, InstanceType, PriceType
+from autoscaler.core.limits import Room, Usage, room_for
+from autoscaler.core.memory import Rest
+from autoscaler.core.model import BucketVerdict, Host
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.rests import rest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One instance type at one price type, with the buckets to order it from in order of preference."""
+
+    type: InstanceType
+    price_type: PriceType
+    buckets: tuple[Bucket, ...]
+    offer: Offer
+    host: Host
+    """One new worker of it, for placement."""
+    room: Room
+    """How many more of it the limits allow."""
+
+    @property
+    def price(self) -> float:
+        price = self.buckets[0].price_per_hour
+        return float("inf") if price is None else price
+
+    @property
+    def available(self) -> int | None:
+        """How many can be had now; None where some bucket does not say."""
+        counts = [bucket.available for bucket in self.buckets]
+        return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
+
+
+def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str, InstanceType]:
+    """The instance types this node array may use, of those that the provider knows, whether to be had now or not."""
+    known = {bucket.type.name: bucket.type for bucket in buckets if bucket.key.node_array in (ANY, array.name)}
+    base = known.get(array.instance_type)
+    if array.hybrid:
+        family = array.family or (base.family if base else None)
+        most = array.max_cores_per_worker or None
+        return {
+            name: type_
+            for name, type_ in known.items()
+            if type_.family == family and (most is None or type_.vcpus <= most)
+        }
+    if base is None:
+        return {}
+    if array.descending:
+        return {
+            name: type_
+            for name, type_ in known.items()
+            if name == base.name or (type_.family == base.family and type_.vcpus < base.vcpus)
+        }
+    return {base.name: base}
+
+
+def options_for(
+    array: NodeArrayPolicy,
+    buckets: Sequence[Bucket],
+    rests: Sequence[Rest],
+    usage: Usage,
+    complexes: Mapping[str, Complex],
+) -> tuple[tuple[Option, ...], tuple[BucketVerdict, ...]]:
+    """What can be ordered now, larger types last, and why other buckets of these families cannot."""
+    types = allowed_types(array, buckets)
+    families = {type_.family for type_ in types.values()}
+    usable: dict[tuple[str, PriceType], list[Bucket]] = {}
+    verdicts: list[BucketVerdict] = []
+    for bucket in sorted(buckets, key=_preference):
+        if bucket.key.node_array not in (ANY, array.name):
+            continue
+        if bucket.type.family not in families:
+            continue
+        refusal = _refusal(bucket, array, types, rests)
+        if refusal is None:
+            usable.setdefault((bucket.type.name, bucket.key.price_type), []).append(bucket)
+        else:
+            verdicts.append(BucketVerdict(bucket.key, False, refusal))
+    options = [
+        Option(
+            type=found[0].type,
+            price_type=price_type,
+            buckets=tuple(found),
+            offer=offer,
+            host=offer.host("", array.queue),
+            room=min((room_for(bucket, array.limits, usage) for bucket in found), key=lambda room: room.count),
+        )
+        for (_, price_type), found in usable.items()
+        for offer in (offer_of(found[0].type, array, complexes),)
+    ]
+    return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
+
+
+def by_size(option: Option, array: NodeArrayPolicy) -> tuple[int, float, str, int]:
+    """Smaller first, of equal ones the cheaper; of one type its price types in the order that was set."""
+    return option.offer.slots, _type_price(option, array), option.type.name, array.price_types.index(option.price_type)
+
+
+def _type_price(option: Option, array: NodeArrayPolicy) -> float:
+    """The price type must not tear one type's options apart, so types are compared by what the preferred one costs."""
+    return option.price if option.price_type is array.price_types[0] else float("inf")
+
+
+def _preference(bucket: Bucket) -> tuple[float, object]:
+    return (float("inf") if bucket.price_per_hour is None else bucket.price_per_hour), bucket.key
+
+
+def _refusal(
+    bucket: Bucket, array: NodeArrayPolicy, types: Mapping[str, InstanceType], rests: Sequence[Rest]
+) -> Reason | None:
+    """Why nothing can be ordered of this bucket now."""
+    if bucket.type.name not in types or bucket.key.price_type not in array.price_types:
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name)
+    if bucket.problem is not None:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
+    if bucket.available is not None and bucket.available <= 0:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message="none left")
+    rest = rest_of(bucket, rests, array)
+    if rest is not None:
+        resting = because(Code.BUCKET_RESTING, type=bucket.type.name, until_at=rest.until, failures=rest.failures)
+        return Reason(resting.code, (*resting.facts, ("message", rest.message)))
+    if array.limits.max_price_per_hour is not None and bucket.price_per_hour is None:
+        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
+    return None

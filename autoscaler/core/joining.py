@@ -1,0 +1,71 @@
+"""How a machine becomes a worker in service: booted, enrolled disabled, heard, enabled. Or given back when it takes too
+long.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.actions import Enrol
+from autoscaler.core.capacity import offer_of
+from autoscaler.core.leaving import leave
+from autoscaler.core.life import Life, Machine
+from autoscaler.core.memory import Disabling
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.steps import Moment, Step, enable, enrol, terminate, wait
+
+
+def join(machine: Machine, moment: Moment) -> Step:
+    """The next step of a machine that is on its way into service."""
+    asked_away = moment.let_go(machine)
+    late = overdue(machine, moment.now)
+    if machine.host is None:
+        if asked_away is not None:
+            return terminate(machine, moment, asked_away, by_person=True)
+        if late is not None:
+            return terminate(machine, moment, late, failure="boot")
+        return _enrol_when_up(machine, moment)
+    if asked_away is not None:
+        return leave(machine, moment, asked_away, by_person=True)
+    if machine.life is Life.READY:
+        return enable(machine, moment, because(Code.JOINED, after_s=moment.now - machine.worker.created_at))
+    if late is not None:
+        return leave(machine, moment, late)
+    if machine.life is Life.ENROLLABLE:
+        return _enrol_when_up(machine, moment)
+    return wait(machine, because(Code.JOINING))
+
+
+def overdue(machine: Machine, now: float) -> Reason | None:
+    """Why a machine on its way is given up. Never at the first look at it (rule 8)."""
+    array, note = machine.array, machine.note
+    if array is None or machine.before is None or machine.life is Life.READY:
+        return None
+    since = machine.worker.created_at
+    if note.heard_at is not None:  # joined once and was taken out of Grid Engine by a person: it begins anew
+        since = note.disabled_at if note.disabled_at is not None else now
+    if now - since < array.boot_timeout:
+        return None
+    enrolled = note.disabling is Disabling.ENROL
+    code = Code.JOIN_TIMEOUT if enrolled else Code.BOOT_TIMEOUT
+    return because(code, limit_s=array.boot_timeout, message=machine.worker.message)
+
+
+def _enrol_when_up(machine: Machine, moment: Moment) -> Step:
+    array, note = machine.array, machine.note
+    if machine.life is Life.BOOTING or array is None or not machine.worker.name:
+        limit = array.boot_timeout if array else None
+        return wait(machine, because(Code.BOOTING, type=machine.worker.type.name, limit_s=limit))
+    tried = note.disabled_at if note.disabling is Disabling.ENROL else None
+    if tried is not None and moment.now - tried < moment.retry_after:
+        return wait(machine, because(Code.JOINING))
+    offer = offer_of(machine.worker.type, array, moment.complexes)
+    action = Enrol(
+        worker_id=machine.worker.id,
+        host=machine.worker.name,
+        node_array=array.name,
+        queue=array.queue,
+        host_group=array.host_group,
+        slots=offer.slots,
+        complex_values=offer.complex_values,
+        reason=because(Code.BOOTED, after_s=moment.now - machine.worker.created_at),
+    )
+    return enrol(machine, moment, action)

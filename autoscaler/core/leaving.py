@@ -1,0 +1,86 @@
+"""How a worker leaves: disabled, seen empty twice, removed from Grid Engine, ended. Every step may still be taken back
+but the last two.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.life import Life, Machine, disabled
+from autoscaler.core.memory import Disabling
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.steps import Moment, Step, disable, enable, keep, remove, terminate, wait
+
+_BY_MARK = {
+    Disabling.ENROL: because(Code.JOIN_TIMEOUT),
+    Disabling.IDLE: because(Code.IDLE),
+    Disabling.COMMAND: because(Code.DRAINED_BY_COMMAND),
+    Disabling.STOP: because(Code.STOPPING),
+    Disabling.BROKEN: because(Code.INSTANCE_IN_ERROR),
+}
+
+
+def wanted_back(machine: Machine, moment: Moment) -> bool:
+    """Whether a draining worker may be let in again when demand wants it: not one that broke or that a person wants
+    gone.
+    """
+    return (
+        machine.life is Life.DRAINING
+        and machine.note.disabling is not Disabling.BROKEN
+        and machine.host is not None
+        and machine.host.heard
+        and disabled(machine.host)
+        and moment.let_go(machine) is None
+    )
+
+
+def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
+    """The next step of a worker on its way out. `needed`: waiting demand would use it."""
+    if machine.life is Life.RETIRED:
+        failure = "boot" if machine.note.disabling is Disabling.ENROL else None
+        reason = because(Code.REMOVED_FROM_GRID_ENGINE)
+        return terminate(machine, moment, reason, failure=failure, by_person=moment.let_go(machine) is not None)
+    asked_away = moment.let_go(machine)
+    if machine.life is Life.DRAINING and asked_away is None and machine.note.disabling is not Disabling.BROKEN:
+        if moment.kept(machine):
+            return enable(machine, moment, because(Code.KEPT_BY_COMMAND))
+        if needed is not None:
+            return enable(machine, moment, needed)
+    mark = machine.note.disabling or Disabling.IDLE
+    return leave(machine, moment, asked_away or _BY_MARK[mark], by_person=asked_away is not None)
+
+
+def leave(machine: Machine, moment: Moment, reason: Reason, *, by_person: bool = False) -> Step:
+    """One more step out of Grid Engine for a host that we disabled (rule 1)."""
+    host, note = machine.host, machine.note
+    if host is None:
+        return wait(machine, because(Code.SETTLING))
+    if not disabled(host):
+        if note.disabled_at is not None and moment.now - note.disabled_at < moment.retry_after:
+            return wait(machine, because(Code.SETTLING))
+        return disable(machine, moment, note.disabling or Disabling.IDLE, reason, by_person=by_person)
+    if host.busy:
+        return wait(machine, busy_reason(machine, draining=True))
+    if moment.kept(machine):
+        return keep(machine, because(Code.KEPT_BY_COMMAND))
+    if not seen_empty_twice(machine, moment):
+        return wait(machine, because(Code.SETTLING))
+    if note.retired_at is not None and moment.now - note.retired_at < moment.retry_after:
+        return wait(machine, because(Code.SETTLING))
+    return remove(machine, moment, because(Code.EMPTY).then(reason), by_person=by_person)
+
+
+def seen_empty_twice(machine: Machine, moment: Moment) -> bool:
+    """Whether two looks, a scheduler interval apart, showed it disabled by us and empty: none may have been dispatched
+    in between.
+    """
+    before, since = machine.before, machine.note.empty_since
+    if before is None or before.empty_since is None or since is None or not machine.note.seen_disabled:
+        return False
+    return moment.now - since >= moment.schedule_interval
+
+
+def busy_reason(machine: Machine, *, draining: bool = False) -> Reason:
+    """Why a busy host is left alone: its jobs, or slots reserved without a job."""
+    host = machine.host
+    jobs = tuple(dict.fromkeys(str(job.number) for job in host.jobs)) if host else ()
+    reason = because(Code.RUNS_JOBS, jobs=jobs) if jobs else because(Code.RESERVED)
+    return reason.then(because(Code.DRAINING)) if draining else reason

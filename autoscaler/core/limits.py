@@ -1,0 +1,82 @@
+"""How many more workers a node array may have, and which limit says so (rule 5). Limits win over targets.
+
+Whatever exists or was ordered counts until its provider says it is gone, and launches of the last hour count whether
+they came to something or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.brake import within
+from autoscaler.core.fleet import Bucket, InstanceType
+from autoscaler.core.memory import Event
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code, Reason, because
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a node array's additional workers amount to, ordered ones included."""
+
+    workers: int = 0
+    cores: int = 0
+    price_per_hour: float | None = 0.0
+    """None: some worker's price is unknown."""
+
+    def plus(self, type_: InstanceType, price: float | None, count: int) -> Usage:
+        total = None if price is None or self.price_per_hour is None else self.price_per_hour + price * count
+        return Usage(self.workers + count, self.cores + type_.vcpus * count, total if count else self.price_per_hour)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more, and the cap that says so."""
+
+    count: int
+    cap: Reason
+
+    def caps(self, wanted: int) -> bool:
+        return wanted > self.count
+
+
+def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
+    """How many more workers of this bucket the standing limits leave room for."""
+    rooms = [
+        Room(limits.max_workers - usage.workers, because(Code.CAPPED, cap="max_workers", limit=limits.max_workers))
+    ]
+    if limits.max_cores is not None:
+        left = (limits.max_cores - usage.cores) // bucket.type.vcpus
+        rooms.append(Room(left, because(Code.CAPPED, cap="max_cores", limit=limits.max_cores)))
+    if limits.max_price_per_hour is not None:
+        rooms.append(_room_for_price(bucket, limits.max_price_per_hour, usage))
+    room = min(rooms, key=lambda room: room.count)
+    return Room(max(room.count, 0), room.cap)
+
+
+def most_ever(bucket: Bucket, limits: Limits) -> int:
+    """How many workers of this bucket the limits would allow if there were no others."""
+    return room_for(bucket, limits, Usage()).count
+
+
+def _room_for_price(bucket: Bucket, limit: float, usage: Usage) -> Room:
+    """An unknown price, of the bucket or of what runs, is no room under a price cap."""
+    cap = because(Code.CAPPED, cap="max_price_per_hour", limit=limit)
+    price = bucket.price_per_hour
+    if price is None or usage.price_per_hour is None:
+        return Room(0, cap)
+    if price <= 0:
+        return Room(2**31, cap)
+    return Room(int((limit - usage.price_per_hour + 1e-9) // price), cap)
+
+
+def launches_left(limits: Limits, launches: Sequence[Event], node_array: str, now: float) -> Room | None:
+    """How many more launches this hour allows; None: as many as wanted."""
+    if limits.max_launches_per_hour is None:
+        return None
+    done = within([event for event in launches if event.node_array == node_array], HOUR, now)
+    cap = because(Code.CAPPED, cap="max_launches_per_hour", limit=limits.max_launches_per_hour)
+    return Room(max(limits.max_launches_per_hour - done, 0), cap)

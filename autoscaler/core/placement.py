@@ -1,0 +1,314 @@
+"""Do these demands fit on these hosts? One function, for growth (hosts added) and shrink (hosts left out) alike.
+
+Greedy and deterministic: the hardest demand first, on the first host in the given order that can take it. Amounts are
+exact integers. Equal hosts are kept together as one entry with a count and equal tasks are placed by division, so
+cost grows with demands × kinds of host, not with tasks or machines. What fits really fits (nothing is overcommitted);
+what is called unmet might, rarely, fit in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.model import Demand, Host, Property
+from autoscaler.core.resources import satisfies
+
+SLOTS = "slots"
+"""As a consumable of a host: its slots over all pools together, where it limits them."""
+_SCALE = 1_000_000
+"""Fractions of a consumable are counted in millionths."""
+
+Want = tuple[Demand, int]
+"""A demand and how many tasks want it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What went where. `placed` and `unmet` are parallel to what was wanted, in tasks."""
+
+    placed: tuple[int, ...]
+    unmet: tuple[int, ...]
+    used: frozenset[str]
+    """Hosts that got something."""
+    new_used: int = 0
+    """How many of the new hosts got something."""
+
+    @property
+    def complete(self) -> bool:
+        return not any(self.unmet)
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """A demand made ready for counting: what one visit to a host takes, a visit being the slots that stand together."""
+
+    pools: tuple[str, ...]
+    visit: int
+    """Slots of one visit."""
+    visits: int
+    """How many visits a task makes; with `apart`, each to another host."""
+    apart: bool
+    required: tuple[tuple[str, int], ...]
+    assumed: tuple[tuple[str, int], ...]
+    once: tuple[tuple[str, int], ...]
+    """Once per task, on the host of its first visit, where a task makes several."""
+    properties: tuple[Property, ...]
+    exclusive: bool
+
+
+def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
+    """Place as many tasks as fit, on `hosts` in their order and then on up to `new_count` more like `new`."""
+    board = _Board([*_grouped(hosts), *([_kind_of(new, (), new_count)] if new and new_count > 0 else [])])
+    placed = [0] * len(wanted)
+    for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
+        demand, count = wanted[index]
+        need = _need(demand)
+        if need is not None and count > 0:
+            placed[index] = board.put(need, count)
+    unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
+    return Placement(tuple(placed), unmet, frozenset(board.used), board.new_used)
+
+
+def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
+    """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts."""
+    return tuple(
+        (demand, count)
+        if demand.one_host
+        else (replace(demand, slots=demand.per_host or 1, per_host=demand.per_host or 1, per_job=()), count * pieces)
+        for demand, count in wanted
+        for pieces in (demand.slots // (demand.per_host or 1),)
+    )
+
+
+def hardest_first(demand: Demand) -> tuple[object, ...]:
+    """Sorting key: what is choosy first, then what needs the most of one host, then of many; at last anything fixed."""
+    together = demand.per_host or 1
+    memory = max((amount * together for _, amount in demand.per_slot), default=0)
+    return (
+        -len(demand.properties),
+        not demand.exclusive,
+        -together,
+        -memory,
+        -demand.slots,
+        tuple(sorted(demand.pools)),
+        demand.per_slot,
+        demand.per_job,
+        demand.assumed,
+        tuple((asked.name, asked.relop, asked.value) for asked in demand.properties),
+    )
+
+
+def _need(demand: Demand) -> _Need | None:
+    """None where no number of hosts could ever do: a total that is no multiple of the slots per host."""
+    visit = demand.per_host or 1
+    if demand.slots < 1 or demand.slots % visit:
+        return None
+    whole = demand.slots == visit
+    required = {name: _exact(amount) * visit for name, amount in demand.per_slot}
+    once = {name: _exact(amount) for name, amount in demand.per_job}
+    if whole:
+        required |= {name: required.get(name, 0) + amount for name, amount in once.items()}
+    assumed = {SLOTS: _SCALE * visit} | {name: _exact(amount) * visit for name, amount in demand.assumed}
+    return _Need(
+        pools=tuple(sorted(demand.pools)),
+        visit=visit,
+        visits=demand.slots // visit,
+        apart=demand.per_host is not None,
+        required=tuple(required.items()),
+        assumed=tuple((name, amount) for name, amount in assumed.items() if name not in required),
+        once=() if whole else tuple(once.items()),
+        properties=demand.properties,
+        exclusive=demand.exclusive,
+    )
+
+
+def _exact(amount: float) -> int:
+    return amount * _SCALE if isinstance(amount, int) else round(min(amount, 1e18) * _SCALE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Hosts that are alike now: the named ones and `new` more that have no name yet."""
+
+    slots: tuple[tuple[str, int], ...]
+    free: Mapping[str, int]
+    properties: Mapping[str, str]
+    empty: bool
+    names: tuple[str, ...]
+    new: int = 0
+    touched: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.names) + self.new
+
+    @property
+    def full(self) -> bool:
+        return not any(slots for _, slots in self.slots)
+
+    def room(self, need: _Need) -> int:
+        """How many visits one of these hosts can take."""
+        if need.exclusive and not self.empty:
+            return 0
+        visits = sum(slots for pool, slots in self.slots if pool in need.pools) // need.visit
+        if not visits or not all(
+            asked.name in self.properties and satisfies(asked.value, asked.relop, self.properties[asked.name])
+            for asked in need.properties
+        ):
+            return 0
+        for name, amount in need.required:
+            visits = min(visits, self.free.get(name, 0) // amount if amount else visits)
+        for name, amount in need.assumed:
+            if amount and name in self.free:
+                visits = min(visits, self.free[name] // amount)
+        if need.exclusive and need.apart:
+            return min(visits, 1)
+        return max(visits, 0)
+
+    def holds(self, amounts: tuple[tuple[str, int], ...]) -> bool:
+        return all(self.free.get(name, 0) >= amount for name, amount in amounts)
+
+    def split(self, count: int) -> tuple[_Kind, _Kind]:
+        """The first `count` of these hosts, and the others."""
+        named = self.names[:count]
+        new = count - len(named)
+        return replace(self, names=named, new=new), replace(self, names=self.names[count:], new=self.new - new)
+
+    def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
+        """The same hosts after each took so many visits."""
+        wanted, slots = visits * need.visit, []
+        for pool, there in self.slots:
+            taken = min(there, wanted) if pool in need.pools else 0
+            wanted -= taken
+            slots.append((pool, 0 if need.exclusive else there - taken))
+        free = dict(self.free)
+        for name, amount in (*need.required, *need.assumed):
+            if name in free:
+                free[name] -= amount * visits
+        for name, amount in once:
+            free[name] -= amount
+        return replace(self, slots=tuple(slots), free=free, empty=False, touched=True)
+
+
+def _grouped(hosts: Sequence[Host]) -> Iterator[_Kind]:
+    """Neighbours in the given order that are alike, as one: first fit must not jump over a host between them."""
+    run: list[str] = []
+    first: Host | None = None
+    for host in hosts:
+        if first is not None and _alike(first, host):
+            run.append(host.name)
+            continue
+        if first is not None:
+            yield _kind_of(first, tuple(run))
+        first, run = host, [host.name]
+    if first is not None:
+        yield _kind_of(first, tuple(run))
+
+
+def _alike(one: Host, other: Host) -> bool:
+    return (
+        one.slots == other.slots
+        and one.free == other.free
+        and one.empty == other.empty
+        and one.properties == other.properties
+    )
+
+
+def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
+    return _Kind(
+        slots=tuple(sorted(host.slots.items())),
+        free={name: _exact(amount) for name, amount in host.free},
+        properties=host.properties,
+        empty=host.empty,
+        names=names,
+        new=new,
+    )
+
+
+class _Board:
+    """The hosts while demands are put on them, in the order they were given."""
+
+    def __init__(self, kinds: list[_Kind]) -> None:
+        self.used: set[str] = set()
+        self.new_used = 0
+        self._kinds = [kind for kind in kinds if not kind.full]
+
+    def put(self, need: _Need, count: int) -> int:
+        """Place up to `count` tasks; returns how many."""
+        if need.once or (need.exclusive and not need.apart):
+            return next(done for done in range(count + 1) if done == count or not self._put_alone(need))
+        rooms = self._rooms(need)
+        if need.apart and need.visits > 1:
+            tasks = self._most_apart(rooms, need.visits, count)
+            self._take(need, rooms, tasks * need.visits, most=tasks)
+        else:
+            tasks = min(count, sum(room * self._kinds[at].count for at, room in rooms) // need.visits)
+            self._take(need, rooms, tasks * need.visits)
+        return tasks
+
+    def _put_alone(self, need: _Need) -> bool:
+        """One task over several hosts, the first of them charged for the task itself; or one that wants whole hosts."""
+        rooms = self._rooms(need)
+        first = next((pair for pair in rooms if self._kinds[pair[0]].holds(need.once)), None)
+        most = 1 if need.apart else None
+        there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
+        if first is None or there < need.visits:
+            return False
+        rooms.remove(first)
+        self._take(need, [first, *rooms], need.visits, most=most, once=need.once)
+        return True
+
+    def _rooms(self, need: _Need) -> list[tuple[int, int]]:
+        """Where visits of this need find room: position among the kinds, and how many on each of its hosts."""
+        return [(at, room) for at, kind in enumerate(self._kinds) if (room := kind.room(need))]
+
+    def _most_apart(self, rooms: list[tuple[int, int]], visits: int, count: int) -> int:
+        """The most tasks that make all their visits on different hosts: T where the hosts offer T × visits, each at
+        most T.
+        """
+        low, high = 0, count
+        while low < high:
+            tasks = (low + high + 1) // 2
+            if sum(min(room, tasks) * self._kinds[at].count for at, room in rooms) >= tasks * visits:
+                low = tasks
+            else:
+                high = tasks - 1
+        return low
+
+    def _take(
+        self,
+        need: _Need,
+        rooms: list[tuple[int, int]],
+        visits: int,
+        *,
+        most: int | None = None,
+        once: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        """Take `visits` visits, host after host, at most `most` on each. The first host is also charged `once`."""
+        pieces: dict[int, list[_Kind]] = {}
+        for at, room in rooms:
+            if not visits:
+                break
+            each, rest = min(room, most or room), self._kinds[at]
+            pieces[at] = []
+            if once:
+                taken, rest = rest.split(1)
+                pieces[at].append(self._charge(taken, need, min(each, visits), once))
+                visits, once = visits - min(each, visits), ()
+            for hosts, load in ((min(rest.count, visits // each), each), (1, visits % each)):
+                if hosts and load and rest.count and visits:
+                    taken, rest = rest.split(hosts)
+                    pieces[at].append(self._charge(taken, need, load))
+                    visits -= hosts * load
+            if rest.count:
+                pieces[at].append(rest)
+        if pieces:
+            now = (piece for at, kind in enumerate(self._kinds) for piece in pieces.get(at, (kind,)))
+            self._kinds = [kind for kind in now if not kind.full]
+
+    def _charge(self, kind: _Kind, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
+        self.used.update(kind.names)
+        if not kind.touched:
+            self.new_used += kind.new
+        return kind.after(need, visits, once)

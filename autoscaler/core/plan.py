@@ -1,0 +1,370 @@
+"""`plan`: from everything that was read to what is to be done and why. Pure; equal snapshots give equal plans.
+
+Reads as the list of policies in the order in which they speak. Each step takes values and returns values; only this
+module takes the whole snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.brake import pressed
+from autoscaler.core.demand import Reading, details_wanted, read_demand
+from autoscaler.core.grow import Ground, Growth, grow
+from autoscaler.core.joining import join
+from autoscaler.core.leaving import depart, leave
+from autoscaler.core.life import Life, Machine, Sight, look, same_host
+from autoscaler.core.limits import HOUR
+from autoscaler.core.memory import Disabling, Event, Memory, Rest
+from autoscaler.core.model import BucketVerdict, Host, Plan, Snapshot, Wanted, WorkerVerdict
+from autoscaler.core.placement import place
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.reach import Reach
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.rests import resting, stopped_arrays
+from autoscaler.core.shrink import Floor, needed_hosts, shrink
+from autoscaler.core.steps import Moment, Step, disable, keep, wait
+from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
+from autoscaler.core.verdicts import Fate, shape_verdicts
+
+__all__ = ["details_wanted", "plan"]
+
+_ORDER = (Enable, Enrol, Launch, Terminate, Remove, Disable)
+"""What brings capacity goes first; what takes it away last."""
+
+
+def plan(snapshot: Snapshot) -> Plan:
+    """What to do in this pass, why, and what to remember.
+
+    Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
+    """
+    decided = _decide(snapshot, snapshot.memory.brake)
+    if snapshot.memory.brake is not None:
+        return decided
+    memory = decided.memory
+    limits, resumed_at = snapshot.policy.brake, snapshot.wishes.resumed_at
+    brake = pressed(limits, memory.launches, memory.removals, snapshot.now, resumed_at)
+    return decided if brake is None else _decide(snapshot, brake)
+
+
+def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
+    cluster, fleet, policy, memory, now = (
+        snapshot.cluster,
+        snapshot.fleet,
+        snapshot.policy,
+        snapshot.memory,
+        snapshot.now,
+    )
+    moment = _moment(snapshot, brake)
+    # Who is who: machines matched with hosts, and what this look adds to what we remember of them.
+    sight = look(cluster, fleet, memory, policy, now)
+    # What waits, and what of it could run if a host were there.
+    reading = read_demand(cluster, memory, policy, now, frozenset(machine.name for machine in sight.machines))
+    # What is there and what is coming: ordered and booting workers are supply, so the same need never launches twice.
+    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names)
+    # What fits is nobody's need any more; what no allowed configuration could ever run must not launch anything.
+    reach = Reach(policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
+    outlook = _foresee(reading.wanted, supply, reach)
+    # Workers on their way in go on, whatever is paused: they cost already.
+    steps = [join(machine, moment) for machine in sight.machines if machine.coming]
+    # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
+    steps += [_depart(machine, moment, outlook) for machine in sight.machines if machine.life in _LEAVING]
+    # Workers in service leave only when idle, unneeded and above the floor.
+    steps += _shrink(sight, reading, supply, outlook, moment, memory, policy)
+    # Everything else is only told.
+    steps += [_stand(machine, moment) for machine in sight.machines if machine.life in _STANDING]
+    # Launches last: they cover only what nothing else does.
+    rests = resting(memory, fleet.failures, policy, now)
+    stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
+    ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now)
+    growth = _grow(snapshot, sight, reading.wanted, outlook, moment, ground)
+    return Plan(
+        actions=_actions(steps, growth),
+        memory=_remember(snapshot, sight, reading, steps, growth, rests, stopped, brake),
+        shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, now),
+        workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
+        buckets=growth.buckets,
+        notes=_notes(snapshot, moment, growth),
+        waiting=reading.waiting,
+        counted=sum(
+            want.count if fate.refusal is None else fate.now + fate.coming
+            for want, fate in zip(reading.wanted, outlook.fates, strict=True)
+        ),
+        fitting=sum(fate.now + fate.coming for fate in outlook.fates),
+    )
+
+
+_LEAVING = frozenset({Life.DRAINING, Life.REMOVING, Life.RETIRED})
+_STANDING = frozenset(
+    {Life.UNHEARD, Life.DISABLED_BY_HAND, Life.NAME_TAKEN, Life.UNKNOWN_ARRAY, Life.ENDING, Life.GONE}
+)
+
+
+def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
+    wishes, interval = snapshot.wishes, snapshot.cluster.schedule_interval
+    paused = because(Code.PAUSED, by=wishes.paused_by) if wishes.paused else None
+    return Moment(
+        now=snapshot.now,
+        wishes=wishes,
+        schedule_interval=interval,
+        retry_after=max(interval, snapshot.policy.batch_delay),
+        complexes=snapshot.cluster.complexes,
+        held_back=brake or paused,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """How the counted demand fares with what is there, coming, and let in again."""
+
+    fates: tuple[Fate, ...]
+    """Parallel to the wanted demands."""
+    again: frozenset[str]
+    """Draining hosts that demand would use."""
+    supply: tuple[Host, ...]
+    """Everything that counts, hosts let in again included."""
+
+    def lacking(self, wanted: Sequence[Wanted]) -> list[int]:
+        """Tasks of each demand that something could be launched for."""
+        return [
+            0 if fate.refusal is not None else want.count - fate.now - fate.coming
+            for want, fate in zip(wanted, self.fates, strict=True)
+        ]
+
+
+def _foresee(wanted: Sequence[Wanted], supply: Supply, reach: Reach) -> Outlook:
+    wants = [(want.demand, want.count) for want in wanted]
+    hosts, again = supply.all, frozenset[str]()
+    found = place(wants, hosts)
+    if supply.draining and not found.complete:
+        # Let in again only those without which it would not fit as well: first in order, first used.
+        found = place(wants, (*hosts, *supply.draining))
+        again = found.used & frozenset(host.name for host in supply.draining)
+        hosts = (*hosts, *(host for host in supply.draining if host.name in again))
+    at_once = place(wants, supply.there).placed if supply.there else (0,) * len(wants)
+    fates = tuple(
+        Fate(
+            now=min(first, placed),
+            coming=placed - min(first, placed),
+            refusal=reach.refusal(want) if unmet and want.launches else None,
+        )
+        for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
+    )
+    return Outlook(fates, again, hosts)
+
+
+def _depart(machine: Machine, moment: Moment, outlook: Outlook) -> Step:
+    needed = because(Code.NEEDED_AGAIN) if machine.name in outlook.again else None
+    return depart(machine, moment, needed=needed)
+
+
+def _shrink(
+    sight: Sight,
+    reading: Reading,
+    supply: Supply,
+    outlook: Outlook,
+    moment: Moment,
+    memory: Memory,
+    policy: Policy,
+) -> list[Step]:
+    serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
+    dispensable = {host.name for _, host in supply.dispensable}
+    fixed = [host for host in outlook.supply if host.name not in dispensable]
+    quiet_since = _quiet_since(sight, reading, memory, policy, moment.now)
+
+    def quiet(array: NodeArrayPolicy) -> Reason | None:
+        queue = policy.queue(array.queue)
+        timeout = queue.scale_down_timeout if queue else None
+        if timeout is None or (quiet_since is not None and moment.now - quiet_since >= timeout):
+            return None
+        return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
+
+    return shrink(
+        serving,
+        moment,
+        needed=needed_hosts(reading.wanted, fixed, supply.dispensable),
+        floors=_floors(sight, policy, moment),
+        quiet=quiet,
+    )
+
+
+def _floors(sight: Sight, policy: Policy, moment: Moment) -> dict[str, Floor]:
+    return {
+        array.name: Floor(
+            array.limits.min_workers,
+            sum(
+                machine.array == array and (machine.life is Life.IN_SERVICE or counts_as_coming(machine, moment))
+                for machine in sight.machines
+            ),
+        )
+        for array in policy.node_arrays
+    }
+
+
+def _quiet_since(sight: Sight, reading: Reading, memory: Memory, policy: Policy, now: float) -> float | None:
+    """Since when no counted job waits and none runs in any autoscaled queue."""
+    hosts = [*sight.others, *sight.missing_hosts.values(), *(m.host for m in sight.machines if m.host)]
+    running = any(
+        instance.jobs or instance.used
+        for host in hosts
+        for instance in host.instances
+        if policy.queue(instance.queue) is not None
+    )
+    if reading.wanted or running:
+        return None
+    return memory.quiet_since if memory.quiet_since is not None else now
+
+
+def _stand(machine: Machine, moment: Moment) -> Step:
+    """A worker that nothing is done about, and why; unless a person wants it gone."""
+    asked_away = moment.let_go(machine)
+    match machine.life:
+        case Life.UNHEARD:
+            if asked_away is not None:
+                mark = Disabling.STOP if asked_away.code is Code.STOPPING else Disabling.COMMAND
+                return disable(machine, moment, mark, asked_away, by_person=True)
+            return wait(machine, because(Code.UNHEARD))
+        case Life.DISABLED_BY_HAND:
+            if asked_away is not None and asked_away.code is Code.DRAINED_BY_COMMAND:
+                return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
+            return keep(machine, because(Code.DISABLED_BY_HAND))
+        case Life.NAME_TAKEN:
+            return wait(machine, because(Code.NAME_TAKEN))
+        case Life.UNKNOWN_ARRAY:
+            return keep(machine, because(Code.UNKNOWN_ARRAY, node_array=machine.worker.node_array))
+        case Life.ENDING:
+            return wait(machine, because(Code.ENDING))
+        case _:
+            gone = because(Code.GONE)
+            ours = machine.host is not None and machine.note.disabling is not None and not machine.host.busy
+            return leave(machine, moment, gone) if ours else wait(machine, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """What all node arrays do together."""
+
+    launches: tuple[Launch, ...]
+    buckets: tuple[BucketVerdict, ...]
+    notes: tuple[Reason, ...]
+    told: Mapping[str, Reason]
+    """By queue: the launch's reason, or why there is none."""
+
+
+def _grow(
+    snapshot: Snapshot, sight: Sight, wanted: Sequence[Wanted], outlook: Outlook, moment: Moment, ground: Ground
+) -> Grown:
+    """Array after array, in policy order; what one array brings the next need not."""
+    policy, fleet, now = snapshot.policy, snapshot.fleet, snapshot.now
+    usage = usage_of(fleet, policy, sight, now)
+    supply, lacking = outlook.supply, outlook.lacking(wanted)
+    found: list[tuple[NodeArrayPolicy, Growth]] = []
+    blocked = moment.held_back or _stopping(moment)
+    for array in policy.node_arrays:
+        queue = policy.queue(array.queue)
+        default = queue is not None and queue.node_array == array.name
+        mine = [
+            count if default and want.expired and array.queue in want.launches else 0
+            for want, count in zip(wanted, lacking, strict=True)
+        ]
+        short = _short_of_floor(array, sight, snapshot, moment)
+        if blocked is not None:
+            found.append((array, Growth(note=blocked) if any(mine) or short > 0 else Growth()))
+            continue
+        growth = grow(array, wanted, mine, supply, usage[array.name], ground, short_of_floor=short)
+        found.append((array, growth))
+        if growth.coming:
+            supply = (*supply, *growth.coming)
+            still = place([(want.demand, want.count) for want in wanted], supply).unmet
+            lacking = [min(before, after) for before, after in zip(lacking, still, strict=True)]
+    told = {array.queue: growth.launch.reason if growth.launch else growth.note for array, growth in found}
+    return Grown(
+        launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
+        buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
+        notes=tuple(growth.note for _, growth in found if growth.note is not None and growth.note is not blocked),
+        told={queue: reason for queue, reason in told.items() if reason is not None},
+    )
+
+
+def _stopping(moment: Moment) -> Reason | None:
+    return because(Code.STOPPING, how=moment.wishes.stop) if moment.wishes.stop is not None else None
+
+
+def _short_of_floor(array: NodeArrayPolicy, sight: Sight, snapshot: Snapshot, moment: Moment) -> int:
+    """How many workers are lacking to `min_workers`, ordered ones included."""
+    ordered = sum(
+        count
+        for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now)
+        if order.node_array == array.name
+    )
+    return array.limits.min_workers - _floors(sight, snapshot.policy, moment)[array.name].staying - ordered
+
+
+def _actions(steps: Sequence[Step], growth: Grown) -> tuple[Action, ...]:
+    actions: list[Action] = [step.action for step in steps if step.action is not None]
+    actions += growth.launches
+    return tuple(sorted(actions, key=lambda action: _ORDER.index(type(action))))
+
+
+def _persistent(sight: Sight, policy: Policy) -> tuple[WorkerVerdict, ...]:
+    """Hosts that are not ours are never touched."""
+    hosts = [
+        WorkerVerdict(
+            host.name, None, "keep", because(Code.MASTER if same_host(host.name, policy.master) else Code.PERSISTENT)
+        )
+        for host in sight.others
+    ]
+    missing = [
+        WorkerVerdict(host.name, worker_id, "wait", because(Code.NOT_LISTED))
+        for worker_id, host in sight.missing_hosts.items()
+    ]
+    return (*hosts, *missing)
+
+
+def _notes(snapshot: Snapshot, moment: Moment, growth: Grown) -> tuple[Reason, ...]:
+    first = [reason for reason in (moment.held_back, _stopping(moment)) if reason is not None]
+    return (*first, *growth.notes, *snapshot.cluster.set_aside)
+
+
+def _remember(
+    snapshot: Snapshot,
+    sight: Sight,
+    reading: Reading,
+    steps: Sequence[Step],
+    growth: Grown,
+    rests: tuple[Rest, ...],
+    stopped: Mapping[str, str],
+    brake: Reason | None,
+) -> Memory:
+    """The memory for the next pass, without what can no longer matter."""
+    memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
+    window = max(HOUR, policy.brake.window)
+    launched = [
+        Event(now, max(candidate.count for candidate in launch.candidates), launch.node_array)
+        for launch in growth.launches
+    ]
+    removed = [Event(now, 1, step.machine.worker.node_array) for step in steps if _counts_as_removal(step)]
+    return Memory(
+        passes=memory.passes + 1,
+        workers={**sight.missing, **{step.machine.worker.id: step.note for step in steps}},
+        able_since=reading.able_since,
+        unable=reading.unable,
+        details=reading.details,
+        rests=rests,
+        stopped=stopped,
+        failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
+        launches=(*(event for event in memory.launches if now - event.at < window), *launched),
+        removals=(*(event for event in memory.removals if now - event.at < window), *removed),
+        quiet_since=_quiet_since(sight, reading, memory, policy, now),
+        brake=brake,
+    )
+
+
+def _counts_as_removal(step: Step) -> bool:
+    """A worker let go counts once, and only when the autoscaler chose it: what a person asked for presses no brake."""
+    if not isinstance(step.action, Remove | Terminate) or step.machine.note.retired_at is not None:
+        return False
+    codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
+    return codes.isdisjoint({Code.STOPPING, Code.DRAINED_BY_COMMAND})

@@ -1,0 +1,73 @@
+"""Which buckets rest after failing, and which node arrays were stopped by an error that will not pass by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure
+from autoscaler.core.memory import Memory, Rest
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+
+_CAPACITY = frozenset({"capacity", "quota"})
+_PERMANENT = "permanent"
+_PASSING = "throttled"
+
+
+def resting(memory: Memory, failures: Sequence[LaunchFailure], policy: Policy, now: float) -> tuple[Rest, ...]:
+    """Rests that hold now: those remembered, and those that new failures bring. Failures of an ended rest count no
+    more.
+    """
+    rests = {(rest.bucket, rest.kind): rest for rest in memory.rests if rest.until > now}
+    for array in policy.node_arrays:
+        for bucket, counted in _by_bucket(failures, array).items():
+            recent = [failure for failure in counted if now - failure.at < array.unavailability_delay]
+            for kinds, limit in (
+                (_CAPACITY, array.unavailability_count_capacity),
+                (None, array.unavailability_count_failure),
+            ):
+                alike = [failure for failure in recent if (failure.kind in _CAPACITY) == (kinds is _CAPACITY)]
+                if not alike or len(alike) < limit:
+                    continue
+                last = alike[-1]
+                until = last.at + array.unavailability_delay
+                rests[bucket, last.kind] = Rest(bucket, until, len(alike), last.kind, last.message)
+    return tuple(sorted(rests.values(), key=lambda rest: (rest.bucket, rest.kind)))
+
+
+def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dict[BucketKey, list[LaunchFailure]]:
+    """This array's failures that may pass, oldest first."""
+    grouped: dict[BucketKey, list[LaunchFailure]] = {}
+    for failure in sorted(failures, key=lambda failure: failure.at):
+        if failure.kind not in (_PERMANENT, _PASSING) and failure.bucket.node_array in (ANY, array.name):
+            grouped.setdefault(failure.bucket, []).append(failure)
+    return grouped
+
+
+def stopped_arrays(
+    memory: Memory, failures: Sequence[LaunchFailure], policy: Policy, resumed_at: float | None = None
+) -> Mapping[str, str]:
+    """Node arrays with the permanent error that stopped them, until a person resumes after it."""
+    resumed = resumed_at is not None and resumed_at >= memory.failures_seen
+    stopped = {} if resumed else dict(memory.stopped)
+    for failure in failures:
+        if failure.kind == _PERMANENT and failure.at > memory.failures_seen:
+            names = [array.name for array in policy.node_arrays if failure.bucket.node_array in (ANY, array.name)]
+            stopped.update(dict.fromkeys(names, failure.message))
+    return stopped
+
+
+def rest_of(bucket: Bucket, rests: Sequence[Rest], array: NodeArrayPolicy) -> Rest | None:
+    """The rest that keeps this bucket from being ordered for this array."""
+    return next((rest for rest in rests if _covers(rest.bucket, bucket.key, array)), None)
+
+
+def _covers(failed: BucketKey, bucket: BucketKey, array: NodeArrayPolicy) -> bool:
+    """Whether a failure of one bucket speaks of another: equal, where one side says ANY it says nothing."""
+    for field in fields(BucketKey):
+        one, other = getattr(failed, field.name), getattr(bucket, field.name)
+        if field.name == "node_array":
+            other = other or array.name
+        if one != other and ANY not in (one, other):
+            return False
+    return True

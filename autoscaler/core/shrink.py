@@ -1,0 +1,138 @@
+"""Which workers in service may leave: a ladder of early returns, a verdict for every worker.
+
+A worker is needed when some waiting demand would use it, found by placing all counted demand with those that could
+leave last, and checked by placing it once more without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.leaving import busy_reason
+from autoscaler.core.life import Life, Machine
+from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Host, Wanted
+from autoscaler.core.placement import Want, as_shares, place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.steps import Moment, Step, disable, keep, wait
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How many workers of an array must stay, and how many stay if nobody leaves."""
+
+    min_workers: int
+    staying: int
+
+
+def idle_for(machine: Machine, now: float) -> float | None:
+    """Seconds since it was last seen busy; None while it is not in service and empty."""
+    return None if machine.note.idle_since is None else now - machine.note.idle_since
+
+
+def could_leave(machine: Machine, moment: Moment) -> bool:
+    """Whether idle time alone would let it go."""
+    idle = idle_for(machine, moment.now)
+    return (
+        machine.life is Life.IN_SERVICE
+        and idle is not None
+        and machine.array is not None
+        and idle >= machine.array.idle_timeout
+    )
+
+
+def let_go_order(machine: Machine) -> tuple[float, float, str]:
+    """Sorting key of whom to let go first: the dearest, then the longest idle."""
+    since = machine.note.idle_since
+    price = machine.worker.price_per_hour or 0.0
+    return -price, since if since is not None else 0.0, machine.worker.id
+
+
+def needed_hosts(
+    wanted: Sequence[Wanted], fixed: Sequence[Host], leaving: Sequence[tuple[Machine, Host]]
+) -> frozenset[str]:
+    """Names among `leaving` that waiting demand would use, `fixed` capacity coming first.
+
+    Demand over several hosts that does not fit as a whole yet holds what it could use of them: it may be waiting for
+    the rest.
+    """
+    if not leaving:
+        return frozenset()
+    wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in wanted)
+    hosts = [*fixed, *(host for _, host in leaving)]
+    full = place(wants, hosts)
+    spread = [
+        (demand, unmet) for (demand, _), unmet in zip(wants, full.unmet, strict=True) if unmet and not demand.one_host
+    ]
+    names = frozenset(host.name for _, host in leaving)
+    needed = full.used & names
+    if spread:
+        fitting = [(demand, placed) for (demand, _), placed in zip(wants, full.placed, strict=True)]
+        needed |= place((*fitting, *as_shares(spread)), hosts).used & names
+    without = place(wants, [host for host in hosts if host.name not in names or host.name in needed])
+    return needed if sum(without.unmet) <= sum(full.unmet) else names
+
+
+def shrink(
+    machines: Sequence[Machine],
+    moment: Moment,
+    *,
+    needed: frozenset[str],
+    floors: dict[str, Floor],
+    quiet: Callable[[NodeArrayPolicy], Reason | None],
+) -> list[Step]:
+    """One step for every worker in service. `quiet` says why the seed's rule of empty queues speaks against an array's
+    leaving.
+    """
+    steps: list[Step] = []
+    disabled: dict[str, int] = {}
+    for machine in sorted(machines, key=let_go_order):
+        array = machine.array
+        if array is None:
+            continue
+        gone = disabled.get(array.name, 0)
+        step = _judge(machine, array, moment, needed=needed, floor=floors[array.name], gone=gone, quiet=quiet)
+        if step.action is not None and step.note.disabling is Disabling.IDLE:
+            disabled[array.name] = gone + 1
+        steps.append(step)
+    return steps
+
+
+def _judge(
+    machine: Machine,
+    array: NodeArrayPolicy,
+    moment: Moment,
+    *,
+    needed: frozenset[str],
+    floor: Floor,
+    gone: int,
+    quiet: Callable[[NodeArrayPolicy], Reason | None],
+) -> Step:
+    host = machine.host
+    asked_away = moment.let_go(machine)
+    if asked_away is not None:
+        mark = Disabling.STOP if asked_away.code is Code.STOPPING else Disabling.COMMAND
+        return disable(machine, moment, mark, asked_away, by_person=True)
+    if moment.kept(machine):
+        return keep(machine, because(Code.KEPT_BY_COMMAND))
+    if host is not None and any("E" in instance.states for instance in host.instances):
+        return disable(machine, moment, Disabling.BROKEN, because(Code.INSTANCE_IN_ERROR))
+    if not machine.empty:
+        return keep(machine, busy_reason(machine))
+    idle = idle_for(machine, moment.now)
+    if machine.enabled_by_hand:
+        return keep(machine, because(Code.ENABLED_BY_HAND))
+    if idle is None or idle < array.idle_timeout:
+        return keep(machine, because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=array.idle_timeout))
+    if machine.name in needed:
+        return keep(machine, because(Code.NEEDED))
+    busy = quiet(array)
+    if busy is not None:
+        return keep(machine, busy)
+    if floor.staying - gone <= floor.min_workers:
+        return keep(machine, because(Code.MIN_WORKERS, min_workers=floor.min_workers))
+    if gone >= array.scale_down_batch:
+        return wait(machine, because(Code.SHRINK_BATCH, batch=array.scale_down_batch))
+    return disable(machine, moment, Disabling.IDLE, because(Code.IDLE, idle_s=idle, limit_s=array.idle_timeout))

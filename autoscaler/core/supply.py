@@ -1,0 +1,148 @@
+"""What there is and what is coming, as Hosts in the order in which demand should use them up, and what it all counts
+for against limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.capacity import HOSTNAME, emptied_host, joined_host, offer_of
+from autoscaler.core.cluster import Cluster
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderState
+from autoscaler.core.joining import overdue
+from autoscaler.core.leaving import wanted_back
+from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.limits import Usage
+from autoscaler.core.model import Host
+from autoscaler.core.policy import Policy
+from autoscaler.core.shrink import could_leave, let_go_order
+from autoscaler.core.steps import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Capacity that counts, by how certain it is."""
+
+    there: tuple[Host, ...]
+    """Free now: persistent hosts, then workers in service, those that could leave last."""
+    coming: tuple[Host, ...]
+    """Booting, joining and ordered workers, as what they will offer."""
+    draining: tuple[Host, ...]
+    """Ours on their way out that could be let in again."""
+    dispensable: tuple[tuple[Machine, Host], ...]
+    """Of `there`, its tail: what idle time alone would let go."""
+    persistent_emptied: tuple[Host, ...]
+    """Persistent hosts as if nothing ran there."""
+
+    @property
+    def all(self) -> tuple[Host, ...]:
+        return (*self.there, *self.coming)
+
+
+def supply_of(
+    sight: Sight, cluster: Cluster, fleet: Fleet, policy: Policy, moment: Moment, names: frozenset[str]
+) -> Supply:
+    """All capacity of this snapshot. `names`: complexes that demand asks for."""
+    complexes = cluster.complexes
+    foreign = [*sight.others, *sight.missing_hosts.values()]
+    foreign += [machine.host for machine in sight.machines if machine.life is Life.UNKNOWN_ARRAY and machine.host]
+    persistent = [joined_host(host, complexes, names) for host in foreign if host.heard]
+    serving = [
+        machine for machine in sight.machines if machine.life is Life.IN_SERVICE and moment.let_go(machine) is None
+    ]
+    staying = [machine for machine in serving if not could_leave(machine, moment)]
+    dispensable = [
+        (machine, host)
+        for machine in sorted((m for m in serving if could_leave(m, moment)), key=let_go_order, reverse=True)
+        if (host := _free(machine, cluster, names)) is not None
+    ]
+    draining = [machine for machine in sight.machines if wanted_back(machine, moment)]
+    kept = [host for host in (_free(machine, cluster, names) for machine in staying) if host is not None]
+    let_in = [host for host in (_free(machine, cluster, names, "d") for machine in draining) if host is not None]
+    return Supply(
+        there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
+        coming=(*_machines_coming(sight, cluster, moment, names), *_orders_coming(fleet, policy, cluster, moment)),
+        draining=tuple(let_in),
+        dispensable=tuple(dispensable),
+        persistent_emptied=tuple(emptied_host(host, complexes, names) for host in sight.others),
+    )
+
+
+def _free(machine: Machine, cluster: Cluster, names: frozenset[str], ignoring: str = "") -> Host | None:
+    return joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
+
+
+def _machines_coming(sight: Sight, cluster: Cluster, moment: Moment, names: frozenset[str]) -> list[Host]:
+    hosts: list[Host] = []
+    for machine in sight.machines:
+        if machine.array is not None and counts_as_coming(machine, moment):
+            offer = offer_of(machine.worker.type, machine.array, cluster.complexes)
+            host_name = machine.worker.name if HOSTNAME in names else None
+            hosts.append(offer.host(machine.worker.id, machine.array.queue, host_name))
+    return hosts
+
+
+def counts_as_coming(machine: Machine, moment: Moment) -> bool:
+    """Whether a machine on its way is still expected: not late, and wanted gone by nobody."""
+    return machine.coming and moment.let_go(machine) is None and overdue(machine, moment.now) is None
+
+
+def _orders_coming(fleet: Fleet, policy: Policy, cluster: Cluster, moment: Moment) -> list[Host]:
+    if moment.wishes.stop is not None:
+        return []
+    hosts: list[Host] = []
+    for order, count in outstanding(fleet, policy, moment.now):
+        array = policy.node_array(order.node_array)
+        if array is not None:
+            offer = offer_of(order.type, array, cluster.complexes)
+            hosts += [offer.host(f"{order.id}#{number}", array.queue) for number in range(count)]
+    return hosts
+
+
+def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, int]]:
+    """Orders of which workers are still to show up in the listing, and how many (rule 3)."""
+    listed = {worker.id for worker in fleet.workers}
+    by_order: dict[str, int] = {}
+    for worker in fleet.workers:
+        if worker.order_id:
+            by_order[worker.order_id] = by_order.get(worker.order_id, 0) + 1
+    found: list[tuple[Order, int]] = []
+    for order in fleet.orders:
+        if order.state is OrderState.SENT:
+            count = order.count - by_order.get(order.id, 0)
+        elif order.state is OrderState.ACCEPTED and now - order.ordered_at < policy.order_grace:
+            count = sum(worker_id not in listed for worker_id in order.ids)
+        else:
+            count = 0
+        if count > 0:
+            found.append((order, count))
+    return found
+
+
+def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str, Usage]:
+    """What every node array's additional workers and orders amount to. A worker counts until its provider says it is
+    gone.
+    """
+    prices = {bucket.key: bucket for bucket in fleet.buckets}
+    usage = {array.name: Usage() for array in policy.node_arrays}
+    for machine in sight.machines:
+        worker = machine.worker
+        if machine.life is not Life.GONE and worker.node_array in usage:
+            price = worker.price_per_hour if worker.price_per_hour is not None else _price(worker.bucket, prices)
+            usage[worker.node_array] = usage[worker.node_array].plus(worker.type, price, 1)
+    for order, count in outstanding(fleet, policy, now):
+        if order.node_array in usage:
+            price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
+            usage[order.node_array] = usage[order.node_array].plus(order.type, price, count)
+    return usage
+
+
+def _price(key: BucketKey, buckets: Mapping[BucketKey, Bucket]) -> float | None:
+    """What the catalogue says a worker of this bucket costs, whatever its zone and placement group."""
+    candidates: Sequence[BucketKey] = (
+        key,
+        BucketKey(key.instance_type, key.node_array, ANY, key.price_type),
+        BucketKey(key.instance_type, ANY, ANY, key.price_type),
+    )
+    return next((buckets[one].price_per_hour for one in candidates if one in buckets), None)

@@ -1,0 +1,151 @@
+"""The sentence of every reason: a template a code, filled with the reason's facts, what was added to it following.
+
+`{fact}` is filled in, durations (`…_s`), times (`…_at`) and lists in people's notation. What stands in square
+brackets is left out where one of its facts is missing or unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from autoscaler.core.reasons import Code, Fact, Reason
+
+TEMPLATES: Mapping[Code, str] = MappingProxyType(
+    {
+        Code.COUNTED: "it counts, but only a host that it names can run it",
+        Code.FITS: "it fits on what is free now",
+        Code.WAITS_FOR_COMING: "{tasks} fit on workers that are coming",
+        Code.NOT_EXPIRED: "{lacking} fit nowhere yet; a worker is launched when it has waited {limit_s}",
+        Code.EXPIRED: "{lacking} fit nowhere, and their queue has waited {limit_s} or more",
+        Code.HELD: "it is held (state {state})",
+        Code.DEPENDENT: "it waits for other jobs to end (state {state})",
+        Code.FUTURE: "it must not start before {start_at}",
+        Code.IN_ERROR: "it is in error (state {state})",
+        Code.BEYOND_CONCURRENCY: "its array lets only {limit} tasks run at once",
+        Code.BEYOND_QUOTA: "the quota {quota} ({limit}) is used up by jobs that run or wait longer",
+        Code.BEYOND_GLOBAL: "of {resource} only {left} is left, and jobs that wait longer take it",
+        Code.FOREIGN_QUEUE: "no autoscaled queue would take it[ (it may use {queues})]",
+        Code.FOREIGN_HOST: "it asks for a host that is not ours ({hosts})",
+        Code.NOT_LOOKED_AT: "Grid Engine has not been asked about it yet",
+        Code.UNKNOWN_STATE: "its state {state} is not known",
+        Code.UNKNOWN_PE: "no parallel environment {pe} of the queues {queues} takes {slots} slots",
+        Code.UNKNOWN_RESOURCE: "it asks for {resource}, which is not known",
+        Code.NO_TYPE_FITS: "it asks {slots} slots[ on {where}]; the largest worker allowed has {largest}, and at most "
+        "{workers} are allowed[; asked besides: {besides}]",
+        Code.RESTRICTED_QUEUE: "{queue} does not take such jobs ({by})",
+        Code.PERSISTENT: "it is a persistent worker",
+        Code.MASTER: "it is the master",
+        Code.RUNS_JOBS: "it runs jobs {jobs}",
+        Code.RESERVED: "slots on it are in use or reserved",
+        Code.NEEDED: "waiting jobs can use it",
+        Code.IDLE: "it was idle[ for {idle_s}, {limit_s} is the limit]",
+        Code.IDLE_NOT_LONG_ENOUGH: "it is idle for {idle_s}, {limit_s} is the limit",
+        Code.QUEUE_NOT_EMPTY: "the autoscaled queues have not been empty for {limit_s}",
+        Code.MIN_WORKERS: "at least {min_workers} workers stay",
+        Code.SHRINK_BATCH: "no more than {batch} leave at a time",
+        Code.KEPT_BY_COMMAND: "a person keeps it",
+        Code.DRAINED_BY_COMMAND: "a person drains it",
+        Code.STOPPING: "the autoscaler was told to stop[ ({how})] and releases its workers",
+        Code.DISABLED_BY_HAND: "a person disabled it",
+        Code.ENABLED_BY_HAND: "a person enabled it again",
+        Code.DRAINING: "it lets no further job in",
+        Code.SETTLING: "it is looked at once more before the next step",
+        Code.EMPTY: "two looks showed it disabled and empty",
+        Code.NEEDED_AGAIN: "waiting jobs can use it after all",
+        Code.BOOTING: "its {type} is booting[, {limit_s} is the limit]",
+        Code.BOOTED: "its machine is up after {after_s}",
+        Code.JOINING: "Grid Engine does not hear it yet",
+        Code.JOINED: "Grid Engine hears it, {after_s} after it was made",
+        Code.BOOT_TIMEOUT: "its machine was not up within {limit_s}[: {message}]",
+        Code.JOIN_TIMEOUT: "Grid Engine did not hear it[ within {limit_s}][: {message}]",
+        Code.REMOVED_FROM_GRID_ENGINE: "it is no execution host any more",
+        Code.ENDING: "its machine is ending",
+        Code.IN_SERVICE: "it is in service",
+        Code.INSTANCE_IN_ERROR: "a queue instance on it is in error: no job enters",
+        Code.UNHEARD: "Grid Engine does not hear it; its jobs may well run on",
+        Code.GONE: "its provider says that it is gone",
+        Code.UNKNOWN_ARRAY: "its node array {node_array} is not one of ours",
+        Code.NAME_TAKEN: "a newer machine has its name in Grid Engine",
+        Code.NOT_LISTED: "its provider does not list it now",
+        Code.DEMAND: "{tasks} jobs or tasks of {queue} with {slots} slots fit nowhere",
+        Code.MIN_WORKERS_FLOOR: "{node_array} keeps at least {min_workers} workers",
+        Code.LAUNCH_WANTED: "wanted {workers} {type}",
+        Code.NOTHING_TO_LAUNCH: "{node_array} has no instance type that can be launched for what waits",
+        Code.CAPPED: "capped by {cap} ({limit})",
+        Code.BATCHED: "no more than {batch} at a time",
+        Code.BATCH_DELAY: "{node_array} launched less than {delay_s} ago",
+        Code.BUCKET_CHOSEN: "{count} {type} serve the demand best",
+        Code.BUCKET_RESTING: "{type} rests until {until_at} after {failures} failures[: {message}]",
+        Code.BUCKET_NOT_ALLOWED: "{type} is not allowed in this node array",
+        Code.BUCKET_UNAVAILABLE: "{type} cannot be had: {message}",
+        Code.BUCKET_TOO_SMALL: "{type} would run nothing of what waits",
+        Code.BUCKET_NO_PRICE: "the price of {type} is not known, and there is a price cap",
+        Code.BUCKET_NOT_PREFERRED: "{preferred} is preferred to {type}",
+        Code.LAUNCH_REPLACES: "it replaces {worker}",
+        Code.NODE_ARRAY_STOPPED: "{node_array} launches nothing until resumed: {message}",
+        Code.PAUSED: "paused[ by {by}]",
+        Code.BRAKE: "{count} {what} within {window_s} are more than the {most} allowed; nothing is launched or removed "
+        "until `sge-autoscaler resume`",
+        Code.SET_ASIDE: "{what} set aside: {why}",
+        Code.NOT_OBSERVABLE: "not observable: {why}",
+    }
+)
+
+_OPTIONAL = re.compile(r"\[([^\]]*)\]")
+_FACT = re.compile(r"\{(\w+)\}")
+
+
+def text(reason: Reason) -> str:
+    """The sentence of a reason and, after semicolons, those of its trail."""
+    facts = dict(reason.facts)
+    sentence = _OPTIONAL.sub(lambda found: _optional(found[1], facts), TEMPLATES[reason.code])
+    sentence = _FACT.sub(lambda found: shown(found[1], facts.get(found[1])), sentence)
+    return "; ".join((sentence, *(text(link) for link in reason.trail)))
+
+
+def facts_of(code: Code) -> tuple[frozenset[str], frozenset[str]]:
+    """The facts a code's sentence needs, and those it can do without."""
+    optional = frozenset(name for part in _OPTIONAL.findall(TEMPLATES[code]) for name in _FACT.findall(part))
+    return frozenset(_FACT.findall(_OPTIONAL.sub("", TEMPLATES[code]))), optional
+
+
+def shown(name: str, value: Fact) -> str:
+    """A fact as people read it."""
+    if value is None:
+        return "?"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(value) if value else "none"
+    if isinstance(value, str):
+        return value
+    if name.endswith("_s"):
+        return duration(value)
+    if name.endswith("_at"):
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: `0.5s`, `30s`, `2m30s`, `11m`, `1h05m`, `3h`, `2d`."""
+    whole = round(seconds)
+    if 0 < abs(seconds) < 1:
+        return f"{seconds:.1g}s"
+    if abs(whole) < 60:
+        return f"{whole}s"
+    if whole < 600 and whole % 60:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 86_400:
+        minutes = whole % 3600 // 60
+        return f"{whole // 3600}h" + (f"{minutes:02}m" if minutes else "")
+    return f"{whole // 86_400}d"
+
+
+def _optional(part: str, facts: dict[str, Fact]) -> str:
+    """A bracketed part, where all its facts are known and not empty."""
+    return part if all(facts.get(name) not in (None, "", ()) for name in _FACT.findall(part)) else ""
