@@ -32,8 +32,9 @@ LIVELY = {
     "max_unheard": "00:00:20",
     # A login shell would run what root's own profile holds before every job, and leave what a killed one leaves.
     "login_shells": "NONE",
-    # Shipped, a job shows in qacct up to 15 s after its end.
+    # A job sees nothing of what an execd was started with.
     "execd_params": "INHERIT_ENV=false",
+    # Shipped, a job shows in qacct up to 15 s after its end.
     "reporting_params": "accounting=true reporting=false flush_time=00:00:01 accounting_flush_time=00:00:00 "
     "joblog=false sharelog=00:00:00",
 }

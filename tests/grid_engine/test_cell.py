@@ -167,13 +167,14 @@ def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until):
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
 def test_the_command_that_holds_a_cell_ends_it_with_itself(number, until):
-    argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "up", "held", "--hosts", "1")
+    name = f"held-{os.getpid()}-{number}"
+    argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "up", name, "--hosts", "1")
     holder = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline().startswith("cell held is up")
+    assert holder.stdout.readline().startswith(f"cell {name} is up")
     holder.send_signal(number)
     status = holder.wait(10)
     holder.stdout.close()
-    assert (status, (cell_folder.folder() / "held").exists()) == (128 + number, False)
+    assert (status, (cell_folder.folder() / name).exists()) == (128 + number, False)
 
 
 def test_a_cell_can_be_entered_and_ended_by_name(cell):
@@ -187,5 +188,6 @@ def test_a_cell_can_be_entered_and_ended_by_name(cell):
 
 
 def test_a_name_is_given_once():
-    with cell_folder.claim("taken"), pytest.raises(CellError, match="already"), cell_folder.claim("taken"):
+    name = f"taken-{os.getpid()}"
+    with cell_folder.claim(name), pytest.raises(CellError, match="already"), cell_folder.claim(name):
         pass
