@@ -6,15 +6,12 @@ known notations. Memory comes out in bytes, durations in seconds, times as Unix 
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import datetime, tzinfo
 
 from autoscaler.core.cluster import UNLIMITED_SLOTS
+from autoscaler.core.resources import amount
 
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([kmgtKMGT]?)")
-_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-_NO_LIMIT = frozenset({"infinity", "inf", "unlimited"})
 _UNKNOWN = frozenset({"-", "", "none", "undefined"})
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _SLOTS = re.compile(r"(\d*)(?:(-)(\d*)(?::\d+)?)?")
@@ -24,47 +21,26 @@ _MILLISECONDS = 1e11
 
 def read_memory(text: str) -> float | None:
     """Bytes: `4G` (powers of 1024), `4g` (powers of 1000), `489.848M`, `infinity`; None for what is not known (`-`)."""
-    word = text.strip()
-    if word.lower() in _NO_LIMIT:
-        return math.inf
-    if word.lower() in _UNKNOWN:
+    if text.strip().lower() in _UNKNOWN:
         return None
-    found = _NUMBER.fullmatch(word)
-    if found is None:
-        raise ValueError(f"not an amount of memory: {text!r}")
-    number, suffix = found.groups()
-    if not suffix:
-        return float(number)
-    return float(number) * float((1024 if suffix.isupper() else 1000) ** _POWERS[suffix.lower()])
+    return _read(text, "MEMORY", "an amount of memory")
 
 
 def read_duration(text: str) -> float:
     """Seconds: `360`, `0:0:2`, `00:44:30`, `30:00:00:00` (days first), `INFINITY`. Parts may be left empty (`:30:`)."""
-    word = text.strip()
-    if word.lower() in _NO_LIMIT:
-        return math.inf
-    parts = word.split(":")
-    if len(parts) > 4 or not any(parts):
-        raise ValueError(f"not a duration: {text!r}")
-    try:
-        numbers = [float(part or 0) for part in parts]
-    except ValueError:
-        raise ValueError(f"not a duration: {text!r}") from None
-    units = (86400.0, 3600.0, 60.0, 1.0)[4 - len(numbers) :]
-    return sum(number * unit for number, unit in zip(numbers, units, strict=True))
+    return _read(text, "TIME", "a duration")
 
 
 def read_boolean(text: str) -> bool:
     """`TRUE`, `true`, `1`, `1.000000`, `YES` and their opposites."""
-    word = text.strip().lower()
-    if word in ("true", "yes", "y", "t"):
-        return True
-    if word in ("false", "no", "n", "f"):
-        return False
-    try:
-        return float(word) != 0
-    except ValueError:
-        raise ValueError(f"neither true nor false: {text!r}") from None
+    return _read(text, "BOOL", "true or false") != 0
+
+
+def _read(text: str, kind: str, meaning: str) -> float:
+    value = amount(text, kind)
+    if value is None:
+        raise ValueError(f"not {meaning}: {text!r}")
+    return value
 
 
 def count_tasks(text: str) -> int:

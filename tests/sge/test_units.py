@@ -106,7 +106,7 @@ def test_a_slot_range_gives_fewest_and_most(text: str, ends: tuple[int, int]) ->
     ),
 )
 def test_what_is_no_known_notation_is_refused_by_name(reader, text: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=r"^(not a|neither)"):
+    with pytest.raises(ValueError, match=r"^not "):
         reader(text)
 
 
