@@ -7,7 +7,6 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, assert_never
 
 from autoscaler.core.actions import Action, Candidate, Disable, Enable, Enrol, Launch, Remove, Terminate
-from autoscaler.core.cluster import Shape
 from autoscaler.core.model import BucketVerdict, Plan, ShapeVerdict, Snapshot, WorkerVerdict
 from autoscaler.core.reasons import Reason
 from autoscaler.report.schema import SCHEMA
@@ -122,11 +121,11 @@ def _shape_part(verdict: ShapeVerdict) -> dict[str, Any]:
 
 
 def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
-    submitted = submission_times(snapshot.cluster.shapes)
+    able_since = able_times(snapshot, plan)
     for verdict in plan.shapes:
         reason = reason_part(verdict.reason)
         for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
-            since = plan.memory.able_since.get(job, submitted.get(job))
+            since = able_since.get(job)
             yield {
                 "jobs": [_job_name(job, tasks)],
                 "count": 1,
@@ -138,9 +137,15 @@ def _job_parts(snapshot: Snapshot, plan: Plan) -> Iterator[dict[str, Any]]:
             }
 
 
-def submission_times(shapes: tuple[Shape, ...]) -> dict[int, float]:
-    """When each waiting job was submitted, as Unix seconds."""
-    return {job: at for shape in shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)}
+def able_times(snapshot: Snapshot, plan: Plan) -> dict[int, float]:
+    """Since when each waiting job could run, as Unix seconds: its submission, unless it was held or given a start."""
+    since = {
+        job: at for shape in snapshot.cluster.shapes for job, at in zip(shape.jobs, shape.submitted, strict=True)
+    } | dict(plan.memory.able_since)
+    for job, detail in plan.memory.details.items():
+        if job in since and detail.start_after is not None and detail.start_after <= snapshot.now:
+            since[job] = max(since[job], detail.start_after)
+    return since
 
 
 def _bucket_part(verdict: BucketVerdict) -> dict[str, Any]:

@@ -163,8 +163,11 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"{told['name']} ({kind}): {told['verdict']}:"
     yield from _reason_lines(told["reason"])
     for action in told["actions"]:
-        yield f"in this pass: {action['kind']}:"
-        yield from _reason_lines(action["reason"])
+        if action["reason"] == told["reason"]:
+            yield f"in this pass: {action['kind']}"
+        else:
+            yield f"in this pass: {action['kind']}:"
+            yield from _reason_lines(action["reason"])
     for instance in told["instances"]:
         jobs = ", ".join(instance["jobs"]) or "none"
         state = f", state {instance['states']}" if instance["states"] else ""
@@ -176,7 +179,7 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"the provider says: {machine['message']}"
     for name, value in (told["remembered"] or {}).items():
         if value not in (None, False):
-            yield f"remembered: {name.replace('_', ' ')} {value}"
+            yield f"remembered: {name.replace('_', ' ')}{'' if value is True else f' {value}'}"
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:

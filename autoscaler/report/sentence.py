@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
-from autoscaler.core.model import Plan
+from autoscaler.core.model import Plan, ShapeVerdict
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.report.brief import brief
-from autoscaler.report.wording import text
+from autoscaler.report.wording import duration, text
 
 NAMED = 3
 """At most so many hosts or causes are named in one part of the sentence."""
@@ -25,13 +25,12 @@ _VERBS: tuple[tuple[type[Action], str], ...] = (
     (Remove, "removing"),
     (Terminate, "terminating"),
 )
-_LIMITS = frozenset({Code.LAUNCH_WANTED, Code.CAPPED})
 _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     ("waiting for", frozenset({Code.BOOTING, Code.JOINING, Code.SETTLING, Code.ENDING})),
     (
         "holding",
         frozenset({Code.RUNS_JOBS, Code.RESERVED, Code.NEEDED, Code.IDLE_NOT_LONG_ENOUGH, Code.QUEUE_NOT_EMPTY})
-        | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.DRAINING},
+        | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.DRAINING, Code.SHRINK_BATCH},
     ),
     (
         "leaving alone",
@@ -87,8 +86,7 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
     for action in plan.actions:
         if isinstance(action, Launch):
             first = action.candidates[0]
-            limits = [brief(link, times=times) for link in action.reason.trail if link.code in _LIMITS]
-            yield f"launching {first.count} {first.type.name}" + (f" ({'; '.join(limits)})" if limits else "")
+            yield f"launching {first.count} {first.type.name}{_limits(action.reason, times=times)}"
     for kind, verb in _VERBS:
         some = [
             (action.host or action.worker_id, action.reason)
@@ -97,6 +95,14 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
         ]
         if some:
             yield f"{verb} {_named(some, 'host', times=times)}"
+
+
+def _limits(reason: Reason, *, times: bool) -> str:
+    """` (wanted 6; capped by max_workers)`, or nothing where no cap was met."""
+    if not any(link.code is Code.CAPPED for link in reason.trail):
+        return ""
+    told = [brief(link, times=times) for link in reason.trail if link.code in (Code.LAUNCH_WANTED, Code.CAPPED)]
+    return f" ({'; '.join(told)})"
 
 
 def _kept(plan: Plan, *, times: bool) -> Iterator[str]:
@@ -132,15 +138,18 @@ def _nothing(plan: Plan, *, times: bool) -> str:
     if plan.fitting >= plan.counted:
         return "nothing to do: all fit"
     waits: Counter[Code] = Counter()
-    phrases: dict[Code, Reason] = {}
+    longest: dict[Code, ShapeVerdict] = {}
     for shape in plan.shapes:
         if shape.counted and shape.reason.code not in (Code.FITS, Code.COUNTED, Code.EXPIRED):
             waits[shape.reason.code] += shape.count
-            phrases.setdefault(shape.reason.code, shape.reason)
+            longest[shape.reason.code] = max(shape, longest.get(shape.reason.code, shape), key=lambda one: one.waited)
     if not waits:
         return "nothing to do"
     code = max(sorted(waits), key=lambda one: waits[one])
-    return f"nothing to do: {brief(phrases[code], times=times)}"
+    limit = dict(longest[code].reason.facts).get("limit_s")
+    if code is Code.NOT_EXPIRED and isinstance(limit, int | float) and times:
+        return f"nothing to do: not expired, {duration(longest[code].waited)} of {duration(limit)}"
+    return f"nothing to do: {brief(longest[code].reason, times=times)}"
 
 
 def _without_stop(words: str) -> str:

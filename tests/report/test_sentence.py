@@ -45,8 +45,8 @@ def test_everything_fitting_is_a_reason_to_do_nothing() -> None:
 
 
 def test_jobs_not_yet_expired_are_a_reason_to_do_nothing() -> None:
-    told = plan(shapes=(waiting(1, reason=because(Code.NOT_EXPIRED, waited_s=20.0, limit_s=30.0)),))
-    assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired 20s of 30s"
+    told = plan(shapes=(waiting(1, reason=because(Code.NOT_EXPIRED, lacking=1, limit_s=90.0)),))
+    assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
 
 
 @pytest.mark.parametrize("code", (Code.PAUSED, Code.BRAKE, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
