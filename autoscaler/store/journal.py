@@ -7,6 +7,7 @@ here and stored nowhere.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -292,33 +293,13 @@ class Journal:
         )
 
     def orders(self, since: float) -> tuple[OrderRecord, ...]:
-        """Orders that are open, or were closed after `since`; oldest first."""
-        with self._database.transaction():
-            found = self._database.rows(
-                "SELECT * FROM orders WHERE closed_at IS NULL OR closed_at > ? ORDER BY ordered_at, id", (since,)
-            )
-            return tuple(self._record(row) for row in found)
-
-    def _record(self, row: sqlite3.Row) -> OrderRecord:
-        attempts = self._database.rows("SELECT * FROM attempts WHERE order_id = ? ORDER BY candidate", (row["id"],))
-        return OrderRecord(
-            id=row["id"],
-            node_array=row["node_array"],
-            ordered_at=row["ordered_at"],
-            candidates=notation.read(row["candidates"], tuple[Candidate, ...]),
-            attempts=tuple(
-                Attempt(
-                    token=attempt["token"],
-                    candidate=attempt["candidate"],
-                    asked=notation.read(attempt["asked"], LaunchOrder),
-                    sent_at=attempt["sent_at"],
-                    answered_at=attempt["answered_at"],
-                    ids=notation.read(attempt["ids"], tuple[str, ...]),
-                )
-                for attempt in attempts
-            ),
-            closed=row["closed_at"] is not None,
+        """Orders that are open, or were closed after `since`; oldest first. One query, so one moment's truth."""
+        rows = self._database.rows(
+            "SELECT * FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
+            " WHERE closed_at IS NULL OR closed_at > ? ORDER BY ordered_at, id, candidate",
+            (since,),
         )
+        return tuple(_order(list(of_one)) for _, of_one in itertools.groupby(rows, key=lambda row: row["id"]))
 
     def failures(self, since: float) -> tuple[LaunchFailure, ...]:
         """Failures newer than `since`, oldest first."""
@@ -349,3 +330,27 @@ class Journal:
             self._database.execute("DELETE FROM plans WHERE at < ?", (before,))
             self._database.execute("DELETE FROM orders WHERE closed_at < ?", (before,))
             self._database.execute("DELETE FROM failures WHERE at < ?", (before,))
+
+
+def _order(rows: Sequence[sqlite3.Row]) -> OrderRecord:
+    """One order, its columns beside those of each of its attempts."""
+    order = rows[0]
+    return OrderRecord(
+        id=order["id"],
+        node_array=order["node_array"],
+        ordered_at=order["ordered_at"],
+        candidates=notation.read(order["candidates"], tuple[Candidate, ...]),
+        attempts=tuple(
+            Attempt(
+                token=row["token"],
+                candidate=row["candidate"],
+                asked=notation.read(row["asked"], LaunchOrder),
+                sent_at=row["sent_at"],
+                answered_at=row["answered_at"],
+                ids=notation.read(row["ids"], tuple[str, ...]),
+            )
+            for row in rows
+            if row["token"] is not None
+        ),
+        closed=order["closed_at"] is not None,
+    )

@@ -50,6 +50,8 @@ class SimulatedCluster(GridEngineModel):
         self.cloud, self.clock = cloud, clock
         self.persistent = persistent or {}
         self.jobs: list[Job] = []
+        self.silent: set[str] = set()
+        """Machines whose execd never reports."""
         self.unobservable = 0
         """So many calls that only look still fail."""
         for name, slots in self.persistent.items():
@@ -83,11 +85,14 @@ class SimulatedCluster(GridEngineModel):
                     self._note_busy()
 
     def heard(self, name: str) -> bool:
-        return name in self.persistent or any(
-            machine.name == name
-            and machine.ended_at is None
-            and self.clock.now >= machine.created_at + self.cloud.boot_delay
-            for machine in self.cloud.machines.values()
+        return name in self.persistent or (
+            name not in self.silent
+            and any(
+                machine.name == name
+                and machine.ended_at is None
+                and self.clock.now >= machine.created_at + self.cloud.boot_delay
+                for machine in self.cloud.machines.values()
+            )
         )
 
     @property

@@ -1,0 +1,117 @@
+"""Kills the process at any chosen instant: around every outside call that changes something, and every commit.
+
+Between two such instants nothing outside the process changes, so these are all the instants there are. A call that
+only looks (`qstat`, a listing) leaves nothing behind, and is the same instant as the change before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.process import Completed, Runner, only_reads
+from autoscaler.store.database import Database
+from autoscaler.store.store import MIGRATIONS, Store
+from providers.fake import FakeProvider, FakeSettings
+from providers.interface import Launched, LaunchOrder, Problem
+from tests.sge.grid_engine_model import Killed
+
+
+@dataclass
+class Instants:
+    """Counts instants, and kills at those chosen (1 is the first)."""
+
+    killing: frozenset[int] = frozenset()
+    names: list[str] = field(default_factory=list)
+
+    def pass_by(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) in self.killing:
+            raise Killed(f"instant {len(self.names)}: {name}")
+
+
+@dataclass(frozen=True)
+class MortalRunner:
+    """Grid Engine's commands, with an instant on either side of those that change something."""
+
+    inner: Runner
+    instants: Instants
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        if only_reads(argv):
+            return self.inner(argv, timeout=timeout, stdin=stdin)
+        self.instants.pass_by(f"before {' '.join(argv[:2])}")
+        completed = self.inner(argv, timeout=timeout, stdin=stdin)
+        self.instants.pass_by(f"after {' '.join(argv[:2])}")
+        return completed
+
+
+@dataclass(frozen=True)
+class MortalProvider:
+    """A provider with an instant on either side of launching and ending."""
+
+    inner: FakeProvider
+    instants: Instants
+    name: ClassVar[str] = "fake"
+    enrols_itself: ClassVar[bool] = False
+    Settings: ClassVar[type[FakeSettings]] = FakeSettings
+
+    def buckets(self) -> Sequence[Bucket]:
+        return self.inner.buckets()
+
+    def workers(self) -> Sequence[Worker]:
+        return self.inner.workers()
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        self.instants.pass_by("before launch")
+        launched = self.inner.launch(order)
+        self.instants.pass_by("after launch")
+        return launched
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        self.instants.pass_by("before terminate")
+        self.inner.terminate(ids)
+        self.instants.pass_by("after terminate")
+
+    def check(self) -> Sequence[Problem]:
+        return self.inner.check()
+
+    def console(self, worker_id: str) -> str:
+        return self.inner.console(worker_id)
+
+
+class MortalDatabase(Database):
+    """A database with an instant on either side of every commit that makes anything durable."""
+
+    instants: Instants
+    durable = 0
+
+    def _commit(self) -> None:
+        changes = self._connection.total_changes
+        if changes == self.durable:
+            return super()._commit()
+        self.durable = changes
+        self.instants.pass_by("before commit")
+        super()._commit()
+        self.instants.pass_by("after commit")
+        return None
+
+
+def mortal_store(path: Path, instants: Instants) -> Store:
+    """Opened without harm; its commits can kill from then on."""
+    MortalDatabase.instants = Instants()
+    database = MortalDatabase.open(path, MIGRATIONS)
+    assert isinstance(database, MortalDatabase)
+    database.instants = instants
+    return Store(database)

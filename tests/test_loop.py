@@ -1,0 +1,271 @@
+"""The loop: what wakes it, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.bell import Bell
+from autoscaler.core.actions import Candidate, Disable, Enable, Launch
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.policy import Policy
+from autoscaler.core.reasons import Code, because
+from autoscaler.errors import SettingsError
+from autoscaler.loop import Loop, staying
+from autoscaler.notify import Notifier
+from autoscaler.store.wishes import Verb
+from tests.simulated.autoscaler import POLICY, World, start
+
+PATIENCE = 10.0
+Decide = Callable[[Snapshot], Plan]
+
+
+def nothing(snapshot: Snapshot) -> Plan:
+    return Plan((), replace(snapshot.memory, passes=snapshot.memory.passes + 1))
+
+
+def launching(snapshot: Snapshot) -> Plan:
+    """Two workers, once."""
+    memory = replace(snapshot.memory, passes=snapshot.memory.passes + 1)
+    bucket = next(bucket for bucket in snapshot.fleet.buckets if bucket.type.name == "m5.large")
+    order = Launch("execute", (Candidate((bucket,), 2),), because(Code.DEMAND))
+    return Plan((order,) if not snapshot.fleet.orders else (), memory)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "store.sqlite", persistent={"w1": 2}, boot_delay=0.0)
+
+
+def counting(until: int, loop_of: Callable[[], Loop], decide: Decide) -> Decide:
+    """Decide as told, and stop the loop in pass `until`."""
+
+    def decided(snapshot: Snapshot) -> Plan:
+        plan = decide(snapshot)
+        if plan.memory.passes >= until:
+            loop_of().stop("test")
+        return plan
+
+    return decided
+
+
+def looping(world: World, until: int = 3, decide: Decide = nothing) -> Loop:
+    """A loop on real time that ends itself in pass `until`."""
+    made: list[Loop] = []
+    made.append(start(world, decide=counting(until, lambda: made[0], decide)))
+    made[0].stopwatch = time.monotonic
+    made[0].poll = 0.01
+    return made[0]
+
+
+def test_memory_goes_from_pass_to_pass(world: World) -> None:
+    loop = looping(world, until=3)
+    loop.run()
+    assert loop.store.memory.load().passes == 2  # the third was told to stop before it acted
+
+
+def test_a_pass_that_was_told_to_stop_begins_nothing(world: World) -> None:
+    loop = looping(world, until=1, decide=launching)
+    loop.run()
+    assert (world.cloud.machines, loop.store.journal.orders(0)) == ({}, ())
+
+
+def test_the_end_leaves_workers_running_and_says_what_they_cost(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    loop = looping(world, until=2, decide=launching)
+    loop.run()
+    assert (len(world.cloud.living("this-cell")), caplog.messages[-1]) == (
+        2,
+        "test: stopping; 2 workers stay, 0.192 an hour: fake-1, fake-2",
+    )
+
+
+def test_what_stays_is_counted_with_prices_known_and_unknown(world: World) -> None:
+    start(world, decide=launching).pass_once()
+    one, two = world.provider().workers()
+    assert staying([one, replace(two, price_per_hour=None)]) == (
+        "2 workers stay, 0.096 an hour and 1 of unknown price: fake-1, fake-2"
+    )
+
+
+def test_nothing_is_done_while_nothing_can_be_observed(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.cluster.unobservable = 3
+    loop = looping(world, until=1, decide=launching)
+    loop.poll = 0.02
+    loop.run()
+    told = [message for message in caplog.messages if message.startswith("not observable")]
+    assert (len(told), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
+
+
+def test_a_pass_without_observation_leaves_the_memory_alone(world: World) -> None:
+    loop = start(world, decide=nothing)
+    loop.store.memory.save(Memory(passes=5), world.clock.now)
+    world.cluster.unobservable = 1
+    assert (loop._guarded_pass() > 0, loop.store.memory.load().passes) == (True, 5)
+
+
+def test_attempts_to_see_again_grow_rarer_but_not_rarer_than_the_poll(world: World) -> None:
+    world.cluster.unobservable = 9
+    loop = start(world, decide=nothing)
+    assert [loop._guarded_pass() for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_a_defect_in_one_pass_does_not_end_the_loop(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    faults = iter((ZeroDivisionError("a defect"),))
+
+    def defective(snapshot: Snapshot) -> Plan:
+        for error in faults:
+            raise error
+        return nothing(snapshot)
+
+    looping(world, until=1, decide=defective).run()
+    assert "this pass failed by a defect; nothing more is done in it" in caplog.messages
+
+
+def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
+    loop = start(world, decide=launching)
+    assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
+
+
+def test_a_failing_action_is_complained_about_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def enabling(snapshot: Snapshot) -> Plan:
+        plan = nothing(snapshot)
+        return replace(plan, actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
+
+    loop = start(world, decide=enabling)
+    for _ in range(3):
+        loop.pass_once()
+    assert [message.split(":")[0] for message in caplog.messages] == ["enable nowhere"]
+
+
+def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
+    def decide(snapshot: Snapshot) -> Plan:
+        plan = launching(snapshot)
+        return replace(plan, actions=(*plan.actions, Disable("i-1", "w1", because(Code.IDLE))))
+
+    loop = start(world, decide=decide)
+    loop.dry_run = True
+    done = loop.pass_once()
+    assert (len(done.plan.actions), world.cloud.machines, world.cluster.disabled, loop.store.journal.orders(0)) == (
+        2,
+        {},
+        set(),
+        (),
+    )
+
+
+def test_a_wish_wakes_the_loop(world: World) -> None:
+    loop = looping(world, until=2)
+    loop.poll = PATIENCE
+    other = world.open_store()
+    wisher = threading.Timer(0.2, lambda: other.wishes.ask(Verb.PAUSE, who="ann", at=1.0))
+    wisher.start()
+    began = time.monotonic()
+    loop.run()
+    wisher.join()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_events_wake_the_loop(world: World) -> None:
+    class News:
+        def wait(self, timeout: float) -> bool:
+            time.sleep(0.05)
+            return True
+
+    loop = looping(world, until=3)
+    loop.poll = PATIENCE
+    loop.listen(News())
+    began = time.monotonic()
+    loop.run()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
+def test_a_signal_ends_the_loop_while_it_rests(world: World, number: signal.Signals) -> None:
+    loop = looping(world, until=99)
+    loop.poll = PATIENCE
+    sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), number))
+    sender.start()
+    with loop.signals():
+        loop.run()
+    sender.join()
+    assert loop.stopped_by == number.name
+
+
+def test_settings_are_read_again_on_a_hangup(world: World) -> None:
+    changed = replace(POLICY, master="another")
+
+    def reload() -> tuple[Policy, float]:
+        loop.stop("test")
+        return changed, 3.0
+
+    loop = looping(world, until=99)
+    loop.reload, loop.poll = reload, PATIENCE
+    sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGHUP))
+    sender.start()
+    with loop.signals():
+        loop.run()
+    sender.join()
+    assert (loop.observer.policy, loop.poll) == (changed, 3.0)
+
+
+def test_wrong_settings_on_a_hangup_leave_the_old_ones(world: World) -> None:
+    def reload() -> tuple[Policy, float]:
+        raise SettingsError("wrong")
+
+    loop = start(world, decide=nothing)
+    loop.reload = reload
+    loop._reload()
+    assert (loop.observer.policy, loop.poll) == (POLICY, 10.0)
+
+
+def test_a_wish_to_stop_is_fulfilled_once_nothing_of_ours_is_left(world: World) -> None:
+    loop = looping(world, until=99)
+    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    loop.run()
+    assert (loop.store.wishes.in_force(), loop.store.wishes.fulfilled(Verb.STOP_NOW)) == ((), True)
+
+
+def test_a_wish_to_stop_waits_for_an_order_that_may_have_machines(world: World) -> None:
+    loop = looping(world, until=4, decide=launching)
+    world.cloud.faults.lost_answers, world.cloud.faults.listing_lag = 1, 60.0
+    loop.pass_once()
+    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    loop.run()
+    assert loop.stopped_by == "test"
+
+
+def test_a_wish_for_a_host_that_is_gone_ends(world: World) -> None:
+    loop = start(world, decide=nothing)
+    loop.store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
+    loop.store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
+    loop.pass_once()
+    assert loop.store.wishes.load().keep == {"w1.example.org"}
+
+
+def test_systemd_is_told_of_ready_and_stopping(world: World, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(5)
+        loop = looping(world, until=1)
+        loop.notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        loop.run()
+        told = [systemd.recv(1000).decode().partition("=")[0] for _ in range(3)]
+    assert told == ["READY", "STATUS", "STOPPING"]
+
+
+def test_a_bell_rung_often_wakes_once() -> None:
+    bell = Bell()
+    for _ in range(5):
+        bell.ring()
+    assert [bell.wait(0), bell.wait(0)] == [True, False]
