@@ -144,12 +144,12 @@ def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
     for row in told["waiting"]:
         verb = "waited" if told["state"] == "ended" else "waits"
         counts = "counts as demand" if row["counted"] else "does not count as demand"
-        yield f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {row['slots']} slots a task, and {counts}:"
+        yield f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {_slots(row['slots'])} a task, and {counts}:"
         yield from _reason_lines(row["reason"])
     for run in told["running"]:
         task = f".{run['task']}" if run["task"] else ""
         where = f"{run['queue']}@{run['host']}"
-        yield f"job {told['job']}{task} is on {where}: {run['slots']} slots, state {run['state']}"
+        yield f"job {told['job']}{task} is on {where}: {_slots(run['slots'])}, state {run['state']}"
     for launch in told["launches"]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
         yield f"it would get a worker of this launch: {what}:"
@@ -180,6 +180,10 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
     for name, value in (told["remembered"] or {}).items():
         if value not in (None, False):
             yield f"remembered: {name.replace('_', ' ')}{'' if value is True else f' {value}'}"
+
+
+def _slots(count: int) -> str:
+    return f"{count} slot{'' if count == 1 else 's'}"
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:

@@ -48,7 +48,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "counted": said.get("counted"),
         "fitting": said.get("fitting"),
         "workers": len(renting),
-        "persistent": sum(worker.get("id") is None for worker in said.get("workers", ())),
+        "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "unknown_prices": sum(price is None for price in prices),
         "paused": {"by": wishes.paused_by} if wishes.paused else None,
@@ -71,7 +71,7 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "last news", f"{told['sentence']} ({duration(told['pass_age_s'])} ago; {told['pass']} passes so far)"
         yield "waiting", f"{told['waiting']} tasks, {told['counted']} count, {told['fitting']} of these fit"
     unknown = f" and {told['unknown_prices']} of unknown price" if told["unknown_prices"] else ""
-    yield "workers", f"{told['workers']} additional, {told['persistent']} persistent"
+    yield "workers", f"{told['workers']} additional, {told['persistent'] or 0} persistent"
     yield "price", f"{told['price_per_hour']:.3f} an hour{unknown}"
     if told["paused"]:
         yield "paused", f"by {told['paused']['by']}; `sge-autoscaler resume` goes on"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from typing import Any
 
 from autoscaler.core.model import Plan
 from autoscaler.observe import Observation
@@ -41,8 +42,18 @@ class PassReporter:
                 log.info(verdict)
         if self.store is not None:
             told = document(observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone)
-            self.store.history.add_pass(number, observation.snapshot.now, line, told)
+            self.store.history.add_pass(number, observation.snapshot.now, line, abridged(told))
         return True
+
+
+def abridged(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What the history keeps of a document: a month of passes over a thousand workers must fit on a master's disk.
+
+    Verdicts become counts; why a job waited and how long a worker lived is kept elsewhere, once and not by pass.
+    """
+    kept = {name: value for name, value in told.items() if name not in ("shapes", "workers", "buckets")}
+    persistent = sum(worker["id"] is None for worker in told["workers"])
+    return kept | {"workers": {"additional": len(told["workers"]) - persistent, "persistent": persistent}}
 
 
 def verdict_lines(plan: Plan) -> Iterator[str]:

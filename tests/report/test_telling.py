@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def test_verbose_tells_every_verdict(caplog: pytest.LogCaptureFixture) -> None:
 def test_every_verdict_has_its_line() -> None:
     of = plan(shapes=(waiting(2),), workers=(kept("w1"), kept("p1", because(Code.PERSISTENT))), notes=(CALM,))
     assert len(list(verdict_lines(of))) == 4
+
+
+def test_the_history_stays_small_on_a_large_cluster(tmp_path: Path) -> None:
+    """A thousand workers and fifty thousand jobs: a pass takes no more of it than its sentence and its actions."""
+    store = Store.open(tmp_path / "store.sqlite")
+    workers = tuple(kept(f"w{n}") for n in range(1000))
+    PassReporter(store).tell(SEEN, plan(disable("w1"), shapes=(waiting(50_000),), workers=workers))
+    document = store.history.passes()[0].document
+    store.close()
+    assert (len(json.dumps(document)) < 2000, document["workers"]) == (True, {"additional": 1000, "persistent": 0})
 
 
 def test_news_are_kept_in_the_history(tmp_path: Path) -> None:
