@@ -11,6 +11,7 @@ import fcntl
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from autoscaler.errors import NotFound
 from autoscaler.namespaces import holder
+from autoscaler.process import start
+from sge import cell_remover
 from sge.private_root import CellError
 
 YOUNG = 30.0
@@ -53,22 +56,30 @@ def find(name: str | None) -> Path:
 
 @contextlib.contextmanager
 def claim(name: str | None = None) -> Iterator[Path]:
-    """A place for a new cell, ours until the block ends and dropped then. Raises CellError where `name` is taken."""
+    """A place for a new cell, ours until the block ends or this process does, and removed then.
+
+    Raises CellError where `name` is taken.
+    """
     sweep()
     names = [name] if name else (f"cell-{number}" for number in itertools.count(1))
     for wanted in names:
         place = folder() / wanted
         with contextlib.suppress(FileExistsError):
-            place.mkdir()
+            place.mkdir(parents=True)
             break
     else:
         raise CellError(f"there is a cell {name} already: choose another name, or end it with `cell down {name}`")
     descriptor = os.open(place / "owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield place
+        remover = (sys.executable, "-I", "-S", str(cell_remover.__file__), str(place))
+        with start(remover, held=True) as removing:
+            next(removing.lines, None)  # from here on the place is removed whatever becomes of us
+            try:
+                yield place
+            finally:
+                removing.let_go(cell_remover.PATIENCE + 5)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
         os.close(descriptor)
 
 

@@ -161,8 +161,8 @@ def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until):
     owner.wait()
     owner.stdout.close()
     until(lambda: not processes_of(place), 5, "processes of the cell ended")
-    cell_folder.sweep()
-    assert (place.exists(), set(Path("/sys/class/net").iterdir())) == (False, links)
+    until(lambda: not place.exists(), 5, "the cell's place was removed")
+    assert set(Path("/sys/class/net").iterdir()) == links
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))

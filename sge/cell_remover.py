@@ -1,0 +1,58 @@
+"""Removes a cell's place when its owner ends, however it ends: a SIGKILL of the owner leaves nothing behind.
+
+Run as a file of its own by the interpreter alone (`python -I -S cell_remover.py PLACE`). Its standard input is a pipe
+that the owner holds and never writes to; its end is the owner's end. Then it waits until nobody lives in the place (the
+tree's PID 1 holds a lock there) and removes it, and the folders above it that are empty now. It starts nothing.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+PATIENCE = 30.0
+"""Seconds to wait for the last process of the place, and for the place to be gone."""
+STEP = 0.05
+_FOLDERS_ABOVE = 2
+
+
+def main(place: Path) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while os.read(0, 4096):
+        pass
+    deadline = time.monotonic() + PATIENCE
+    while _lived_in(place / "tree" / "first") and time.monotonic() < deadline:
+        time.sleep(STEP)
+    while place.exists() and time.monotonic() < deadline:
+        shutil.rmtree(place, ignore_errors=True)
+        time.sleep(STEP if place.exists() else 0)
+    for folder in list(place.parents)[:_FOLDERS_ABOVE]:
+        try:
+            folder.rmdir()
+        except OSError:
+            break
+    return 1 if place.exists() else 0
+
+
+def _lived_in(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
