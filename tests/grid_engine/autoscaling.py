@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from autoscaler.core.cluster import QueueInstance
+from autoscaler.demo import TaskEnd, read_task_ends
 from autoscaler.process import Completed, Running
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
 from sge.cell import Cell
+from sge.qstat import COMMAND, read_qstat
 
 QUICK = {
     "CP_CAP_AUTOSCALE_PROVIDER": "local",
@@ -90,4 +94,58 @@ class Autoscaling:
         return {one.name or one.worker_id: one.instance_type for one in self.lifetimes() if one.ended_at is None}
 
     def execution_hosts(self) -> set[str]:
-        return set(self.cell.out("qconf", "-sel").split())
+        """What `qconf -sel` lists; where there is none it fails with a sentence."""
+        listed = self.cell.runner(("qconf", "-sel"), timeout=10.0)
+        if listed.returncode != 0:
+            assert b"no execution host defined" in listed.stderr, listed.stderr.decode()
+        return set(listed.stdout.decode().split())
+
+    def instances(self) -> dict[str, QueueInstance]:
+        """Every queue instance with its jobs, under its name (`main.q@w1`)."""
+        listing = read_qstat(self.cell.out(*COMMAND).encode(), UTC)
+        return {f"{instance.queue}@{instance.host}": instance for instance in listing.instances}
+
+    def running_on(self, job: str) -> dict[str, int]:
+        """Host → how many slots this job occupies there now, all its tasks together, in whatever state."""
+        slots: dict[str, int] = {}
+        for instance in self.instances().values():
+            for one in instance.jobs:
+                if one.number == int(job):
+                    slots[instance.host] = slots.get(instance.host, 0) + one.slots
+        return slots
+
+    def ends(self, job: str) -> tuple[TaskEnd, ...]:
+        """What Grid Engine's accounting says of each ended task of a job."""
+        told = self.cell.runner(("qacct", "-j", job), timeout=10.0)
+        return read_task_ends(told.stdout.decode("utf-8", "replace")) if told.returncode == 0 else ()
+
+    def ended_well(self, job: str, tasks: int = 1) -> bool:
+        """Whether so many tasks of a job have ended, each without failure and with exit status 0."""
+        ends = self.ends(job)
+        return len(ends) == tasks and all(end.well for end in ends)
+
+    def rented(self) -> set[str]:
+        """Machines that the provider runs now."""
+        return set(self.cell.tree.hosts()) - {host.name for host in self.cell.declared}
+
+    def all_gone(self) -> bool:
+        """Whether there were workers, and none is left: not in the store, nor at the provider, nor in Grid Engine."""
+        lifetimes = self.lifetimes()
+        names = {one.name for one in lifetimes}
+        shown = set(self.cell.out("qhost").split())
+        ended = bool(lifetimes) and all(one.ended_at is not None for one in lifetimes)
+        return ended and not self.rented() and names.isdisjoint(self.execution_hosts()) and names.isdisjoint(shown)
+
+    def explained(self, subject: str) -> dict[str, Any]:
+        """The answer of `sge-autoscaler explain SUBJECT --json`."""
+        done = self.command("explain", subject, "--json")
+        assert done.returncode == 0, done.stderr.decode()
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+def most_at_once(lifetimes: Iterable[Lifetime]) -> int:
+    """How many of these workers existed at the same time, at most."""
+    lives = list(lifetimes)
+    begun = [one.created_at for one in lives]
+    return max((sum(one.created_at <= at and (one.ended_at or at) >= at for one in lives) for at in begun), default=0)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any
 
 import pytest
 
 from autoscaler.errors import AutoscalerError
 from sge.cell import Cell
+from tests.grid_engine.waiting import Shown, Until, wait_until
 
 HERE = Path(__file__).parent
 SHOWN_ON_FAILURE = (("qstat", "-f", "-u", "*"), ("qhost", "-q"))
-STEP = 0.05
-Fact = TypeVar("Fact")
-
-
-class Until(Protocol):
-    """Waits for a fact, never for a time."""
-
-    def __call__(self, look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact: ...
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,10 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """After a failure the cell's own view of it stands in the report, before the next test resets the cell."""
     report = yield
-    arguments: dict[str, object] = getattr(item, "funcargs", {})
+    arguments: dict[str, Any] = getattr(item, "funcargs", {})
     cell = arguments.get("cell", arguments.get("empty_cell"))
     if report.when == "call" and report.failed and isinstance(cell, Cell):
         for argv in SHOWN_ON_FAILURE:
@@ -73,17 +65,8 @@ def until() -> Until:
     return wait_until
 
 
-def wait_until(look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact:
-    end = time.monotonic() + deadline
-    while not (seen := look()):
-        if time.monotonic() > end:
-            pytest.fail(f"{message or 'it did not happen'} within {deadline:g} s; last seen: {seen!r}")
-        time.sleep(STEP)
-    return seen
-
-
 @pytest.fixture
-def show_on_failure() -> dict[str, Callable[[], str]]:
+def show_on_failure() -> Shown:
     """A hook: titles and functions whose text is added to a failure's report, such as an autoscaler's journal."""
     return {}
 
