@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from autoscaler.core.capacity import slots_of
 from autoscaler.core.cluster import Cluster, ExecutionHost
 from autoscaler.core.fleet import Fleet, MachineState, Worker
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.resources import amount
 
 
 class Life(StrEnum):
@@ -179,7 +182,8 @@ def _machine(
     if host is None:
         note = replace(seen, idle_since=None, empty_since=None)
     else:
-        note = _seen_host(replace(seen, host=host.name), host, fleet, now)
+        half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
+        note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
     by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
     state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken)
@@ -190,7 +194,22 @@ def _machine(
     return Machine(worker, host, note, before, array, state, enabled_by_hand=by_hand)
 
 
-def _seen_host(note: WorkerNote, host: ExecutionHost, fleet: Fleet, now: float) -> WorkerNote:
+def _half_enrolled(
+    worker: Worker, host: ExecutionHost, note: WorkerNote, array: NodeArrayPolicy | None, *, enrols_itself: bool
+) -> bool:
+    """Whether an enrolment of ours was cut short between two of its commands: the host is there, but not in its queue,
+    or without the slots that it gets last. It may then be enabled though no person enabled it.
+    """
+    if enrols_itself or array is None or note.disabling is not Disabling.ENROL or host.busy:
+        return False
+    slots = [instance.slots for instance in host.instances if instance.queue == array.queue]
+    closed = amount(host.consumables.get(SLOTS, "1"), "INT") == 0
+    return closed or slots != [slots_of(worker.type, array)]
+
+
+def _seen_host(
+    note: WorkerNote, host: ExecutionHost, fleet: Fleet, now: float, *, half_enrolled: bool = False
+) -> WorkerNote:
     """The note after a look at its execution host."""
     if fleet.enrols_itself and disabled(host) and note.disabling is None and note.heard_at is None:
         note = replace(note, disabled_at=now, disabling=Disabling.ENROL)
@@ -203,6 +222,8 @@ def _seen_host(note: WorkerNote, host: ExecutionHost, fleet: Fleet, now: float) 
         retired = None if host.busy else note.retired_at
         return replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
     note = replace(note, empty_since=None, retired_at=None)
+    if half_enrolled:
+        return note
     joined = note.disabling is Disabling.ENROL and host.heard
     if note.enabled_at is not None or note.seen_disabled or joined:
         return replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
@@ -234,6 +255,8 @@ def life(
     if note.disabling is Disabling.ENROL:
         if not any(instance.queue == array.queue for instance in host.instances):
             return Life.JOINING if enrols_itself else Life.ENROLLABLE
+        if _half_enrolled(worker, host, note, array, enrols_itself=enrols_itself):
+            return Life.ENROLLABLE
         return Life.READY if host.heard and worker.ready and disabled(host) else Life.JOINING
     if note.disabling is not None:
         return Life.DRAINING

@@ -177,9 +177,11 @@ class SimulatedCluster(GridEngineModel):
             self.queue, used=self._used(name), total=self.slots.get(name, 0), state=self._states(name)
         )
         queues = [instance] if name in self.instances() else []
+        offered = int(self.hosts[name].partition("slots=")[2].partition(",")[0] or 0)
+        left = f"   <resourcevalue name='slots' dominance='hc'>{offered - self._used(name)}</resourcevalue>\n"
         if self.heard(name):
-            return host(name, *queues)
-        return host(name, *queues, load={}, column="-")
+            return host(name, *queues, more=left)
+        return host(name, *queues, load={}, column="-", more=left)
 
 
 def ended_once(jobs: Sequence[Job]) -> bool:

@@ -1,0 +1,183 @@
+"""Rule 8: killed at any instruction and started again, it converges: no worker leaked, none lost, none launched twice.
+
+Whole lives of workers are played in a simulated world, once undisturbed, then again for every instant at which a kill
+could leave something half done, with a new process on the same store afterwards.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.policy import NodeArrayPolicy
+from tests.sge.grid_engine_model import Killed
+from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
+from tests.simulated.cluster import ended_once
+from tests.simulated.killing import Instants, MortalProvider, MortalRunner, mortal_store
+
+PASSES = 80
+LAST_EVENT = 15
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happens in the world while the autoscaler serves it."""
+
+    name: str
+    prepare: Callable[[World], None]
+    later: Callable[[World], None] = lambda world: None
+    """Before every pass."""
+    array: NodeArrayPolicy = POLICY.node_arrays[0]
+
+
+def _come_and_go(world: World) -> None:
+    world.cluster.submit(3, seconds=40)
+
+
+def _come_again(world: World) -> None:
+    """Work comes when workers are about to leave: they are let in again."""
+    cluster = world.cluster
+    if len(cluster.jobs) == 3 and all(job.ended for job in cluster.jobs) and cluster.disabled:
+        cluster.submit(2, seconds=30)
+
+
+def _none_left(world: World) -> None:
+    world.cloud.faults.out_of_capacity.add("m5.xlarge")
+    world.cluster.submit(2, seconds=20)
+
+
+def _never_heard(world: World) -> None:
+    """The first machine never reports; the second does."""
+    world.cluster.silent.add("fake-1")
+    world.cluster.submit(1, seconds=20)
+
+
+STORIES = (
+    Story("work comes and goes", _come_and_go),
+    Story("work comes again", _come_and_go, _come_again),
+    Story(
+        "the first type is sold out",
+        _none_left,
+        array=replace(POLICY.node_arrays[0], instance_type="m5.xlarge", descending=True),
+    ),
+    Story("a machine never joins", _never_heard, array=replace(POLICY.node_arrays[0], boot_timeout=30.0)),
+)
+
+
+@dataclass
+class Life:
+    """One world and the processes that serve it, one after the other."""
+
+    story: Story
+    directory: Path
+    killing: frozenset[int]
+
+    def __post_init__(self) -> None:
+        self.world = World(self.directory / "store.sqlite", policy=replace(POLICY, node_arrays=(self.story.array,)))
+        self.story.prepare(self.world)
+        self.instants = Instants(self.killing)
+        self.wrong: list[str] = []
+        self.deaths: list[str] = []
+
+    def live(self) -> list[str]:
+        """Play the story to its end; returns what went wrong."""
+        self._start()
+        for number in range(PASSES):
+            self.story.later(self.world)
+            self._step()
+            self._check()
+            if number > LAST_EVENT and not left_over(self.world, self.loop) and not self.world.cluster.waiting:
+                break
+        self._step()  # one more look, so that the last machine's end is seen
+        self._check_end()
+        self.loop.store.close()
+        return [f"{' and '.join(self.deaths) or 'undisturbed'}: {problem}" for problem in self.wrong]
+
+    def _step(self) -> None:
+        try:
+            step(self.world, self.loop)
+        except Killed as death:
+            self.deaths.append(str(death))
+            self.loop.store.close()
+            self._start()
+            step(self.world, self.loop)
+
+    def _start(self) -> None:
+        """A new process, which may be killed while it starts."""
+        world, instants = self.world, self.instants
+        store = mortal_store(world.store_file, instants)
+        runner, provider = MortalRunner(world.cluster, instants), MortalProvider(world.provider(), instants)
+        try:
+            self.loop = start(world, store=store, runner=runner, provider=provider)
+        except Killed as death:
+            self.deaths.append(str(death))
+            store.close()
+            self._start()
+
+    def _check(self) -> None:
+        """What must hold at every instant, whoever was killed when."""
+        world = self.world
+        living = {machine.name for machine in world.cloud.living(TAG)}
+        tokens = {attempt.token for record in self.loop.store.journal.orders(0) for attempt in record.attempts}
+        for job in world.cluster.jobs:
+            if job.host is not None and job.host not in living:
+                self.wrong.append(f"{job.host} was ended under job {job.number}")
+        if unknown := [machine.id for machine in world.cloud.machines.values() if machine.token not in tokens]:
+            self.wrong.append(f"the journal does not know {unknown}")
+        if lost := world.cluster.workers - living:
+            self.wrong.append(f"execution hosts without a machine: {lost}")
+        if len(living) > self.story.array.limits.max_workers:
+            self.wrong.append(f"{len(living)} workers at once")
+
+    def _check_end(self) -> None:
+        world, store = self.world, self.loop.store
+        if left := left_over(world, self.loop):
+            self.wrong.append(f"leaked: {left}")
+        if not ended_once(world.cluster.jobs):
+            self.wrong.append(f"jobs: {[(job.number, job.ended, job.starts) for job in world.cluster.jobs]}")
+        if unanswered := [record.id for record in store.journal.orders(0) if not record.closed]:
+            self.wrong.append(f"orders without an end: {unanswered}")
+        if open_lives := [life.worker_id for life in store.history.lifetimes() if life.ended_at is None]:
+            self.wrong.append(f"lifetimes without an end: {open_lives}")
+
+    @property
+    def launched(self) -> int:
+        return len(self.world.cloud.machines)
+
+
+@pytest.fixture
+def memory_directory(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Fresh directories where a commit need not wait for a disk."""
+    fast = Path("/dev/shm")
+    base = fast if fast.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=base, prefix="sge-autoscaler-test-") as made:
+        numbers = iter(range(1_000_000))
+
+        def fresh() -> Path:
+            directory = Path(made) / str(next(numbers))
+            directory.mkdir()
+            return directory
+
+        yield fresh
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_undisturbed_all_goes_well(story: Story, memory_directory: Callable[[], Path]) -> None:
+    assert Life(story, memory_directory(), frozenset()).live() == []
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_killed_at_any_instant_it_converges(story: Story, memory_directory: Callable[[], Path]) -> None:
+    undisturbed = Life(story, memory_directory(), frozenset())
+    undisturbed.live()
+    wrong: list[str] = []
+    for instant in range(1, len(undisturbed.instants.names) + 1):
+        life = Life(story, memory_directory(), frozenset({instant}))
+        wrong += life.live()
+        if life.launched > undisturbed.launched:
+            wrong.append(f"{life.deaths}: launched {life.launched} instead of {undisturbed.launched}")
+    assert wrong == []
