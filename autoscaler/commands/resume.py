@@ -1,4 +1,4 @@
-"""`sge-autoscaler resume`: go on after `pause`, after `stop`, or after the brake."""
+"""`sge-autoscaler resume`: go on after `pause`, `stop`, the brake, or a provider's refusal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ _SAID = {
 @click.command("resume")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
-    """Go on after `pause` or the brake, and take back a `stop` that is not yet carried out."""
+    """Go on after `pause` or the brake, and take back a `stop` that is not yet carried out.
+
+    Also tries again where a provider refused launches for good (bad image, no permission), once that is mended.
+    """
     with invocation.store() as store:
-        braked = store.memory.load().brake is not None
+        memory = store.memory.load()
         ended = [_SAID[verb] for verb in store.wishes.resume(who=invocation.who, at=time.time())]
-    ended += ["the brake"] if braked else []
+    ended += ["the brake"] if memory.brake is not None else []
+    ended += [f"the refusal of launches for {array}" for array in memory.stopped]
     click.echo(f"ended: {', '.join(ended)}" if ended else "nothing was paused")
