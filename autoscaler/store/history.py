@@ -21,8 +21,6 @@ from autoscaler.store.database import Database, Migration
 KEPT_FOR = 30 * 86_400.0
 """Seconds."""
 
-NAMED_JOBS = 20
-
 TABLES: Migration = (
     """
     CREATE TABLE passes (
@@ -122,10 +120,10 @@ class History:
     # -- passes ------------------------------------------------------------------------------------------------
 
     def add_pass(self, number: int, at: float, sentence: str, document: Mapping[str, Any]) -> None:
-        """Keep a pass document, of each shape only its first jobs: every job's own explanation is kept apart."""
+        """Keep a pass that said something new."""
         self._database.execute(
             "INSERT INTO passes (pass, at, sentence, document) VALUES (?, ?, ?, ?)",
-            (number, at, sentence, json.dumps(_shortened(document), ensure_ascii=False)),
+            (number, at, sentence, json.dumps(document, ensure_ascii=False)),
         )
 
     def passes(self, limit: int = 20) -> tuple[PassRecord, ...]:
@@ -205,11 +203,6 @@ class History:
             )
             self._database.execute("DELETE FROM lifetimes WHERE ended_at < ?", (before,))
         self._written.clear()
-
-
-def _shortened(document: Mapping[str, Any]) -> dict[str, Any]:
-    shapes = [{**shape, "jobs": shape["jobs"][:NAMED_JOBS]} for shape in document.get("shapes", [])]
-    return {**document, "shapes": shapes}
 
 
 def _mark(verdict: ShapeVerdict) -> str:

@@ -1,0 +1,168 @@
+"""The command line: one line an error, one exit code a kind, and wishes that reach the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands import main as module
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import cli, main
+from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.errors import GridEngineNotObservable
+from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
+from tests.simulated.cluster import START
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A cell's files without any Grid Engine, and state of our own."""
+    common = tmp_path / "sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("Master.example.org\n")
+    (common / "bootstrap").write_text("admin_user sgeadmin\nignore_fqdn             true\n")
+    values = {
+        "SGE_ROOT": str(tmp_path / "sge"),
+        "SGE_CELL": "default",
+        "SGE_QMASTER_PORT": "6444",
+        "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"),
+        "CP_CAP_AUTOSCALE_PROVIDER": "fake",
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
+        "CP_CAP_AUTOSCALE_CONFIG": "",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CP_CAP_AUTOSCALE", raising=False)
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    return values
+
+
+@pytest.fixture
+def store(environ: dict[str, str]) -> Store:
+    """With one worker, `fake-1`, that lives."""
+    store = Store.open(Invocation(environ).store_file)
+    kind = InstanceType("m5.large", "m5", 2, 8 << 30)
+    store.history.see_workers([Worker("i-1", kind, "execute", MachineState.RUNNING, START, name="fake-1")], [], START)
+    return store
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize("command", cli.list_commands(None))  # type: ignore[arg-type] # it looks at modules only
+def test_every_command_has_help_worth_reading(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main([command, "--help"]), "Usage: sge-autoscaler" in capsys.readouterr().out) == (0, True)
+
+
+def test_help_loads_a_command_only_when_it_is_asked_for() -> None:
+    assert {"run", "once", "stop", "pause", "resume", "drain", "keep"} <= set(cli.list_commands(None))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    (
+        (["--version"], 0),
+        (["no-such-command"], 2),
+        (["stop"], 2),
+        (["keep", "nobody"], 3),
+        (["drain", "nobody"], 3),
+        (["run", "--no-such-option"], 2),
+    ),
+)
+def test_every_kind_of_error_has_its_exit_code(arguments: list[str], code: int) -> None:
+    assert main(arguments) == code
+
+
+def test_what_cannot_be_observed_ends_with_4(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def blind(*_: object, **__: object) -> None:
+        raise GridEngineNotObservable("qstat is not there")
+
+    monkeypatch.setattr("autoscaler.observe.read_outputs", blind)
+    assert (main(["once"]), capsys.readouterr().err.splitlines()[-1]) == (4, "sge-autoscaler: qstat is not there")
+
+
+def test_a_second_autoscaler_ends_with_5_and_says_who_is_first(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hold(Invocation(environ).cell, lock_directory()):
+        code = main(["once"])
+    assert (code, "another autoscaler serves cell default of master:6444" in capsys.readouterr().err) == (5, True)
+
+
+@pytest.mark.usefixtures("environ")
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.cli, "main", interrupted)
+    assert main(["status"]) == 130
+
+
+@pytest.mark.usefixtures("environ")
+def test_only_an_explicit_false_stops_run_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE", "false")
+    assert (main(["run"]), "CP_CAP_AUTOSCALE is false" in capsys.readouterr().out) == (0, True)
+
+
+@pytest.mark.usefixtures("environ")
+def test_without_a_grid_engine_it_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SGE_ROOT", str(tmp_path / "nowhere"))
+    assert (main(["pause"]), "set SGE_ROOT and SGE_CELL" in capsys.readouterr().err) == (2, True)
+
+
+def test_a_setting_file_given_to_one_command_is_every_readers(environ: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("CP_CAP_AUTOSCALE_WORKERZ = 3\n")
+    assert main(["--config", str(file), "pause"]) == 2
+
+
+def test_the_masters_name_is_as_grid_engine_prints_it(environ: dict[str, str]) -> None:
+    assert Invocation(environ).cell.master == "master"
+
+
+def test_pausing_and_resuming_are_wishes_of_somebody(store: Store) -> None:
+    main(["pause"])
+    paused = store.wishes.load()
+    main(["resume"])
+    assert (paused.paused, bool(paused.paused_by), store.wishes.load().paused) == (True, True, False)
+
+
+def test_resuming_is_remembered_for_the_brake(store: Store) -> None:
+    main(["resume"])
+    assert store.wishes.resumed_at is not None
+
+
+def test_keeping_and_draining_end_each_other(store: Store) -> None:
+    main(["drain", "FAKE-1.example.org"])
+    drained = store.wishes.load()
+    main(["keep", "fake-1"])
+    kept = store.wishes.load()
+    assert (drained.drain, kept.drain, kept.keep) == ({"fake-1"}, frozenset(), {"fake-1"})
+
+
+@pytest.mark.parametrize("command", ("keep", "drain"))
+def test_a_wish_for_a_host_can_be_taken_back(store: Store, command: str) -> None:
+    codes = [main([command, "fake-1"]), main([command, "fake-1", "--undo"])]
+    assert (codes, store.wishes.in_force(), len(store.database.rows("SELECT * FROM wishes"))) == ([0, 0], (), 1)
+
+
+def test_to_give_all_back_ends_what_was_to_be_kept(store: Store) -> None:
+    main(["keep", "fake-1"])
+    main(["stop", "--now", "--no-wait"])
+    assert [wish.verb for wish in store.wishes.in_force()] == [Verb.STOP_NOW]
+
+
+@pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))
+def test_shells_can_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(["completion", shell]), "_SGE_AUTOSCALER_COMPLETE" in capsys.readouterr().out) == (0, True)
