@@ -49,16 +49,17 @@ def read_demand(
     details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
     eligible = judge(cluster.shapes, cluster.hosts, memory, details, now)
     reader, budgets = Reader(cluster, policy, our_hosts), Budgets(cluster, policy)
-    served: dict[Ask, Served | Reason] = {}
+    served: dict[tuple[object, ...], Served | Reason] = {}
     merged: dict[tuple[Demand, tuple[str, ...]], list[Part]] = {}
     uncounted: list[Part] = []
     for part in sorted(eligible.parts, key=lambda part: (part.oldest, part.jobs[:1])):
         if part.reason is not None:
             uncounted.append(part)
             continue
-        answer = served.get(part.ask)
+        asked = _what_is_asked(part.ask)
+        answer = served.get(asked)
         if answer is None:
-            answer = served[part.ask] = reader.read(part.ask)
+            answer = served[asked] = reader.read(part.ask)
         if isinstance(answer, Reason):
             uncounted.append(replace(part, reason=answer))
             continue
@@ -77,6 +78,11 @@ def read_demand(
         unable=eligible.unable,
         details=details,
     )
+
+
+def _what_is_asked(ask: Ask) -> tuple[object, ...]:
+    """What a demand is made of: who asks makes no difference."""
+    return ask.slots_min, ask.slots_max, ask.pe, ask.hard, ask.queues, ask.master_queues
 
 
 def _wanted(

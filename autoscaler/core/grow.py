@@ -16,8 +16,8 @@ from autoscaler.core.growth.options import Option, options_for
 from autoscaler.core.growth.registry import strategy_of
 from autoscaler.core.limits import Room, Usage, launches_left
 from autoscaler.core.memory import Event, Rest
-from autoscaler.core.model import BucketVerdict, Demand, Host, Wanted
-from autoscaler.core.placement import Want, place
+from autoscaler.core.model import BucketVerdict, Wanted
+from autoscaler.core.placement import Board, Want
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
 
@@ -43,8 +43,10 @@ class Growth:
     """What one array does about unmet demand."""
 
     launch: Launch | None = None
-    coming: tuple[Host, ...] = ()
-    """Capacity that the whole need would bring, capped by standing limits only: no other array need care for it."""
+    covered: tuple[int, ...] = ()
+    """Parallel to the wanted demands: tasks that what is wanted here, paced or not, will serve. No other array need."""
+    board: Board | None = None
+    """The supply with those tasks placed."""
     buckets: tuple[BucketVerdict, ...] = ()
     note: Reason | None = None
     """Why nothing is launched although something is wanted."""
@@ -59,32 +61,34 @@ class _Sized:
     """Workers of it that the demand would use without limits."""
     cap: Reason | None
     """The limit without which it would be more."""
+    covered: tuple[int, ...] = ()
+    board: Board | None = None
 
 
 def grow(
     array: NodeArrayPolicy,
     wanted: Sequence[Wanted],
     unmet: Sequence[int],
-    supply: Sequence[Host],
+    board: Board,
     usage: Usage,
     ground: Ground,
     *,
     short_of_floor: int = 0,
 ) -> Growth:
-    """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is."""
-    lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True) if count]
-    if not lacking and short_of_floor <= 0:
+    """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is.
+
+    `board` is the supply with all demand placed on it that fits.
+    """
+    lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True)]
+    if not any(unmet) and short_of_floor <= 0:
         return Growth()
     if array.name in ground.stopped:
         return Growth(note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=ground.stopped[array.name]))
     options, refused = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
-    if lacking:
-        wants = [
-            (_own(want, array.queue), want.count if count else 0) for want, count in zip(wanted, unmet, strict=True)
-        ]
-        sized = [_size_for_demand(option, wants, supply) for option in strategy_of(array)(lacking, options)]
+    if any(unmet):
+        sized = _sizes_for_demand(strategy_of(array)(lacking, options), lacking, board)
         slots = sum(demand.slots * count for demand, count in lacking)
-        reason = because(Code.DEMAND, queue=array.queue, tasks=sum(count for _, count in lacking), slots=slots)
+        reason = because(Code.DEMAND, queue=array.queue, tasks=sum(unmet), slots=slots)
     else:
         ordered = options if array.hybrid else strategy_of(array)((), options)
         sized = [_size_for_floor(option, short_of_floor) for option in ordered]
@@ -105,11 +109,11 @@ def _launch(
 ) -> Growth:
     """The launch of what was chosen, kept to the pace that is set."""
     first = chosen[0]
-    coming = (first.option.host,) * first.count
+    growth = Growth(covered=first.covered, board=first.board, buckets=verdicts)
     last = max((event.at for event in ground.launches if event.node_array == array.name), default=None)
     if last is not None and ground.now - last < ground.policy.batch_delay:
         note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=ground.policy.batch_delay)
-        return Growth(coming=coming, buckets=verdicts, note=note)
+        return replace(growth, note=note)
     hourly = launches_left(array.limits, ground.launches, array.name, ground.now)
     batch = Room(array.scale_up_batch, because(Code.BATCHED, batch=array.scale_up_batch))
     reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
@@ -118,21 +122,25 @@ def _launch(
     pace = [room for room in (batch, hourly) if room is not None]
     tightest = min(pace, key=lambda room: room.count)
     if tightest.count <= 0:
-        return Growth(coming=coming, buckets=verdicts, note=tightest.cap)
+        return replace(growth, note=tightest.cap)
     if tightest.count < first.count:
         reason = reason.then(tightest.cap)
     candidates = tuple(Candidate(entry.option.buckets, min(entry.count, tightest.count)) for entry in chosen)
-    return Growth(Launch(array.name, candidates, reason), coming, verdicts)
+    return replace(growth, launch=Launch(array.name, candidates, reason))
 
 
-def _size_for_demand(option: Option, wants: Sequence[Want], supply: Sequence[Host]) -> _Sized:
-    """How many workers of this option the demand would use beside the supply, within the standing limits."""
-    most, cap = _most(option)
-    found = place(wants, supply, option.host, most)
-    if found.complete:
-        return _Sized(option, found.new_used, found.new_used, None)
-    free = place(wants, supply, option.host, PLENTY)
-    return _Sized(option, found.new_used, free.new_used, cap if free.new_used > most else None)
+def _sizes_for_demand(options: Sequence[Option], lacking: Sequence[Want], board: Board) -> list[_Sized]:
+    """Every option sized for the same demand: how many workers of it that would use beside what the supply has left."""
+    sized: list[_Sized] = []
+    for option in options:
+        most, cap = _most(option)
+        grown = board.with_new(option.host, most)
+        found = grown.place(lacking)
+        wanted = found.new_used
+        if not found.complete and not any(entry.count for entry in sized):  # the preferred option tells its cap
+            wanted = board.with_new(option.host, PLENTY).place(lacking).new_used
+        sized.append(_Sized(option, found.new_used, wanted, cap if wanted > most else None, found.placed, grown))
+    return sized
 
 
 def _size_for_floor(option: Option, short: int) -> _Sized:
@@ -145,13 +153,6 @@ def _most(option: Option) -> tuple[int, Reason]:
     if option.available is not None and option.available < option.room.count:
         return option.available, because(Code.CAPPED, cap="availability", limit=option.available)
     return option.room.count, option.room.cap
-
-
-def _own(wanted: Wanted, queue: str) -> Demand:
-    """Demand that may not grow this array is not sized for on its workers, though Grid Engine could put it there."""
-    if queue in wanted.launches:
-        return wanted.demand
-    return replace(wanted.demand, pools=wanted.demand.pools - {queue})
 
 
 def _verdicts(sized: Sequence[_Sized]) -> tuple[BucketVerdict, ...]:

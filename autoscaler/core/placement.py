@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from autoscaler.core.model import Demand, Host, Property
 from autoscaler.core.resources import satisfies
@@ -59,15 +60,8 @@ class _Need:
 
 def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
     """Place as many tasks as fit, on `hosts` in their order and then on up to `new_count` more like `new`."""
-    board = _Board([*_grouped(hosts), *([_kind_of(new, (), new_count)] if new and new_count > 0 else [])])
-    placed = [0] * len(wanted)
-    for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
-        demand, count = wanted[index]
-        need = _need(demand)
-        if need is not None and count > 0:
-            placed[index] = board.put(need, count)
-    unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
-    return Placement(tuple(placed), unmet, frozenset(board.used), board.new_used)
+    board = Board(hosts)
+    return (board if new is None else board.with_new(new, new_count)).place(wanted)
 
 
 def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
@@ -81,6 +75,7 @@ def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
     )
 
 
+@lru_cache(maxsize=8192)
 def hardest_first(demand: Demand) -> tuple[object, ...]:
     """Sorting key: what is choosy first, then what needs the most of one host, then of many; at last anything fixed."""
     together = demand.per_host or 1
@@ -99,17 +94,18 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
     )
 
 
+@lru_cache(maxsize=8192)
 def _need(demand: Demand) -> _Need | None:
     """None where no number of hosts could ever do: a total that is no multiple of the slots per host."""
     visit = demand.per_host or 1
     if demand.slots < 1 or demand.slots % visit:
         return None
     whole = demand.slots == visit
-    required = {name: _exact(amount) * visit for name, amount in demand.per_slot}
-    once = {name: _exact(amount) for name, amount in demand.per_job}
+    required = {name: _exact(amount) * visit for name, amount in demand.per_slot if amount > 0}
+    once = {name: _exact(amount) for name, amount in demand.per_job if amount > 0}
     if whole:
         required |= {name: required.get(name, 0) + amount for name, amount in once.items()}
-    assumed = {SLOTS: _SCALE * visit} | {name: _exact(amount) * visit for name, amount in demand.assumed}
+    assumed = {SLOTS: _SCALE * visit} | {name: _exact(amount) * visit for name, amount in demand.assumed if amount > 0}
     return _Need(
         pools=tuple(sorted(demand.pools)),
         visit=visit,
@@ -149,31 +145,35 @@ class _Kind:
 
     def room(self, need: _Need) -> int:
         """How many visits one of these hosts can take."""
-        if need.exclusive and not self.empty:
+        free, visits = self.free, 0
+        for pool, slots in self.slots:
+            if pool in need.pools:
+                visits += slots
+        visits //= need.visit
+        if not visits or (need.exclusive and not self.empty):
             return 0
-        visits = sum(slots for pool, slots in self.slots if pool in need.pools) // need.visit
-        if not visits or not all(
-            asked.name in self.properties and satisfies(asked.value, asked.relop, self.properties[asked.name])
-            for asked in need.properties
-        ):
-            return 0
+        for asked in need.properties:
+            offered = self.properties.get(asked.name)
+            if offered is None or not satisfies(asked.value, asked.relop, offered):
+                return 0
         for name, amount in need.required:
-            visits = min(visits, self.free.get(name, 0) // amount if amount else visits)
+            if (most := free.get(name, 0) // amount) < visits:
+                visits = most
         for name, amount in need.assumed:
-            if amount and name in self.free:
-                visits = min(visits, self.free[name] // amount)
-        if need.exclusive and need.apart:
-            return min(visits, 1)
-        return max(visits, 0)
+            if name in free and (most := free[name] // amount) < visits:
+                visits = most
+        return 1 if visits > 1 and need.exclusive and need.apart else visits
 
     def holds(self, amounts: tuple[tuple[str, int], ...]) -> bool:
         return all(self.free.get(name, 0) >= amount for name, amount in amounts)
 
-    def split(self, count: int) -> tuple[_Kind, _Kind]:
-        """The first `count` of these hosts, and the others."""
+    def split(self, count: int) -> tuple[_Kind, _Kind | None]:
+        """The first `count` of these hosts, and the others, if any."""
+        if count == self.count:
+            return self, None
         named = self.names[:count]
         new = count - len(named)
-        return replace(self, names=named, new=new), replace(self, names=self.names[count:], new=self.new - new)
+        return self._of(named, new), self._of(self.names[len(named) :], self.new - new)
 
     def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
         """The same hosts after each took so many visits."""
@@ -182,13 +182,18 @@ class _Kind:
             taken = min(there, wanted) if pool in need.pools else 0
             wanted -= taken
             slots.append((pool, 0 if need.exclusive else there - taken))
-        free = dict(self.free)
-        for name, amount in (*need.required, *need.assumed):
-            if name in free:
-                free[name] -= amount * visits
-        for name, amount in once:
-            free[name] -= amount
-        return replace(self, slots=tuple(slots), free=free, empty=False, touched=True)
+        free = self.free
+        if free:
+            free = dict(free)
+            for name, amount in (*need.required, *need.assumed):
+                if name in free:
+                    free[name] -= amount * visits
+            for name, amount in once:
+                free[name] -= amount
+        return _Kind(tuple(slots), free, self.properties, False, self.names, self.new, touched=True)
+
+    def _of(self, names: tuple[str, ...], new: int) -> _Kind:
+        return _Kind(self.slots, self.free, self.properties, self.empty, names, new, self.touched)
 
 
 def _grouped(hosts: Sequence[Host]) -> Iterator[_Kind]:
@@ -226,19 +231,41 @@ def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
     )
 
 
-class _Board:
-    """The hosts while demands are put on them, in the order they were given."""
+class Board:
+    """Hosts while demands are put on them, in the order they were given. What was put stays put: a board can be asked
+    again, and a copy of it with new hosts shows what these would add.
+    """
 
-    def __init__(self, kinds: list[_Kind]) -> None:
-        self.used: set[str] = set()
-        self.new_used = 0
-        self._kinds = [kind for kind in kinds if not kind.full]
+    def __init__(self, hosts: Sequence[Host] = ()) -> None:
+        self._kinds = [kind for kind in _grouped(hosts) if not kind.full]
+        self._used: set[str] = set()
+        self._new_used = 0
 
-    def put(self, need: _Need, count: int) -> int:
+    def with_new(self, new: Host, count: int) -> Board:
+        """A copy with up to `count` more hosts like `new`, after all others."""
+        board = Board()
+        board._kinds = [*self._kinds, *([_kind_of(new, (), count)] if count > 0 else [])]
+        return board
+
+    def place(self, wanted: Sequence[Want]) -> Placement:
+        """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
+        self._used, self._new_used = set(), 0
+        placed = [0] * len(wanted)
+        for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
+            demand, count = wanted[index]
+            need = _need(demand)
+            if need is not None and count > 0:
+                placed[index] = self._put(need, count)
+        unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
+        return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
+
+    def _put(self, need: _Need, count: int) -> int:
         """Place up to `count` tasks; returns how many."""
         if need.once or (need.exclusive and not need.apart):
             return next(done for done in range(count + 1) if done == count or not self._put_alone(need))
         rooms = self._rooms(need)
+        if not rooms:
+            return 0
         if need.apart and need.visits > 1:
             tasks = self._most_apart(rooms, need.visits, count)
             self._take(need, rooms, tasks * need.visits, most=tasks)
@@ -264,9 +291,7 @@ class _Board:
         return [(at, room) for at, kind in enumerate(self._kinds) if (room := kind.room(need))]
 
     def _most_apart(self, rooms: list[tuple[int, int]], visits: int, count: int) -> int:
-        """The most tasks that make all their visits on different hosts: T where the hosts offer T × visits, each at
-        most T.
-        """
+        """The most tasks T that make all their visits on different hosts: hosts offer T × visits, each at most T."""
         low, high = 0, count
         while low < high:
             tasks = (low + high + 1) // 2
@@ -290,25 +315,25 @@ class _Board:
         for at, room in rooms:
             if not visits:
                 break
-            each, rest = min(room, most or room), self._kinds[at]
-            pieces[at] = []
-            if once:
-                taken, rest = rest.split(1)
-                pieces[at].append(self._charge(taken, need, min(each, visits), once))
-                visits, once = visits - min(each, visits), ()
-            for hosts, load in ((min(rest.count, visits // each), each), (1, visits % each)):
-                if hosts and load and rest.count and visits:
-                    taken, rest = rest.split(hosts)
-                    pieces[at].append(self._charge(taken, need, load))
-                    visits -= hosts * load
-            if rest.count:
+            rest: _Kind | None = self._kinds[at]
+            each, pieces[at] = min(room, most or room), []
+            while rest is not None and visits:
+                load = min(each, visits)
+                hosts = 1 if once or load < each else min(rest.count, visits // each)
+                taken, rest = rest.split(hosts)
+                self._charge(taken, need, load, once, pieces[at])
+                visits, once = visits - hosts * load, ()
+            if rest is not None:
                 pieces[at].append(rest)
         if pieces:
-            now = (piece for at, kind in enumerate(self._kinds) for piece in pieces.get(at, (kind,)))
-            self._kinds = [kind for kind in now if not kind.full]
+            self._kinds = [piece for at, kind in enumerate(self._kinds) for piece in pieces.get(at, (kind,))]
 
-    def _charge(self, kind: _Kind, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
-        self.used.update(kind.names)
+    def _charge(
+        self, kind: _Kind, need: _Need, visits: int, once: tuple[tuple[str, int], ...], pieces: list[_Kind]
+    ) -> None:
+        self._used.update(kind.names)
         if not kind.touched:
-            self.new_used += kind.new
-        return kind.after(need, visits, once)
+            self._new_used += kind.new
+        after = kind.after(need, visits, once)
+        if not after.full:
+            pieces.append(after)

@@ -19,7 +19,7 @@ from autoscaler.core.life import Life, Machine, Sight, look, same_host
 from autoscaler.core.limits import HOUR
 from autoscaler.core.memory import Disabling, Event, Memory, Rest
 from autoscaler.core.model import BucketVerdict, Host, Plan, Snapshot, Wanted, WorkerVerdict
-from autoscaler.core.placement import place
+from autoscaler.core.placement import Board, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
@@ -125,6 +125,8 @@ class Outlook:
     """Draining hosts that demand would use."""
     supply: tuple[Host, ...]
     """Everything that counts, hosts let in again included."""
+    board: Board
+    """That supply with all demand placed on it that fits."""
 
     def lacking(self, wanted: Sequence[Wanted]) -> list[int]:
         """Tasks of each demand that something could be launched for."""
@@ -137,13 +139,18 @@ class Outlook:
 def _foresee(wanted: Sequence[Wanted], supply: Supply, reach: Reach) -> Outlook:
     wants = [(want.demand, want.count) for want in wanted]
     hosts, again = supply.all, frozenset[str]()
-    found = place(wants, hosts)
+    board = Board(hosts)
+    found = board.place(wants)
     if supply.draining and not found.complete:
         # Let in again only those without which it would not fit as well: first in order, first used.
-        found = place(wants, (*hosts, *supply.draining))
+        hosts = (*hosts, *supply.draining)
+        board = Board(hosts)
+        found = board.place(wants)
         again = found.used & frozenset(host.name for host in supply.draining)
-        hosts = (*hosts, *(host for host in supply.draining if host.name in again))
-    at_once = place(wants, supply.there).placed if supply.there else (0,) * len(wants)
+        hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
+    at_once = found.placed
+    if len(hosts) > len(supply.there):
+        at_once = place(wants, supply.there).placed
     fates = tuple(
         Fate(
             now=min(first, placed),
@@ -152,7 +159,7 @@ def _foresee(wanted: Sequence[Wanted], supply: Supply, reach: Reach) -> Outlook:
         )
         for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
     )
-    return Outlook(fates, again, hosts)
+    return Outlook(fates, again, hosts, board)
 
 
 def _depart(machine: Machine, moment: Moment, outlook: Outlook) -> Step:
@@ -259,7 +266,7 @@ def _grow(
     """Array after array, in policy order; what one array brings the next need not."""
     policy, fleet, now = snapshot.policy, snapshot.fleet, snapshot.now
     usage = usage_of(fleet, policy, sight, now)
-    supply, lacking = outlook.supply, outlook.lacking(wanted)
+    board, lacking = outlook.board, outlook.lacking(wanted)
     found: list[tuple[NodeArrayPolicy, Growth]] = []
     blocked = moment.held_back or _stopping(moment)
     for array in policy.node_arrays:
@@ -273,12 +280,11 @@ def _grow(
         if blocked is not None:
             found.append((array, Growth(note=blocked) if any(mine) or short > 0 else Growth()))
             continue
-        growth = grow(array, wanted, mine, supply, usage[array.name], ground, short_of_floor=short)
+        growth = grow(array, wanted, mine, board, usage[array.name], ground, short_of_floor=short)
         found.append((array, growth))
-        if growth.coming:
-            supply = (*supply, *growth.coming)
-            still = place([(want.demand, want.count) for want in wanted], supply).unmet
-            lacking = [min(before, after) for before, after in zip(lacking, still, strict=True)]
+        board = growth.board or board
+        if growth.covered:
+            lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]
     told = {array.queue: growth.launch.reason if growth.launch else growth.note for array, growth in found}
     return Grown(
         launches=tuple(growth.launch for _, growth in found if growth.launch is not None),

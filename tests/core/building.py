@@ -1,0 +1,351 @@
+"""Builds snapshots that read as the situation they stand for: `a_snapshot(a_job(slots=4), a_worker("w1", idle=60))`.
+
+The world is one queue `main.q` with node array `execute` of m5.large (2 cores, 8 GiB) unless said otherwise, at NOW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autoscaler.core.actions import Action, Launch
+from autoscaler.core.cluster import (
+    Ask,
+    Cluster,
+    Complex,
+    Consumable,
+    ExecutionHost,
+    HostJob,
+    JobDetail,
+    ParallelEnvironment,
+    Queue,
+    QueueInstance,
+    QuotaRule,
+    QuotaSet,
+    Shape,
+)
+from autoscaler.core.fleet import (
+    Bucket,
+    BucketKey,
+    Fleet,
+    InstanceType,
+    LaunchFailure,
+    MachineState,
+    Order,
+    OrderState,
+    Worker,
+)
+from autoscaler.core.memory import Disabling, Event, Memory, WorkerNote
+from autoscaler.core.model import Plan, ShapeVerdict, Snapshot, Wishes, WorkerVerdict
+from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.reasons import Code, Reason
+
+NOW = 1_800_000_000.0
+GIB = 1024**3
+LONG_AGO = NOW - 3600
+
+LARGE = InstanceType("m5.large", "m5", 2, 8 * GIB)
+XLARGE = InstanceType("m5.xlarge", "m5", 4, 16 * GIB)
+X2LARGE = InstanceType("m5.2xlarge", "m5", 8, 32 * GIB)
+X4LARGE = InstanceType("m5.4xlarge", "m5", 16, 64 * GIB)
+X8LARGE = InstanceType("m5.8xlarge", "m5", 32, 128 * GIB)
+M5 = (LARGE, XLARGE, X2LARGE, X4LARGE, X8LARGE)
+
+COMPLEXES = {
+    name: Complex(name, shortcut, kind, relop, "YES", consumable, default)
+    for name, shortcut, kind, relop, consumable, default in (
+        ("arch", "a", "STRING", "==", Consumable.NO, "NONE"),
+        ("num_proc", "p", "INT", "==", Consumable.NO, "0"),
+        ("mem_total", "mt", "MEMORY", "<=", Consumable.NO, "0"),
+        ("mem_free", "mf", "MEMORY", "<=", Consumable.NO, "0"),
+        ("m_topology", "topo", "STRING", "==", Consumable.NO, "NONE"),
+        ("h_rt", "h_rt", "TIME", "<=", Consumable.NO, "0:0:0"),
+        ("h_vmem", "h_vmem", "MEMORY", "<=", Consumable.PER_SLOT, "0"),
+        ("scratch", "scr", "MEMORY", "<=", Consumable.PER_JOB, "0"),
+        ("gpus", "gpu", "INT", "<=", Consumable.PER_SLOT, "0"),
+        ("exclusive", "excl", "BOOL", "EXCL", Consumable.PER_SLOT, "0"),
+        ("lic", "lic", "INT", "<=", Consumable.PER_SLOT, "0"),
+        ("hostname", "h", "HOST", "==", Consumable.NO, "NONE"),
+        ("qname", "q", "STRING", "==", Consumable.NO, "NONE"),
+        ("slots", "s", "INT", "<=", Consumable.PER_SLOT, "1"),
+    )
+}
+PES = {
+    "local": ParallelEnvironment("local", 999999, "$pe_slots"),
+    "mpi": ParallelEnvironment("mpi", 999999, "$fill_up"),
+    "mpi4": ParallelEnvironment("mpi4", 999999, "4"),
+}
+MAIN = Queue("main.q", ("@allhosts",), 1, pe_list=tuple(PES))
+
+
+@dataclass(frozen=True)
+class AWorker:
+    """A machine with what Grid Engine shows of it and what we remember."""
+
+    worker: Worker
+    host: ExecutionHost | None = None
+    note: WorkerNote | None = None
+
+
+@dataclass(frozen=True)
+class Details:
+    """What `qstat -j` told."""
+
+    details: tuple[JobDetail, ...]
+
+
+Thing = Shape | AWorker | ExecutionHost | Order | Bucket | LaunchFailure | Wishes | QuotaSet | Details | Memory
+
+
+def a_job(
+    number: int = 1,
+    *,
+    slots: int | tuple[int, int] = 1,
+    pe: str | None = None,
+    state: str = "qw",
+    waited: float = 60.0,
+    tasks: str = "",
+    count: int = 1,
+    hard: Mapping[str, str] | None = None,
+    **ask: Any,
+) -> Shape:
+    """One waiting job (an array with `tasks`, of which there are `count`). Several slots mean PE `local`."""
+    least, most = slots if isinstance(slots, tuple) else (slots, slots)
+    return Shape(
+        Ask(
+            state=state,
+            slots_min=least,
+            slots_max=most,
+            pe=pe or ("local" if most > 1 else None),
+            hard=tuple(sorted((hard or {}).items())),
+            array=bool(tasks),
+            **ask,
+        ),
+        jobs=(number,),
+        tasks=(tasks,),
+        submitted=(NOW - waited,),
+        count=count,
+    )
+
+
+def jobs(count: int, first: int = 1, **kwargs: Any) -> Shape:
+    """Many jobs of one shape."""
+    one = a_job(first, **kwargs)
+    return replace(
+        one, jobs=tuple(range(first, first + count)), tasks=("",) * count, submitted=one.submitted * count, count=count
+    )
+
+
+def a_host(
+    name: str = "h1",
+    *,
+    slots: int = 2,
+    used: int = 0,
+    reserved: int = 0,
+    states: str = "",
+    job_state: str = "r",
+    queue: str = "main.q",
+    heard: bool = True,
+    more: Sequence[QueueInstance] = (),
+    hard: Mapping[str, str] | None = None,
+    **values: Mapping[str, str],
+) -> ExecutionHost:
+    """An execution host; `used` slots are one job each."""
+    running = tuple(HostJob(9000 + n, "", job_state, 1, "ann", hard=tuple((hard or {}).items())) for n in range(used))
+    instance = QueueInstance(queue, name, slots, used, reserved, states, running)
+    return ExecutionHost(name, (instance, *more), heard=heard, **values)
+
+
+def a_machine(
+    name: str | None = "w1",
+    *,
+    type_: InstanceType = LARGE,
+    state: MachineState = MachineState.RUNNING,
+    age: float = 300.0,
+    note: WorkerNote | None = None,
+    **worker: Any,
+) -> AWorker:
+    """A machine that is no execution host (yet, or any more)."""
+    worker_id = worker.pop("id", f"i-{name or 'new'}")
+    array = worker.pop("node_array", "execute")
+    return AWorker(Worker(worker_id, type_, array, state, NOW - age, name, **worker), None, note)
+
+
+def a_worker(
+    name: str = "w1",
+    *,
+    idle: float | None = None,
+    used: int = 0,
+    mark: Disabling | None = None,
+    disabled: float = 60.0,
+    empty: float | None = None,
+    states: str | None = None,
+    type_: InstanceType = LARGE,
+    heard: bool = True,
+    known: bool = True,
+    host: ExecutionHost | None = None,
+    **worker: Any,
+) -> AWorker:
+    """A worker of ours that is an execution host: in service, or with a `mark` disabled by us so many seconds ago.
+
+    `idle`, `empty`: seconds for which earlier looks saw it so. `known=False`: we have no note of it.
+    """
+    if states is None:
+        states = "d" if mark else ""
+    shown = host or a_host(name, slots=type_.vcpus, used=used, states=states, heard=heard)
+    note = WorkerNote(
+        first_seen=LONG_AGO,
+        idle_since=None if idle is None else NOW - idle,
+        disabled_at=None if mark is None else NOW - disabled,
+        disabling=mark,
+        seen_disabled=empty is not None,
+        heard_at=None if mark is Disabling.ENROL and not heard else LONG_AGO,
+        host=name,
+        empty_since=None if empty is None else NOW - empty,
+    )
+    made = a_machine(name, type_=type_, age=worker.pop("age", 1800.0), **worker)
+    return replace(made, host=shown, note=note if known else None)
+
+
+def an_order(
+    count: int = 1,
+    *,
+    state: OrderState = OrderState.SENT,
+    age: float = 20.0,
+    type_: InstanceType = LARGE,
+    ids: tuple[str, ...] = (),
+    **order: Any,
+) -> Order:
+    return Order("order-1", "execute", type_, count, NOW - age, state, BucketKey(type_.name), ids=ids, **order)
+
+
+def a_bucket(
+    type_: InstanceType = LARGE,
+    *,
+    price: float | None = None,
+    available: int | None = None,
+    problem: str | None = None,
+    **key: Any,
+) -> Bucket:
+    price = type_.vcpus * 0.05 if price is None else price
+    return Bucket(BucketKey(type_.name, **key), type_, None if price < 0 else price, available, problem)
+
+
+def a_failure(type_: InstanceType = LARGE, *, age: float = 60.0, kind: str = "capacity", **key: Any) -> LaunchFailure:
+    return LaunchFailure(BucketKey(type_.name, **key), NOW - age, kind, "Insufficient instance capacity.")
+
+
+def a_quota(*rules: QuotaRule, enabled: bool = True) -> QuotaSet:
+    return QuotaSet("set", enabled, rules)
+
+
+def looked_at(*numbers: int, **detail: Any) -> Details:
+    return Details(tuple(JobDetail(number, looked_at=NOW - 10, **detail) for number in numbers))
+
+
+def a_snapshot(
+    *things: Thing,
+    limits: Limits | None = None,
+    brake: Brake | None = None,
+    queue: Mapping[str, Any] | None = None,
+    queues: Mapping[str, Queue] | None = None,
+    policy: Policy | None = None,
+    global_consumables: Mapping[str, str] | None = None,
+    launches: tuple[Event, ...] = (),
+    enrols_itself: bool = False,
+    now: float = NOW,
+    complexes: Mapping[str, Complex] | None = None,
+    **array: Any,
+) -> Snapshot:
+    """A whole world of these things. `array` are fields of the node array's policy, `queue` of the queue's."""
+    workers = [thing for thing in things if isinstance(thing, AWorker)]
+    hosts = [thing for thing in things if isinstance(thing, ExecutionHost)]
+    hosts += [worker.host for worker in workers if worker.host is not None]
+    buckets = tuple(thing for thing in things if isinstance(thing, Bucket)) or tuple(a_bucket(type_) for type_ in M5)
+    memory = next((thing for thing in things if isinstance(thing, Memory)), Memory(passes=7))
+    details = [detail for thing in things if isinstance(thing, Details) for detail in thing.details]
+    notes = {worker.worker.id: worker.note for worker in workers if worker.note is not None}
+    array = {"instance_type": "m5.large", "limits": limits or Limits(max_workers=10), "scale_up_batch": 10, **array}
+    return Snapshot(
+        cluster=Cluster(
+            hosts=tuple(hosts),
+            shapes=tuple(thing for thing in things if isinstance(thing, Shape)),
+            queues=queues or {"main.q": MAIN},
+            pes=PES,
+            complexes=complexes or COMPLEXES,
+            host_groups={"@allhosts": tuple(host.name for host in hosts)},
+            execution_hosts=frozenset(host.name for host in hosts),
+            global_consumables=global_consumables or {},
+            quotas=tuple(thing for thing in things if isinstance(thing, QuotaSet)),
+        ),
+        fleet=Fleet(
+            workers=tuple(worker.worker for worker in workers),
+            buckets=buckets,
+            orders=tuple(thing for thing in things if isinstance(thing, Order)),
+            failures=tuple(thing for thing in things if isinstance(thing, LaunchFailure)),
+            enrols_itself=enrols_itself,
+        ),
+        wishes=next((thing for thing in things if isinstance(thing, Wishes)), Wishes()),
+        memory=replace(
+            memory,
+            workers={**memory.workers, **notes},
+            launches=memory.launches + launches,
+            details={**memory.details, **{detail.job: detail for detail in details}},
+        ),
+        policy=policy
+        or Policy(
+            queues=(QueuePolicy("main.q", "execute", **(queue or {})),),
+            node_arrays=(NodeArrayPolicy("execute", "main.q", "@allhosts", **array),),
+            master="master",
+            brake=brake or Brake(),
+        ),
+        now=now,
+    )
+
+
+def acts(plan: Plan) -> list[tuple[str, object]]:
+    """A plan's actions in short: `("launch", {"m5.large": 2})`, `("disable", "w1")`."""
+    return [(type(action).__name__.lower(), _subject(action)) for action in plan.actions]
+
+
+def _subject(action: Action) -> object:
+    if isinstance(action, Launch):
+        return {candidate.type.name: candidate.count for candidate in action.candidates}
+    return action.host or action.worker_id
+
+
+def launched(plan: Plan) -> dict[str, int]:
+    """What is launched, if all goes well: type → count."""
+    return {
+        action.candidates[0].type.name: action.candidates[0].count
+        for action in plan.actions
+        if isinstance(action, Launch)
+    }
+
+
+def verdict_of(plan: Plan, name: str) -> WorkerVerdict:
+    return next(verdict for verdict in plan.workers if verdict.name == name)
+
+
+def told(plan: Plan, name: str) -> tuple[str, Code]:
+    """A worker's verdict and its reason's code."""
+    verdict = verdict_of(plan, name)
+    return verdict.verdict, verdict.reason.code
+
+
+def shape_of(plan: Plan, job: int = 1) -> ShapeVerdict:
+    return next(verdict for verdict in plan.shapes if job in verdict.jobs)
+
+
+def fate(plan: Plan, job: int = 1) -> Code:
+    return shape_of(plan, job).reason.code
+
+
+def codes(reason: Reason) -> list[Code]:
+    """A reason's code and those of its trail."""
+    return [reason.code, *(code for link in reason.trail for code in codes(link))]
+
+
+def noted(plan: Plan) -> list[Code]:
+    return [code for note in plan.notes for code in codes(note)]

@@ -1,0 +1,236 @@
+"""Which waiting jobs count, and why the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.cluster import JobDetail, QuotaRule
+from autoscaler.core.memory import Memory
+from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.reasons import Code
+from tests.core.building import (
+    MAIN,
+    NOW,
+    a_host,
+    a_job,
+    a_quota,
+    a_snapshot,
+    a_worker,
+    fate,
+    jobs,
+    launched,
+    looked_at,
+    shape_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    (
+        (a_job(state="hqw"), Code.HELD),
+        (a_job(state="hRq"), Code.HELD),
+        (a_job(state="hqw", dependent=True), Code.DEPENDENT),
+        (a_job(state="Eqw"), Code.IN_ERROR),
+        (a_job(state="??"), Code.UNKNOWN_STATE),
+        (a_job(queues=("other.q",)), Code.FOREIGN_QUEUE),
+        (a_job(hard={"q": "other.q"}), Code.FOREIGN_QUEUE),
+        (a_job(queues=("main.q@elsewhere",)), Code.FOREIGN_HOST),
+        (a_job(hard={"h": "elsewhere"}), Code.FOREIGN_HOST),
+        (a_job(master_queues=("other.q",)), Code.FOREIGN_QUEUE),
+        (a_job(hard={"fpga": "1"}), Code.UNKNOWN_RESOURCE),
+        (a_job(hard={"h_vmem": "much"}), Code.UNKNOWN_RESOURCE),
+        (a_job(slots=4, pe="smp"), Code.UNKNOWN_PE),
+        (a_job(slots=(5, 7), pe="mpi4"), Code.UNKNOWN_PE),
+        (a_job(tasks="1-9:1", count=9), Code.NOT_LOOKED_AT),
+        (a_job(unscheduled=True), Code.NOT_LOOKED_AT),
+    ),
+)
+def test_what_could_not_start_does_not_count_and_says_why(job: object, code: Code) -> None:
+    assert fate(plan(a_snapshot(job))) is code  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "job",
+    (
+        a_job(state="Rq"),
+        a_job(queues=("main.q",)),
+        a_job(queues=("ma*",)),
+        a_job(queues=("main.q@*",)),
+        a_job(queues=("main.q@@allhosts",)),
+        a_job(queues=("other.q", "main.q")),
+        a_job(hard={"h": "!elsewhere"}),
+        a_job(hard={"q": "main*"}),
+        a_job(hard={"a": "lx-*"}),
+        a_job(hard={"arch": "sol-*|lx-amd64"}),
+        a_job(hard={"num_proc": "2"}),
+        a_job(hard={"mt": "8G"}),
+        a_job(hard={"h_rt": "3600"}),
+        a_job(hard={"h_vmem": "8G"}),
+        a_job(slots=2, pe="lo*"),
+        a_job(slots=(1, 64), pe="mpi"),
+    ),
+)
+def test_what_a_new_worker_could_run_launches_one(job: object) -> None:
+    assert launched(plan(a_snapshot(job))) == {"m5.large": 1}  # type: ignore[arg-type]
+
+
+def test_a_job_of_the_future_does_not_count() -> None:
+    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, start_after=NOW + 5, unscheduled=True)))) is (
+        Code.FUTURE
+    )
+
+
+def test_a_job_whose_start_has_come_waits_from_then_on() -> None:
+    made = a_snapshot(a_job(waited=900), looked_at(1, start_after=NOW - 40))
+    assert shape_of(plan(made)).waited == 40
+
+
+def test_a_job_that_was_held_waits_from_when_it_was_seen_able() -> None:
+    assert fate(plan(a_snapshot(a_job(waited=900), Memory(unable=(1,))))) is Code.NOT_EXPIRED
+
+
+def test_a_job_that_was_held_expires_after_the_timeout_anew() -> None:
+    assert fate(plan(a_snapshot(a_job(waited=900), Memory(able_since={1: NOW - 30})))) is Code.EXPIRED
+
+
+def test_a_held_job_is_remembered_as_unable() -> None:
+    assert plan(a_snapshot(a_job(state="hqw"))).memory.unable == (1,)
+
+
+def test_tasks_beyond_tc_do_not_count_and_are_named() -> None:
+    made = plan(a_snapshot(a_job(tasks="1-10:1", count=10), looked_at(1, concurrency=4)))
+    assert [(v.tasks, v.count, v.reason.code) for v in made.shapes] == [
+        (("1-4:1",), 4, Code.EXPIRED),
+        (("5-10:1",), 6, Code.BEYOND_CONCURRENCY),
+    ]
+
+
+def test_a_parallel_task_that_runs_on_two_hosts_uses_tc_once() -> None:
+    one, two = a_host("h1", used=1), a_host("h2", used=1)
+    running = replace(one.instances[0].jobs[0], number=1, task="1")
+    one, two = (replace(host, instances=(replace(host.instances[0], jobs=(running,), used=2),)) for host in (one, two))
+    made = plan(a_snapshot(one, two, a_job(tasks="2-10:1", count=9), looked_at(1, concurrency=3)))
+    assert [verdict.count for verdict in made.shapes] == [2, 7]
+
+
+def test_a_priority_zero_job_that_was_looked_at_counts() -> None:
+    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, unscheduled=True)))) is Code.EXPIRED
+
+
+def test_an_answer_from_before_it_lost_its_priority_is_no_answer() -> None:
+    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, unscheduled=False)))) is Code.NOT_LOOKED_AT
+
+
+def test_licences_are_given_to_the_oldest() -> None:
+    made = plan(
+        a_snapshot(
+            a_job(1, waited=50, hard={"lic": "2"}),
+            a_job(2, waited=90, hard={"lic": "2"}),
+            global_consumables={"lic": "3"},
+        )
+    )
+    assert (fate(made, 2), fate(made, 1)) == (Code.EXPIRED, Code.BEYOND_GLOBAL)
+
+
+def test_a_licence_counts_per_slot() -> None:
+    made = plan(a_snapshot(jobs(5, slots=2, hard={"lic": "1"}), global_consumables={"lic": "5"}))
+    assert sorted(verdict.count for verdict in made.shapes if verdict.counted) == [2]
+
+
+def test_a_quota_holds_for_each_user_alone() -> None:
+    rule = QuotaRule({"slots": "3"}, users=("*",), each=frozenset({"users"}))
+    made = plan(a_snapshot(jobs(5, owner="ann"), jobs(2, 100, owner="bob"), a_quota(rule)))
+    assert sum(verdict.count for verdict in made.shapes if verdict.counted) == 5
+
+
+def test_a_quota_counts_what_runs() -> None:
+    made = plan(a_snapshot(jobs(5, owner="ann"), a_host(slots=2, used=2), a_quota(QuotaRule({"slots": "3"}))))
+    assert sum(verdict.count for verdict in made.shapes if verdict.counted) == 1
+
+
+@pytest.mark.parametrize(
+    "quota",
+    (
+        a_quota(QuotaRule({"slots": "0"}), enabled=False),
+        a_quota(QuotaRule({"slots": "0"}, users=("bob",))),
+        a_quota(QuotaRule({"slots": "0"}, users=("!ann",))),
+        a_quota(QuotaRule({"slots": "0"}, queues=("other.q",))),
+        a_quota(QuotaRule({"slots": "0"}, hosts=("h7",))),
+        a_quota(QuotaRule({"slots": "0"}, hosts=("*",), each=frozenset({"hosts"}))),
+        a_quota(QuotaRule({"slots": "9"}, users=("ann",)), QuotaRule({"slots": "0"})),
+        a_quota(QuotaRule({"slots": "$num_proc*0"})),
+    ),
+)
+def test_a_quota_that_does_not_hold_keeps_nobody_back(quota: object) -> None:
+    assert fate(plan(a_snapshot(a_job(owner="ann"), quota))) is Code.EXPIRED  # type: ignore[arg-type]
+
+
+def test_a_queue_with_a_user_list_is_not_ours_to_predict() -> None:
+    closed = {"main.q": replace(MAIN, restricted=("user_lists=staff",))}
+    assert fate(plan(a_snapshot(a_job(), queues=closed))) is Code.RESTRICTED_QUEUE
+
+
+def test_a_job_that_runs_longer_than_the_queue_allows_does_not_count() -> None:
+    short = {"main.q": replace(MAIN, limits={"h_rt": "1:0:0"})}
+    assert fate(plan(a_snapshot(a_job(hard={"h_rt": "3601"}), queues=short))) is Code.RESTRICTED_QUEUE
+
+
+def test_a_job_pinned_to_our_worker_counts_but_launches_nothing() -> None:
+    made = plan(a_snapshot(a_job(hard={"h": "w1"}), a_worker("w1", used=2)))
+    assert (fate(made), made.actions) == (Code.COUNTED, ())
+
+
+def test_a_job_that_names_no_queue_does_not_grow_a_queue_that_is_not_default() -> None:
+    assert fate(plan(a_snapshot(a_job(), queue={"default": False}))) is Code.FOREIGN_QUEUE
+
+
+def test_one_expired_job_makes_all_count() -> None:
+    made = plan(a_snapshot(jobs(7, waited=5), a_job(50, waited=30)))
+    assert launched(made) == {"m5.large": 4}
+
+
+def test_jobs_that_are_all_young_launch_nothing() -> None:
+    assert plan(a_snapshot(jobs(7, waited=29.9))).actions == ()
+
+
+# -- what to ask qstat -j ---------------------------------------------------------------------------------------
+
+
+def wanted(*shapes: object, details: tuple[JobDetail, ...] = (), lookups: int = 200) -> tuple[int, ...]:
+    made = a_snapshot(*shapes)  # type: ignore[arg-type]
+    policy = replace(made.policy, detail_lookups=lookups)
+    return details_wanted(made.cluster.shapes, Memory(details={d.job: d for d in details}), policy, NOW)
+
+
+def test_arrays_and_unscheduled_jobs_are_looked_at_once_oldest_first() -> None:
+    shapes = (a_job(1), a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9))
+    assert wanted(*shapes) == (3, 2)
+
+
+def test_no_more_are_looked_at_than_allowed() -> None:
+    assert wanted(a_job(2, tasks="1-2:1", waited=5), a_job(3, unscheduled=True, waited=9), lookups=1) == (3,)
+
+
+def test_held_jobs_are_not_looked_at() -> None:
+    assert wanted(a_job(2, tasks="1-2:1", state="hqw")) == ()
+
+
+@pytest.mark.parametrize(
+    ("detail", "again"),
+    (
+        (JobDetail(2, NOW - 9), False),
+        (JobDetail(2, NOW - 9999), False),
+        (JobDetail(2, NOW - 599, concurrency=2), False),
+        (JobDetail(2, NOW - 600, concurrency=2), True),
+        (JobDetail(2, NOW - 600, start_after=NOW + 9), True),
+        (JobDetail(2, NOW - 600, start_after=NOW - 9), False),
+    ),
+)
+def test_only_an_old_answer_that_keeps_a_job_back_is_asked_again(detail: JobDetail, again: bool) -> None:
+    assert wanted(a_job(2, tasks="1-2:1"), details=(detail,)) == ((2,) if again else ())
+
+
+def test_a_job_that_lost_its_priority_is_looked_at_again() -> None:
+    assert wanted(a_job(2, unscheduled=True), details=(JobDetail(2, NOW - 9),)) == (2,)

@@ -1,0 +1,181 @@
+"""From machine to worker in service: booted, enrolled, heard, enabled; or given back in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoscaler.core.actions import Enrol, Terminate
+from autoscaler.core.fleet import MachineState
+from autoscaler.core.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.model import Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code
+from tests.core.building import (
+    LARGE,
+    LONG_AGO,
+    NOW,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    told,
+)
+
+SEEN = WorkerNote(first_seen=LONG_AGO)
+ENROLLED = replace(SEEN, disabled_at=NOW - 60, disabling=Disabling.ENROL, host="w1")
+
+
+def test_a_pending_machine_is_waited_for() -> None:
+    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING)))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.BOOTING))
+
+
+def test_a_machine_without_a_name_is_waited_for() -> None:
+    assert acts(plan(a_snapshot(a_machine(None)))) == []
+
+
+def test_a_running_machine_is_enrolled_with_what_its_type_offers() -> None:
+    made = plan(a_snapshot(a_machine("w1"), free_cores=1, gpu_complex="gpus", exclusive_complex="exclusive"))
+    assert made.actions == (
+        Enrol(
+            worker_id="i-w1",
+            host="w1",
+            node_array="execute",
+            queue="main.q",
+            host_group="@allhosts",
+            slots=1,
+            complex_values=(("exclusive", "TRUE"), ("gpus", "0"), ("h_vmem", "8G")),
+            reason=made.workers[0].reason,
+        ),
+    )
+
+
+def test_an_enrolment_is_remembered_as_our_disabling() -> None:
+    note = plan(a_snapshot(a_machine("w1"))).memory.workers["i-w1"]
+    assert (note.disabling, note.disabled_at) == (Disabling.ENROL, NOW)
+
+
+def test_an_enrolment_that_did_not_show_is_not_repeated_at_once() -> None:
+    assert acts(plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, disabled_at=NOW - 14))))) == []
+
+
+def test_an_enrolment_that_did_not_show_is_repeated_after_a_while() -> None:
+    assert acts(plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, disabled_at=NOW - 15))))) == [("enrol", "w1")]
+
+
+def test_a_host_whose_execd_is_not_heard_stays_disabled() -> None:
+    made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, heard=False, age=60)))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.JOINING))
+
+
+def test_a_heard_host_is_enabled() -> None:
+    made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, age=60)))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.JOINED))
+
+
+def test_an_enabling_is_not_repeated_before_its_effect_can_show() -> None:
+    worker = a_worker(mark=Disabling.ENROL, age=60)
+    assert acts(plan(a_snapshot(replace(worker, note=replace(worker.note, enabled_at=NOW - 5))))) == []  # type: ignore[type-var]
+
+
+def test_an_enabling_that_was_lost_is_repeated() -> None:
+    worker = a_worker(mark=Disabling.ENROL, age=60)
+    worker = replace(worker, note=replace(worker.note, enabled_at=NOW - 15))  # type: ignore[type-var]
+    assert acts(plan(a_snapshot(worker))) == [("enable", "w1")]
+
+
+def test_our_mark_ends_when_the_host_is_seen_enabled() -> None:
+    worker = a_worker(mark=Disabling.ENROL, states="")
+    worker = replace(worker, note=replace(worker.note, enabled_at=NOW - 5))  # type: ignore[type-var]
+    note = plan(a_snapshot(worker)).memory.workers["i-w1"]
+    assert (note.disabling, note.enabled_at, note.idle_since) == (None, None, NOW)
+
+
+def test_joining_goes_on_while_paused() -> None:
+    made = plan(a_snapshot(a_machine("w1"), a_worker("w2", mark=Disabling.ENROL), Wishes(paused=True)))
+    assert acts(made) == [("enable", "w2"), ("enrol", "w1")]
+
+
+def test_a_machine_that_does_not_come_up_in_time_is_ended_as_a_failed_boot() -> None:
+    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN, message="no capacity")))
+    assert made.actions == (Terminate("i-w1", "w1", made.workers[0].reason, failure="boot"),)
+
+
+def test_a_machine_just_within_its_time_is_waited_for() -> None:
+    assert acts(plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=899, note=SEEN)))) == []
+
+
+def test_an_old_machine_seen_for_the_first_time_is_not_ended() -> None:
+    assert acts(plan(a_snapshot(a_machine("w1", age=9999)))) == [("enrol", "w1")]
+
+
+def test_a_host_that_is_never_heard_is_removed_before_its_machine_is_ended() -> None:
+    made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, heard=False, age=900, empty=60)))
+    assert acts(made) == [("remove", "w1")]
+
+
+def test_a_machine_that_never_joined_is_ended_as_a_failed_boot_after_its_removal() -> None:
+    made = plan(a_snapshot(a_machine("w1", note=replace(ENROLLED, retired_at=NOW - 5))))
+    assert [getattr(action, "failure", "") for action in made.actions] == ["boot"]
+
+
+def test_a_host_that_a_person_took_out_of_grid_engine_is_enrolled_anew_with_a_new_deadline() -> None:
+    made = plan(a_snapshot(a_machine("w1", age=9999, note=replace(SEEN, heard_at=LONG_AGO))))
+    assert acts(made) == [("enrol", "w1")]
+
+
+def test_a_late_machine_does_not_count_as_supply() -> None:
+    late = a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN)
+    made = plan(a_snapshot(a_job(slots=2), late))
+    assert ("launch", {"m5.large": 1}) in acts(made)
+
+
+def test_where_workers_enrol_themselves_they_are_not_enrolled() -> None:
+    assert acts(plan(a_snapshot(a_machine("w1"), enrols_itself=True))) == []
+
+
+def test_a_worker_that_enrolled_itself_is_enabled_when_it_is_ready() -> None:
+    assert acts(plan(a_snapshot(a_worker(states="d", known=False), enrols_itself=True))) == [("enable", "w1")]
+
+
+def test_a_worker_that_enrolled_itself_and_is_not_ready_stays_disabled() -> None:
+    assert acts(plan(a_snapshot(a_worker(states="d", known=False, ready=False), enrols_itself=True))) == []
+
+
+def test_a_self_enrolled_worker_that_a_person_disabled_later_is_left_alone() -> None:
+    made = plan(a_snapshot(a_worker(states="d"), enrols_itself=True))
+    assert told(made, "w1") == ("keep", Code.DISABLED_BY_HAND)
+
+
+def test_a_booting_machine_is_ended_when_told_to_stop() -> None:
+    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING), Wishes(stop="drain")))
+    assert [(type(action).__name__, getattr(action, "failure", None)) for action in made.actions] == [
+        ("Terminate", None)
+    ]
+
+
+def test_a_machine_whose_name_a_newer_one_has_in_grid_engine_is_never_ended() -> None:
+    old = a_machine("w1", id="i-old", age=5000, note=replace(SEEN, retired_at=NOW - 100))
+    new = a_worker("w1", id="i-new", used=1)
+    made = plan(a_snapshot(old, new))
+    assert {verdict.id: verdict.reason.code for verdict in made.workers} == {
+        "i-old": Code.NAME_TAKEN,
+        "i-new": Code.RUNS_JOBS,
+    }
+
+
+def test_a_host_with_jobs_under_the_name_of_a_retired_machine_protects_it() -> None:
+    found = a_machine("w1", note=replace(SEEN, retired_at=NOW - 100))
+    assert acts(plan(a_snapshot(found, a_host("w1", used=1)))) == []
+
+
+def test_full_and_short_names_mean_the_same_host() -> None:
+    made = plan(a_snapshot(a_machine("w1.cluster.local", type_=LARGE), a_host("w1")))
+    assert [verdict.id for verdict in made.workers] == ["i-w1.cluster.local"]
+
+
+def test_names_in_different_domains_are_different_hosts() -> None:
+    made = plan(a_snapshot(a_machine("w1.cluster.local"), a_host("w1.other.local"), Memory()))
+    assert told(made, "w1.other.local") == ("keep", Code.PERSISTENT)

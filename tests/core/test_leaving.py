@@ -1,0 +1,277 @@
+"""How a worker leaves: disabled first, seen empty twice, removed, ended; and who is never touched (rules 1 and 4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.cluster import QueueInstance
+from autoscaler.core.fleet import MachineState
+from autoscaler.core.memory import Disabling, WorkerNote
+from autoscaler.core.model import Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code
+from tests.core.building import (
+    LONG_AGO,
+    NOW,
+    AWorker,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    codes,
+    jobs,
+    told,
+    verdict_of,
+)
+
+IDLE, BROKEN, COMMAND = Disabling.IDLE, Disabling.BROKEN, Disabling.COMMAND
+
+
+def with_note(worker: AWorker, **changes: object) -> AWorker:
+    assert worker.note is not None
+    return replace(worker, note=replace(worker.note, **changes))  # type: ignore[arg-type]
+
+
+def test_a_disabled_worker_seen_empty_for_the_first_time_is_looked_at_again() -> None:
+    made = plan(a_snapshot(a_worker(mark=IDLE)))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.SETTLING))
+
+
+def test_the_first_look_at_it_disabled_and_empty_is_remembered() -> None:
+    note = plan(a_snapshot(a_worker(mark=IDLE))).memory.workers["i-w1"]
+    assert (note.seen_disabled, note.empty_since) == (True, NOW)
+
+
+def test_two_looks_less_than_a_scheduler_interval_apart_are_not_enough() -> None:
+    assert acts(plan(a_snapshot(a_worker(mark=IDLE, empty=14.9)))) == []
+
+
+def test_two_looks_a_scheduler_interval_apart_let_it_go() -> None:
+    made = plan(a_snapshot(a_worker(mark=IDLE, empty=15)))
+    assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([("remove", "w1")], [Code.EMPTY, Code.IDLE])
+
+
+def test_a_job_seen_on_it_makes_the_two_looks_begin_anew() -> None:
+    busy = plan(a_snapshot(a_worker(mark=IDLE, empty=60, used=1))).memory
+    assert busy.workers["i-w1"].empty_since is None
+
+
+@pytest.mark.parametrize("state", ("r", "s", "S", "T", "t", "Rr", "dr", "dt"))
+@pytest.mark.parametrize("mark", (IDLE, BROKEN, COMMAND, Disabling.STOP, Disabling.ENROL))
+def test_a_job_in_any_state_keeps_a_disabled_worker(state: str, mark: Disabling) -> None:
+    host = a_host("w1", used=1, job_state=state, states="d")
+    assert acts(plan(a_snapshot(a_worker(mark=mark, empty=999, host=host, heard=False)))) in ([], [("enable", "w1")])
+
+
+def test_a_reserved_slot_keeps_a_disabled_worker() -> None:
+    made = plan(a_snapshot(a_worker(mark=IDLE, empty=99, host=a_host("w1", reserved=1, states="d"))))
+    assert (acts(made), verdict_of(made, "w1").reason.code) == ([], Code.RESERVED)
+
+
+def test_a_job_in_another_queue_keeps_a_disabled_worker() -> None:
+    other = QueueInstance("other.q", "w1", 2, 1, 0, "d", a_host("w1", used=1).instances[0].jobs)
+    made = plan(a_snapshot(a_worker(mark=IDLE, empty=99, host=a_host("w1", states="d", more=(other,)))))
+    assert acts(made) == []
+
+
+def test_a_worker_of_which_one_queue_is_open_is_not_removed() -> None:
+    other = QueueInstance("other.q", "w1", 2, 0, 0, "")
+    worker = with_note(a_worker(mark=IDLE, host=a_host("w1", states="d", more=(other,))), empty_since=NOW - 99)
+    assert ("remove", "w1") not in acts(plan(a_snapshot(worker)))
+
+
+def test_a_disabling_that_did_not_show_is_repeated_after_a_while() -> None:
+    made = plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=15)))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_disabling_that_did_not_show_is_not_repeated_at_once() -> None:
+    assert acts(plan(a_snapshot(a_worker(mark=IDLE, states="", disabled=14)))) == []
+
+
+def test_a_draining_worker_that_waiting_jobs_can_use_is_enabled_rather_than_one_launched() -> None:
+    made = plan(a_snapshot(a_job(), a_worker(mark=IDLE, empty=99)))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.NEEDED_AGAIN))
+
+
+def test_jobs_that_fit_elsewhere_do_not_call_it_back() -> None:
+    assert acts(plan(a_snapshot(a_job(), a_host(), a_worker(mark=IDLE, empty=99)))) == [("remove", "w1")]
+
+
+def test_jobs_that_do_not_fit_on_it_do_not_call_it_back() -> None:
+    made = plan(a_snapshot(a_job(slots=4), a_worker(mark=IDLE, empty=99)))
+    assert acts(made) == [("remove", "w1")]
+
+
+def test_only_as_many_are_called_back_as_needed() -> None:
+    workers = [a_worker(f"w{n}", mark=IDLE, empty=99) for n in range(3)]
+    assert acts(plan(a_snapshot(jobs(2), *workers))) == [("enable", "w0"), ("remove", "w1"), ("remove", "w2")]
+
+
+def test_a_worker_whose_queue_instance_failed_is_not_called_back() -> None:
+    assert ("enable", "w1") not in acts(plan(a_snapshot(a_job(), a_worker(mark=BROKEN))))
+
+
+def test_a_removed_worker_is_not_called_back() -> None:
+    worker = with_note(a_worker(mark=IDLE, empty=99), retired_at=NOW - 5)
+    assert ("enable", "w1") not in acts(plan(a_snapshot(a_job(), worker)))
+
+
+def test_a_removal_is_not_repeated_before_its_effect_can_show() -> None:
+    assert acts(plan(a_snapshot(with_note(a_worker(mark=IDLE, empty=99), retired_at=NOW - 14)))) == []
+
+
+def test_a_removal_that_was_lost_is_repeated() -> None:
+    made = plan(a_snapshot(with_note(a_worker(mark=IDLE, empty=99), retired_at=NOW - 15)))
+    assert acts(made) == [("remove", "w1")]
+
+
+def test_a_removal_refused_for_a_job_is_taken_back() -> None:
+    made = plan(a_snapshot(with_note(a_worker(mark=IDLE, empty=99, used=1), retired_at=NOW - 15)))
+    assert (acts(made), made.memory.workers["i-w1"].retired_at) == ([], None)
+
+
+RETIRED = WorkerNote(first_seen=LONG_AGO, disabling=IDLE, disabled_at=NOW - 99, retired_at=NOW - 5, host="w1")
+
+
+def test_a_machine_that_is_no_execution_host_any_more_is_ended() -> None:
+    made = plan(a_snapshot(a_machine(note=RETIRED)))
+    assert (acts(made), told(made, "w1")) == ([("terminate", "w1")], ("terminate", Code.REMOVED_FROM_GRID_ENGINE))
+
+
+def test_a_machine_being_ended_is_not_ended_again_at_once() -> None:
+    assert acts(plan(a_snapshot(a_machine(note=replace(RETIRED, terminated_at=NOW - 14))))) == []
+
+
+def test_an_ending_that_did_not_show_is_repeated() -> None:
+    made = plan(a_snapshot(a_machine(note=replace(RETIRED, terminated_at=NOW - 15))))
+    assert acts(made) == [("terminate", "w1")]
+
+
+def test_a_stopping_machine_is_left_to_end() -> None:
+    made = plan(a_snapshot(a_machine(note=RETIRED, state=MachineState.STOPPING)))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.ENDING))
+
+
+def test_a_host_known_by_qconf_only_is_still_an_execution_host() -> None:
+    made = a_snapshot(a_machine(note=RETIRED))
+    known = replace(made, cluster=replace(made.cluster, execution_hosts=frozenset({"w1"})))
+    assert ("terminate", "w1") not in acts(plan(known))
+
+
+# -- people ------------------------------------------------------------------------------------------------------
+
+
+def test_a_host_that_a_person_disabled_is_left_alone() -> None:
+    made = plan(a_snapshot(a_worker(states="d", idle=9999)))
+    assert (acts(made), told(made, "w1")) == ([], ("keep", Code.DISABLED_BY_HAND))
+
+
+def test_a_host_disabled_by_a_calendar_is_not_disabled_by_hand() -> None:
+    assert told(plan(a_snapshot(a_worker(states="D"))), "w1")[1] is not Code.DISABLED_BY_HAND
+
+
+def test_a_host_that_a_person_enabled_again_is_left_in_service() -> None:
+    made = plan(a_snapshot(a_worker(mark=IDLE, states="", empty=99, disabled=99)))
+    assert (acts(made), told(made, "w1")) == ([], ("keep", Code.ENABLED_BY_HAND))
+
+
+def test_a_host_that_a_person_enabled_again_must_be_idle_anew() -> None:
+    note = plan(a_snapshot(a_worker(mark=IDLE, states="", empty=99))).memory.workers["i-w1"]
+    assert (note.disabling, note.idle_since) == (None, NOW)
+
+
+def test_a_persistent_host_is_never_touched() -> None:
+    made = plan(a_snapshot(a_host("h1"), a_host("master")))
+    assert [(verdict.verdict, verdict.reason.code) for verdict in made.workers] == [
+        ("keep", Code.PERSISTENT),
+        ("keep", Code.MASTER),
+    ]
+
+
+def test_a_worker_of_an_unknown_node_array_is_never_touched() -> None:
+    made = plan(a_snapshot(a_worker(idle=9999, node_array="gone"), a_machine("w2", node_array="gone")))
+    assert (acts(made), told(made, "w2")) == ([], ("keep", Code.UNKNOWN_ARRAY))
+
+
+def test_an_unheard_worker_is_only_reported() -> None:
+    made = plan(a_snapshot(a_worker(idle=9999, heard=False, states="u")))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.UNHEARD))
+
+
+def test_a_worker_its_provider_says_is_gone_is_only_reported() -> None:
+    made = plan(a_snapshot(a_worker(used=1, state=MachineState.TERMINATED)))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.GONE))
+
+
+def test_a_worker_that_the_listing_leaves_out_is_only_reported() -> None:
+    seen = a_snapshot(a_worker(idle=9999))
+    unlisted = replace(seen, fleet=replace(seen.fleet, workers=()))
+    made = plan(unlisted)
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.NOT_LISTED))
+
+
+def test_what_is_known_of_a_worker_outlives_a_lagging_listing() -> None:
+    seen = a_snapshot(a_machine(note=RETIRED))
+    note = plan(replace(seen, fleet=replace(seen.fleet, workers=()))).memory.workers["i-w1"]
+    assert (note.retired_at, note.missing_since) == (NOW - 5, NOW)
+
+
+def test_a_worker_that_stays_missing_is_forgotten() -> None:
+    seen = a_snapshot(a_machine(note=replace(RETIRED, missing_since=NOW - 600)))
+    assert plan(replace(seen, fleet=replace(seen.fleet, workers=()))).memory.workers == {}
+
+
+# -- commands ----------------------------------------------------------------------------------------------------
+
+
+def test_a_drained_worker_is_disabled_even_while_it_runs_jobs() -> None:
+    made = plan(a_snapshot(a_worker(used=2), Wishes(drain=frozenset({"w1"}))))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.DRAINED_BY_COMMAND))
+
+
+def test_a_drained_worker_is_not_called_back() -> None:
+    made = plan(a_snapshot(a_job(), a_worker(mark=COMMAND, empty=99), Wishes(drain=frozenset({"w1"}))))
+    assert ("remove", "w1") in acts(made)
+
+
+def test_a_worker_that_a_person_disabled_can_be_drained() -> None:
+    made = plan(a_snapshot(a_worker(states="d"), Wishes(drain=frozenset({"w1"}))))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_kept_worker_is_never_disabled() -> None:
+    made = plan(a_snapshot(a_worker(idle=9999), Wishes(keep=frozenset({"w1"}))))
+    assert (acts(made), told(made, "w1")) == ([], ("keep", Code.KEPT_BY_COMMAND))
+
+
+def test_a_kept_worker_that_was_draining_is_enabled() -> None:
+    made = plan(a_snapshot(a_worker(mark=IDLE, empty=99), Wishes(keep=frozenset({"w1"}))))
+    assert acts(made) == [("enable", "w1")]
+
+
+@pytest.mark.parametrize("how", ("drain", "now"))
+def test_stop_disables_all_in_service_but_those_kept(how: str) -> None:
+    workers = (a_worker("w1", used=1), a_worker("w2"), a_worker("w3"))
+    made = plan(a_snapshot(*workers, jobs(9), Wishes(stop=how, keep=frozenset({"w3"}))))
+    assert sorted(acts(made)) == [("disable", "w1"), ("disable", "w2")]
+
+
+def test_stop_removes_what_is_empty_and_was_enrolled_only() -> None:
+    made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, empty=60), Wishes(stop="now")))
+    assert acts(made) == [("remove", "w1")]
+
+
+def test_stop_releases_even_while_paused() -> None:
+    made = plan(a_snapshot(a_worker(mark=Disabling.STOP, empty=60), Wishes(stop="now", paused=True)))
+    assert acts(made) == [("remove", "w1")]
+
+
+def test_paused_lets_nobody_go() -> None:
+    workers = (a_worker("w1", idle=999), a_worker("w2", mark=IDLE, empty=99), a_machine("w3", note=RETIRED))
+    made = plan(a_snapshot(*workers, Wishes(paused=True, paused_by="ann")))
+    assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([], [Code.IDLE, Code.PAUSED])

@@ -1,0 +1,128 @@
+"""Do these demands fit on these hosts: slots, spreading rules, consumables, properties, whole hosts."""
+
+from __future__ import annotations
+
+from autoscaler.core.model import Demand, Host, Property
+from autoscaler.core.placement import as_shares, place
+
+MAIN = frozenset({"main.q"})
+
+
+def a_demand(slots: int = 1, **demand: object) -> Demand:
+    return Demand(MAIN, slots, **{"per_host": slots, **demand})  # type: ignore[arg-type]
+
+
+def hosts(*slots: int, **host: object) -> list[Host]:
+    return [Host(f"h{at}", {"main.q": count}, **host) for at, count in enumerate(slots)]  # type: ignore[arg-type]
+
+
+def placed(demand: Demand, count: int, on: list[Host]) -> int:
+    return place([(demand, count)], on).placed[0]
+
+
+def test_single_slots_fill_host_after_host() -> None:
+    assert placed(a_demand(), 9, hosts(2, 3)) == 5
+
+
+def test_slots_that_must_stand_together_do_not_spread() -> None:
+    assert placed(a_demand(4), 9, hosts(3, 3, 9)) == 2
+
+
+def test_slots_that_may_spread_use_every_rest() -> None:
+    assert placed(a_demand(4, per_host=None), 9, hosts(3, 3, 3)) == 2
+
+
+def test_a_number_per_host_needs_as_many_hosts() -> None:
+    assert placed(a_demand(8, per_host=4), 9, hosts(16, 4)) == 1
+
+
+def test_a_number_per_host_takes_each_host_once_a_task() -> None:
+    assert placed(a_demand(8, per_host=4), 9, hosts(16)) == 0
+
+
+def test_a_total_that_is_no_multiple_fits_nowhere() -> None:
+    assert placed(a_demand(6, per_host=4), 1, hosts(8, 8)) == 0
+
+
+def test_the_hardest_goes_first_whatever_the_order() -> None:
+    wants = [(a_demand(1), 4), (a_demand(4), 1)]
+    assert place(wants, hosts(4)).placed == (0, 1)
+
+
+def test_a_consumable_counts_per_slot() -> None:
+    assert placed(a_demand(2, per_slot=(("mem", 3),)), 9, hosts(8, free=(("mem", 20),))) == 3
+
+
+def test_a_consumable_counts_once_per_job() -> None:
+    assert placed(a_demand(2, per_job=(("mem", 3),)), 9, hosts(8, free=(("mem", 10),))) == 3
+
+
+def test_a_consumable_that_a_host_does_not_name_is_not_offered() -> None:
+    assert placed(a_demand(per_slot=(("mem", 1),)), 1, hosts(8)) == 0
+
+
+def test_an_assumed_use_binds_only_where_it_is_offered() -> None:
+    assert placed(a_demand(assumed=(("mem", 4),)), 9, [*hosts(3), *hosts(3, free=(("mem", 8),))]) == 5
+
+
+def test_fractions_are_exact() -> None:
+    assert placed(a_demand(per_slot=(("gpu", 0.1),)), 99, hosts(99, free=(("gpu", 1),))) == 10
+
+
+def test_the_slots_of_all_pools_together_may_be_limited() -> None:
+    two_queues = Host("h", {"main.q": 4, "other.q": 4}, free=(("slots", 5),))
+    assert place([(Demand(frozenset({"main.q", "other.q"}), 1, 1), 9)], [two_queues]).placed == (5,)
+
+
+def test_a_pool_that_is_not_asked_for_gives_nothing() -> None:
+    assert placed(a_demand(), 1, [Host("h", {"other.q": 4})]) == 0
+
+
+def test_a_property_must_hold() -> None:
+    asked = a_demand(properties=(Property("arch", "==", "lx-*"),))
+    assert place([(asked, 9)], hosts(2, 2, properties={"arch": "lx-amd64"}) + hosts(3)).placed == (4,)
+
+
+def test_a_host_for_itself_must_be_empty() -> None:
+    assert placed(a_demand(exclusive=True), 9, [*hosts(4, 4), *hosts(4, empty=False)]) == 2
+
+
+def test_nothing_joins_what_has_the_host_to_itself() -> None:
+    assert place([(a_demand(exclusive=True), 1), (a_demand(), 9)], hosts(4, 4)).placed == (1, 4)
+
+
+def test_a_spread_job_that_wants_whole_hosts_takes_whole_hosts() -> None:
+    assert placed(a_demand(6, per_host=None, exclusive=True), 9, hosts(4, 4, 4, 4, 4)) == 2
+
+
+def test_only_the_first_host_of_a_spread_job_is_charged_for_the_job() -> None:
+    on = [*hosts(4), *hosts(4, free=(("scratch", 1),))]
+    assert placed(a_demand(8, per_host=None, per_job=(("scratch", 1),)), 1, on) == 1
+
+
+def test_a_spread_job_without_a_host_to_charge_does_not_fit() -> None:
+    assert placed(a_demand(8, per_host=None, per_job=(("scratch", 1),)), 1, hosts(4, 4)) == 0
+
+
+def test_new_hosts_come_after_all_others() -> None:
+    found = place([(a_demand(), 7)], hosts(2, 2), Host("", {"main.q": 2}), 10)
+    assert (found.placed, found.new_used) == ((7,), 2)
+
+
+def test_a_million_tasks_cost_no_more_than_one() -> None:
+    found = place([(a_demand(), 10**6)], (), Host("", {"main.q": 3}), 10**6)
+    assert found.new_used == 333334
+
+
+def test_a_spread_job_may_use_what_is_there_and_what_is_new() -> None:
+    found = place([(a_demand(8, per_host=None), 1)], hosts(2), Host("", {"main.q": 4}), 5)
+    assert (found.placed, found.new_used) == ((1,), 2)
+
+
+def test_used_tells_which_hosts_got_something() -> None:
+    assert place([(a_demand(), 3)], hosts(2, 2, 2)).used == {"h0", "h1"}
+
+
+def test_shares_are_what_one_host_could_take_of_a_spread_job() -> None:
+    wants = [(a_demand(8, per_host=None), 2), (a_demand(8, per_host=4), 2), (a_demand(3), 2)]
+    assert [(demand.slots, count) for demand, count in as_shares(wants)] == [(1, 16), (4, 4), (3, 2)]

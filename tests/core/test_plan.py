@@ -1,0 +1,138 @@
+"""What concerns a pass as a whole: figures, brake, notes, what is remembered, and how fast it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoscaler.core.memory import Disabling, Event, Memory
+from autoscaler.core.model import Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Brake, Limits
+from autoscaler.core.reasons import Code, because
+from tests.core.building import (
+    NOW,
+    a_failure,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    codes,
+    fate,
+    jobs,
+    looked_at,
+    noted,
+    shape_of,
+)
+
+
+def test_figures_tell_what_waits_counts_and_fits() -> None:
+    made = plan(a_snapshot(jobs(5), a_job(10, state="hqw"), a_host(slots=2)))
+    assert (made.waiting, made.counted, made.fitting) == (6, 5, 2)
+
+
+def test_a_job_that_fits_now_says_so() -> None:
+    assert fate(plan(a_snapshot(a_job(), a_host()))) is Code.FITS
+
+
+def test_a_job_that_a_coming_worker_will_run_says_so() -> None:
+    assert fate(plan(a_snapshot(a_job(), a_machine()))) is Code.WAITS_FOR_COMING
+
+
+def test_the_oldest_jobs_are_said_to_fit() -> None:
+    made = plan(a_snapshot(a_job(1, waited=50), a_job(2, waited=90, owner="bob"), a_host(slots=1)))
+    assert (fate(made, 2), fate(made, 1)) == (Code.FITS, Code.EXPIRED)
+
+
+def test_a_job_that_nothing_is_launched_for_says_what_holds_it_back() -> None:
+    made = plan(a_snapshot(jobs(2), a_worker(used=2), limits=Limits(max_workers=1)))
+    assert codes(shape_of(made).reason) == [Code.EXPIRED, Code.LAUNCH_WANTED, Code.CAPPED]
+
+
+def test_more_launches_than_the_brake_allows_launch_nothing_and_stay_braked() -> None:
+    made = plan(a_snapshot(jobs(20), brake=Brake(max_launches=9)))
+    assert (acts(made), noted(made), made.memory.brake is not None) == ([], [Code.BRAKE], True)
+
+
+def test_more_removals_than_the_brake_allows_remove_nobody() -> None:
+    workers = [a_worker(f"w{n}", mark=Disabling.IDLE, empty=99) for n in range(3)]
+    assert acts(plan(a_snapshot(*workers, brake=Brake(max_removals=2)))) == []
+
+
+def test_the_brake_counts_only_its_window() -> None:
+    old = (Event(NOW - 600, 99, "execute"),)
+    assert acts(plan(a_snapshot(a_job(), brake=Brake(max_launches=5), launches=old)))
+
+
+def test_while_braked_nothing_is_launched_or_removed() -> None:
+    braked = Memory(brake=because(Code.BRAKE, what="launches", count=9, most=5, window_s=600.0))
+    made = plan(a_snapshot(jobs(3), a_worker(mark=Disabling.BROKEN, empty=99), braked))
+    assert (acts(made), made.memory.brake) == ([], braked.brake)
+
+
+def test_what_was_counted_before_a_person_resumed_does_not_press_the_brake_again() -> None:
+    events = (Event(NOW - 60, 9, "execute"),)
+    made = plan(a_snapshot(a_job(), Wishes(resumed_at=NOW - 30), brake=Brake(max_launches=5), launches=events))
+    assert made.memory.brake is None
+
+
+def test_what_a_person_ends_presses_no_brake() -> None:
+    workers = [a_worker(f"w{n}", mark=Disabling.STOP, empty=99) for n in range(3)]
+    made = plan(a_snapshot(*workers, Wishes(stop="now"), brake=Brake(max_removals=2)))
+    assert [kind for kind, _ in acts(made)] == ["remove"] * 3
+
+
+def test_what_was_set_aside_is_noted() -> None:
+    seen = a_snapshot()
+    aside = because(Code.SET_ASIDE, what="job 7", why="no number")
+    assert plan(replace(seen, cluster=replace(seen.cluster, set_aside=(aside,)))).notes == (aside,)
+
+
+def test_jobs_that_wait_no_longer_are_forgotten() -> None:
+    old = Memory(able_since={5: NOW}, unable=(6,))
+    made = plan(a_snapshot(a_job(1), old, looked_at(5, 6))).memory
+    assert (dict(made.able_since), made.unable, dict(made.details)) == ({}, (), {})
+
+
+def test_what_qstat_j_told_is_remembered() -> None:
+    assert 1 in plan(a_snapshot(a_job(tasks="1-2:1", count=2), looked_at(1))).memory.details
+
+
+def test_events_out_of_all_windows_are_forgotten() -> None:
+    made = plan(a_snapshot(launches=(Event(NOW - 3600, 1, "execute"), Event(NOW - 3599, 2, "execute"))))
+    assert [event.count for event in made.memory.launches] == [2]
+
+
+def test_a_launch_is_remembered_with_its_largest_candidate() -> None:
+    made = plan(a_snapshot(jobs(8), hybrid=True))
+    assert made.memory.launches == (Event(NOW, 4, "execute"),)
+
+
+def test_seen_failures_are_remembered_by_time() -> None:
+    assert plan(a_snapshot(a_failure(age=60), a_failure(age=20))).memory.failures_seen == NOW - 20
+
+
+def test_quiet_time_begins_when_nothing_counted_waits_or_runs() -> None:
+    made = plan(a_snapshot(a_worker(), a_job(state="hqw")))
+    assert made.memory.quiet_since == NOW
+
+
+def test_running_jobs_end_quiet_time() -> None:
+    assert plan(a_snapshot(a_worker(used=1), Memory(quiet_since=NOW - 9))).memory.quiet_since is None
+
+
+def test_waiting_jobs_end_quiet_time() -> None:
+    assert plan(a_snapshot(a_job(waited=1), Memory(quiet_since=NOW - 9))).memory.quiet_since is None
+
+
+def test_capacity_is_brought_before_any_is_taken_away() -> None:
+    things = (
+        a_job(slots=2),
+        a_machine("w1"),
+        a_worker("w2", mark=Disabling.ENROL, age=60),
+        a_worker("w3", mark=Disabling.BROKEN, empty=99),
+        a_worker("w4", states="E", used=1),
+        jobs(9, 10),
+    )
+    assert [kind for kind, _ in acts(plan(a_snapshot(*things)))] == ["enable", "enrol", "launch", "remove", "disable"]

@@ -1,0 +1,175 @@
+"""Which idle workers may leave: a ladder of reasons to stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.memory import Disabling, Memory
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code
+from tests.core.building import (
+    NOW,
+    X4LARGE,
+    a_host,
+    a_job,
+    a_snapshot,
+    a_worker,
+    acts,
+    jobs,
+    told,
+)
+
+STAYS = Limits(max_workers=10, min_workers=1)
+
+
+def test_an_idle_worker_is_disabled() -> None:
+    made = plan(a_snapshot(a_worker(idle=30)))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.IDLE))
+
+
+def test_its_disabling_is_remembered_as_ours() -> None:
+    note = plan(a_snapshot(a_worker(idle=30))).memory.workers["i-w1"]
+    assert (note.disabling, note.disabled_at, note.seen_disabled) == (Disabling.IDLE, NOW, False)
+
+
+def test_a_worker_not_idle_long_enough_stays() -> None:
+    assert told(plan(a_snapshot(a_worker(idle=29.9))), "w1") == ("keep", Code.IDLE_NOT_LONG_ENOUGH)
+
+
+def test_idle_time_begins_with_the_first_look_at_it_empty() -> None:
+    assert plan(a_snapshot(a_worker())).memory.workers["i-w1"].idle_since == NOW
+
+
+def test_a_job_ends_idle_time() -> None:
+    assert plan(a_snapshot(a_worker(idle=99, used=1))).memory.workers["i-w1"].idle_since is None
+
+
+@pytest.mark.parametrize("state", ("r", "s", "S", "T", "t", "Rr", "dr", "dt", "hr"))
+def test_a_worker_with_a_job_in_any_state_stays(state: str) -> None:
+    made = plan(a_snapshot(a_worker(idle=99, host=a_host("w1", used=1, job_state=state))))
+    assert told(made, "w1") == ("keep", Code.RUNS_JOBS)
+
+
+def test_a_worker_with_a_reserved_slot_stays() -> None:
+    made = plan(a_snapshot(a_worker(idle=99, host=a_host("w1", reserved=1))))
+    assert told(made, "w1") == ("keep", Code.RESERVED)
+
+
+def test_a_worker_that_a_waiting_job_can_use_stays_even_if_the_job_is_young() -> None:
+    assert told(plan(a_snapshot(a_worker(idle=99), a_job(waited=1))), "w1") == ("keep", Code.NEEDED)
+
+
+def test_a_worker_that_no_waiting_job_can_use_leaves() -> None:
+    made = plan(a_snapshot(a_worker(idle=99), a_job(slots=16)))
+    assert ("disable", "w1") in acts(made)
+
+
+def test_a_worker_is_not_needed_where_a_persistent_host_has_room() -> None:
+    assert acts(plan(a_snapshot(a_worker(idle=99), a_host(), a_job()))) == [("disable", "w1")]
+
+
+def test_a_job_that_does_not_count_keeps_nobody() -> None:
+    assert acts(plan(a_snapshot(a_worker(idle=99), a_job(state="hqw")))) == [("disable", "w1")]
+
+
+def test_a_job_over_several_hosts_keeps_what_it_could_use_while_it_waits_for_the_rest() -> None:
+    busy = a_worker("w2", used=2)
+    made = plan(a_snapshot(a_worker("w1", idle=99), busy, a_job(slots=4, pe="mpi"), limits=Limits(max_workers=2)))
+    assert told(made, "w1") == ("keep", Code.NEEDED)
+
+
+def test_only_as_many_stay_as_are_needed() -> None:
+    workers = [a_worker(f"w{n}", idle=99) for n in range(4)]
+    made = plan(a_snapshot(*workers, jobs(3), scale_down_batch=9))
+    assert len(acts(made)) == 2
+
+
+def test_the_dearest_goes_first() -> None:
+    cheap, dear = a_worker("w1", idle=999, price_per_hour=0.1), a_worker("w2", idle=99, price_per_hour=0.8)
+    assert acts(plan(a_snapshot(cheap, dear))) == [("disable", "w2")]
+
+
+def test_of_equal_ones_the_longest_idle_goes_first() -> None:
+    assert acts(plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", idle=999)))) == [("disable", "w2")]
+
+
+def test_no_more_leave_at_a_time_than_set() -> None:
+    made = plan(a_snapshot(*(a_worker(f"w{n}", idle=99) for n in range(5)), scale_down_batch=2))
+    assert [name for _, name in acts(made)] == ["w0", "w1"]
+
+
+def test_others_wait_for_the_next_batch() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", idle=99)))
+    assert told(made, "w2") == ("wait", Code.SHRINK_BATCH)
+
+
+def test_the_floor_of_workers_stays() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=99), limits=STAYS))
+    assert told(made, "w1") == ("keep", Code.MIN_WORKERS)
+
+
+def test_above_the_floor_they_leave() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", used=1), limits=STAYS))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_worker_on_its_way_out_does_not_count_for_the_floor() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", mark=Disabling.BROKEN), limits=STAYS))
+    assert told(made, "w1") == ("keep", Code.MIN_WORKERS)
+
+
+def test_where_set_queues_must_have_been_empty_too() -> None:
+    busy = a_worker("w2", used=1)
+    made = plan(a_snapshot(a_worker("w1", idle=99), busy, queue={"scale_down_timeout": 60.0}))
+    assert told(made, "w1") == ("keep", Code.QUEUE_NOT_EMPTY)
+
+
+def test_where_set_queues_must_have_been_empty_long_enough() -> None:
+    made = plan(a_snapshot(a_worker(idle=99), Memory(quiet_since=NOW - 59.9), queue={"scale_down_timeout": 60.0}))
+    assert told(made, "w1") == ("keep", Code.QUEUE_NOT_EMPTY)
+
+
+def test_after_queues_have_been_empty_long_enough_it_leaves() -> None:
+    made = plan(a_snapshot(a_worker(idle=99), Memory(quiet_since=NOW - 60), queue={"scale_down_timeout": 60.0}))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_worker_with_a_queue_instance_in_error_is_disabled_even_with_jobs() -> None:
+    made = plan(a_snapshot(a_worker(host=a_host("w1", used=1, states="E"))))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.INSTANCE_IN_ERROR))
+
+
+def test_a_worker_with_a_queue_instance_in_error_is_replaced() -> None:
+    made = plan(a_snapshot(a_worker(host=a_host("w1", states="E")), a_job()))
+    assert acts(made) == [("launch", {"m5.large": 1}), ("disable", "w1")]
+
+
+def test_a_worker_that_cannot_take_jobs_now_is_not_needed() -> None:
+    made = plan(a_snapshot(a_worker(idle=99, states="a"), a_job(waited=1)))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_with_the_store_lost_nobody_leaves_at_the_first_look() -> None:
+    assert acts(plan(a_snapshot(a_worker(known=False)))) == []
+
+
+def test_a_large_idle_worker_stays_for_the_job_that_needs_it() -> None:
+    large, small = a_worker("w1", idle=99, type_=X4LARGE), a_worker("w2", idle=99)
+    made = plan(a_snapshot(large, small, a_job(slots=16), scale_down_batch=9))
+    assert acts(made) == [("disable", "w2")]
+
+
+def test_booting_workers_are_kept_though_their_demand_has_vanished() -> None:
+    worker = a_worker(mark=Disabling.ENROL, heard=False, age=60)
+    assert acts(plan(a_snapshot(worker))) == []
+
+
+def test_removals_count_for_the_brake_once() -> None:
+    worker = a_worker(mark=Disabling.IDLE, empty=99)
+    assert worker.note is not None
+    again = replace(worker, note=replace(worker.note, retired_at=NOW - 99))
+    counts = [len(plan(a_snapshot(one)).memory.removals) for one in (worker, again)]
+    assert counts == [1, 0]
