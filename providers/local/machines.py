@@ -85,6 +85,10 @@ class Records:
     def folder(self, worker_id: str) -> Path:
         return self.directory / worker_id
 
+    def booted(self, worker_id: str) -> bool:
+        """Whether it has begun to boot: its first act is to open its console."""
+        return (self.folder(worker_id) / "console.log").exists()
+
     def all(self) -> list[Machine]:
         """Every machine of the directory, oldest first. Raises Unreachable where one cannot be read: never a part."""
         try:

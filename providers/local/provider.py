@@ -149,15 +149,15 @@ class LocalProvider:
         return min(free, key=lambda name: last_used.get(name, 0))
 
     def _start(self, machine: Machine) -> Machine:
-        """Start the host of a recorded machine, unless a launch that was cut short did.
+        """Start the host of a recorded machine; one that a launch left half made is made anew.
 
         Raises OutOfCapacity, or Refused where no host could be started here at all.
         """
         argv = boot_argv(self.machines.folder(machine.id), self.settings.boot_delay)
         try:
-            born = self.hosts.born(machine.name)
-            if born is None:
-                born = self.hosts.start(machine.name, argv, boot_environment(machine.id, machine.type.name))
+            if self.hosts.born(machine.name) is not None:
+                self.hosts.end(machine.name)
+            born = self.hosts.start(machine.name, argv, boot_environment(machine.id, machine.type.name))
         except AutoscalerError as error:
             self._record_end(machine, f"its host could not be started: {error}")
             if problem := self.hosts.problem():
@@ -206,12 +206,12 @@ class LocalProvider:
             return machine
         born = self.hosts.born(machine.name)
         if machine.born is None:
-            if born is not None:
+            if born is not None and self.machines.booted(machine.id):
                 machine = replace(machine, born=born)
             elif now < machine.created_at + START_GRACE:
                 return machine
             else:
-                return self._record_end(machine, "its launch was cut short")
+                return self._end(machine, "its launch was cut short")
         if born is None or born != machine.born:
             return self._record_end(machine, "ended by itself")
         lifetime = self.settings.sudden_death
@@ -251,6 +251,7 @@ class LocalProvider:
 
 
 def _listed(machine: Machine, seen_at: float) -> bool:
-    if machine.created_at > seen_at:
+    """A record whose host was never started is no machine yet: listed, it would keep its launch from being finished."""
+    if machine.created_at > seen_at or (machine.born is None and machine.ended_at is None):
         return False
     return machine.ended_at is None or machine.ended_at > seen_at - LISTED_AFTER_END

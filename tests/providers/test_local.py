@@ -280,14 +280,36 @@ def test_a_launch_cut_short_before_the_host_was_there_is_finished_by_the_same_to
     assert len(plane.hosts.living) == 1
 
 
+def test_a_launch_cut_short_with_the_host_half_made_is_finished_by_the_same_token(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order()).ids
+    forget_birth(plane, worker_id)
+    (plane.directory / "machines" / worker_id / "console.log").unlink()
+    before = list(provider.workers())
+
+    assert (before, provider.launch(order()).ids) == ([], (worker_id,))
+    assert list(plane.hosts.living.values()) == [2]
+
+
+def test_a_launch_cut_short_with_the_host_half_made_leaves_none_if_nobody_asks_again(plane: LocalPlane) -> None:
+    provider = plane.connect(CELL)
+    (worker_id,) = provider.launch(order()).ids
+    forget_birth(plane, worker_id)
+    (plane.directory / "machines" / worker_id / "console.log").unlink()
+    plane.clock.now += 60
+
+    assert (state(provider), plane.billable()) == (MachineState.TERMINATED, [])
+
+
 def test_a_launch_cut_short_before_the_host_was_there_ends_if_nobody_asks_again(plane: LocalPlane) -> None:
     provider = plane.connect(CELL)
     (worker_id,) = provider.launch(order()).ids
     forget_birth(plane, worker_id)
     plane.hosts.living.clear()
-    before, plane.clock.now = state(provider), plane.clock.now + 60
+    (plane.directory / "machines" / worker_id / "console.log").unlink()
+    before, plane.clock.now = list(provider.workers()), plane.clock.now + 60
 
-    assert (before, state(provider)) == (MachineState.PENDING, MachineState.TERMINATED)
+    assert (before, state(provider)) == ([], MachineState.TERMINATED)
 
 
 def forget_birth(plane: LocalPlane, worker_id: str) -> None:
