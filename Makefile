@@ -56,6 +56,7 @@ imports: setup
 
 docs-check: setup
 	@$(DOCS_CHECK)
+	@$(BIN)/python -m autoscaler.report.pages --check
 
 soak: setup  ## long campaigns, not part of the tests
 	@$(AS_ROOT) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
