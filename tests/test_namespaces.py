@@ -56,6 +56,18 @@ def test_every_name_resolves_before_its_host_is_there(tree):
     assert said(tree.runner, "getent", "hosts", "10.1.0.254") == "10.1.0.254      ip-10-1-0-254"
 
 
+def test_the_tree_keeps_its_network_address_when_hosts_come_and_go(tree):
+    def address() -> str:
+        return said(tree.runner, "ip", "-o", "link", "show", namespaces.BRIDGE).partition("link/ether ")[2].split()[0]
+
+    seen = {address()}
+    for name in (W1, W2):
+        namespaces.start_host(tree, name)
+        seen.add(address())
+    namespaces.end_host(tree, W1)
+    assert seen | {address()} == {"02:00:0a:01:00:01"}
+
+
 def test_hosts_reach_each_other_and_the_tree(tree):
     for name in (W1, W2):
         namespaces.start_host(tree, name)
