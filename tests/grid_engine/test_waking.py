@@ -1,0 +1,20 @@
+"""Grid Engine's own events wake the loop: what is submitted is seen long before the next poll."""
+
+import time
+
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.conftest import Until
+
+POLL = 60.0
+"""Seconds: longer than the whole test may take, so that only an event can explain a launch."""
+
+
+def test_a_submission_leads_to_an_order_without_waiting_for_the_poll(empty_cell: Cell, until: Until) -> None:
+    autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_POLLING_DELAY": str(POLL)})
+    with autoscaling.running():
+        until(lambda: "no job waits" in autoscaling.said(), 20, "the first pass was over")
+        submitted = time.monotonic()
+        empty_cell.submit("-b", "y", "sleep", "1")
+        until(lambda: "launching 1 m5.large" in autoscaling.said(), POLL / 2, "the launch was ordered")
+        print(f"from qsub to the launch order: {time.monotonic() - submitted:.1f} s")
