@@ -66,7 +66,8 @@ class Pass:
 
     @property
     def acted(self) -> bool:
-        return bool(self.plan.actions)
+        """Whether anything was done, or is under way: what was only refused is not better asked again at once."""
+        return any(outcome.result in (Result.DONE, Result.UNDER_WAY) for outcome in self.outcomes)
 
     @property
     def failed(self) -> bool:

@@ -137,6 +137,13 @@ def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
     assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
 
 
+def test_what_was_only_refused_is_not_asked_again_at_once(world: World) -> None:
+    def enabling(snapshot: Snapshot) -> Plan:
+        return replace(nothing(snapshot), actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
+
+    assert start(world, decide=enabling)._guarded_pass() == 10.0
+
+
 def test_a_failing_action_is_complained_about_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         plan = nothing(snapshot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -43,6 +44,11 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
         invocation.zone,
         grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
     )
+
+
+log = logging.getLogger("autoscaler.run")
+_FOR_LIFE = ("provider", "work_directory", "tag", "dry_run")
+"""What a process cannot change once it serves."""
 
 
 @contextlib.contextmanager
@@ -136,7 +142,16 @@ def _reload(invocation: Invocation) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes())
         refuse_unusable(settings)
+        fixed = [
+            name for name in ("provider", "work_directory", "tag", "dry_run") if _differs(name, settings, invocation)
+        ]
+        if fixed:
+            log.warning("not heeded before a restart: %s", ", ".join(fixed))
         configure_log(settings.process, invocation.environ)
         return settings.policy(master=invocation.cell.master), settings.process.polling_delay
 
     return reload
+
+
+def _differs(name: str, settings: Settings, invocation: Invocation) -> bool:
+    return bool(getattr(settings.process, name) != getattr(invocation.settings.process, name))

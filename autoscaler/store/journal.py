@@ -228,11 +228,19 @@ class Journal:
         return None if row is None else notation.read(row["action"], Enrol)
 
     def sweep(self, at: float) -> int:
-        """At start: what an earlier process left without an outcome was interrupted; open orders are asked again."""
+        """At start: what an earlier process left without an outcome was interrupted; open orders are asked again.
+
+        A launch whose order was closed before its own outcome could be written ended as its order did.
+        """
         return self._database.execute(
-            "UPDATE actions SET ended_at = ?, result = ? WHERE result IS NULL"
+            "UPDATE actions SET ended_at = ?,"
+            " result = CASE WHEN order_id IS NULL THEN ?"
+            "  WHEN EXISTS (SELECT 1 FROM attempts WHERE attempts.order_id = actions.order_id AND ids != '[]') THEN ?"
+            "  ELSE ? END,"
+            " message = coalesce((SELECT message FROM orders WHERE id = order_id), message)"
+            " WHERE (result IS NULL OR (result = ? AND order_id IS NOT NULL))"
             " AND (order_id IS NULL OR order_id IN (SELECT id FROM orders WHERE closed_at IS NOT NULL))",
-            (at, Result.INTERRUPTED.value),
+            (at, Result.INTERRUPTED, Result.DONE, Result.FAILED, Result.UNDER_WAY),
         )
 
     # -- orders ------------------------------------------------------------------------------------------------
@@ -315,6 +323,10 @@ class Journal:
         )
 
     # -- looking back --------------------------------------------------------------------------------------------
+
+    def without_outcome(self) -> list[sqlite3.Row]:
+        """Actions that have begun, or will: rows of id, kind, host, order_id."""
+        return self._database.rows("SELECT id, kind, host, order_id FROM actions WHERE result IS NULL ORDER BY id")
 
     def outcomes_of(self, host: str, limit: int = 20) -> list[sqlite3.Row]:
         """What was done with a host, newest first: rows of at, kind, action (JSON), result, message, ended_at."""

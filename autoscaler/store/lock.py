@@ -68,7 +68,7 @@ def hold(key: CellKey, directory: Path, *, now: float | None = None) -> Iterator
         ) from error
     try:
         own = Holder(os.getpid(), socket.gethostname(), time.time() if now is None else now)
-        _note(path).write_text(json.dumps(asdict(own)), encoding="utf-8")
+        _write(_note(path), json.dumps(asdict(own)))
         yield own
     finally:
         _note(path).unlink(missing_ok=True)
@@ -99,6 +99,13 @@ def held(key: CellKey, directory: Path) -> bool:
 
 def _path(key: CellKey, directory: Path) -> Path:
     return directory / f"sge-autoscaler-{key.slug}.lock"
+
+
+def _write(path: Path, text: str) -> None:
+    """The directory may be everybody's: a link that somebody left there is not followed."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
+        file.write(text)
 
 
 def _note(path: Path) -> Path:

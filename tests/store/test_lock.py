@@ -36,6 +36,14 @@ def test_another_cell_is_not_kept_away(tmp_path: Path) -> None:
         assert held(KEY, tmp_path)
 
 
+def test_a_link_left_in_a_directory_of_everybodys_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f"sge-autoscaler-{KEY.slug}.holder").symlink_to(victim)
+    with hold(KEY, tmp_path):
+        assert victim.read_text() == "precious"
+
+
 def test_the_lock_is_free_after_its_block(tmp_path: Path) -> None:
     with hold(KEY, tmp_path):
         pass

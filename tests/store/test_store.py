@@ -160,6 +160,18 @@ def test_an_open_launch_is_not_swept_away(store: Store) -> None:
     assert store.journal.sweep(200.0) == 0
 
 
+@pytest.mark.parametrize(("ids", "result"), ((["i-1"], Result.DONE), ([], Result.FAILED)))
+def test_a_launch_cut_short_after_its_order_was_closed_ended_as_its_order_did(
+    store: Store, ids: list[str], result: Result
+) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.send(order_for(0), 0, 101.0)
+    store.journal.answer("order0-0", ids=ids, failures=(), message="", at=102.0)
+    store.journal.close_order("order0", "", 102.0)
+    store.journal.sweep(200.0)
+    assert [row["result"] for row in store.database.rows("SELECT result FROM actions")] == [result]
+
+
 def test_a_wish_is_in_force_once_and_until_it_ends(store: Store) -> None:
     asked = [store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w1") for _ in range(2)]
     ended = [store.wishes.end(Verb.KEEP, who="bob", at=2.0, host="w1") for _ in range(2)]

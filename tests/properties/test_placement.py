@@ -1,0 +1,106 @@
+"""Placement never overcommits, never does worse with more hosts, and does not mind the order in which demand comes."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.model import Demand, Host
+from autoscaler.core.placement import place
+
+POOL = frozenset({"q"})
+
+
+@st.composite
+def demands(draw: st.DrawFn, *, spread: bool) -> Demand:
+    if spread and draw(st.booleans()):
+        per_host = draw(st.sampled_from((None, 1, 2)))
+        slots = draw(st.integers(2, 6))
+        return Demand(POOL, slots - slots % (per_host or 1), per_host, per_slot=draw(amounts))
+    slots = draw(st.integers(1, 4))
+    exclusive = draw(st.integers(0, 5)) == 0
+    return Demand(POOL, slots, slots, per_slot=draw(amounts), per_job=draw(amounts), exclusive=exclusive)
+
+
+amounts = st.sampled_from(((), (), (("mem", 1),), (("mem", 2),), (("mem", 0.5),)))
+host = st.tuples(st.integers(0, 6), st.integers(0, 8), st.booleans())
+
+
+def as_hosts(parts: list[tuple[int, int, bool]]) -> list[Host]:
+    return [
+        Host(f"h{at}", {"q": slots}, (("mem", memory),), empty=empty) for at, (slots, memory, empty) in enumerate(parts)
+    ]
+
+
+def wants(*, spread: bool) -> st.SearchStrategy[list[tuple[Demand, int]]]:
+    return st.lists(st.tuples(demands(spread=spread), st.integers(0, 3)), max_size=3)
+
+
+@given(wants(spread=True), st.lists(host, max_size=3))
+def test_what_is_placed_can_really_be_placed(
+    wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]]
+) -> None:
+    placed = place(wanted, as_hosts(parts)).placed
+    tasks = [demand for (demand, _), count in zip(wanted, placed, strict=True) for _ in range(count)]
+    assert fits([[slots, memory, empty] for slots, memory, empty in parts], tasks)
+
+
+@given(wants(spread=False), st.lists(host, max_size=4), host)
+def test_one_more_host_never_serves_less(
+    wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]], more: tuple[int, int, bool]
+) -> None:
+    without, with_it = (sum(place(wanted, as_hosts(some)).placed) for some in (parts, [*parts, more]))
+    assert with_it >= without
+
+
+@given(wants(spread=True), st.lists(host, max_size=3))
+def test_the_order_of_demand_makes_no_difference(
+    wanted: list[tuple[Demand, int]], parts: list[tuple[int, int, bool]]
+) -> None:
+    forth, back = place(wanted, as_hosts(parts)), place(wanted[::-1], as_hosts(parts))
+    assert sum(forth.placed) == sum(back.placed)
+
+
+@given(demands(spread=False), st.integers(0, 6), st.lists(host, max_size=3))
+def test_of_one_kind_of_demand_as_much_is_placed_as_can_be(
+    demand: Demand, count: int, parts: list[tuple[int, int, bool]]
+) -> None:
+    placed = place([(demand, count)], as_hosts(parts)).placed[0]
+    assert placed == count or not fits([list(part) for part in parts], [demand] * (placed + 1))
+
+
+def fits(hosts: list[list[int | float | bool]], tasks: list[Demand]) -> bool:
+    """By trying every way: whether all these tasks can stand on these hosts (slots, memory, empty) together."""
+    if not tasks:
+        return True
+    return any(fits(after, tasks[1:]) for after in _ways(hosts, tasks[0]))
+
+
+def _ways(hosts: list[list[int | float | bool]], task: Demand) -> list[list[list[int | float | bool]]]:
+    """Every way to put one task: so many slots on each host."""
+    choices = [range(min(int(slots), task.slots) + 1) for slots, _, _ in hosts]
+    found = []
+    for shares in itertools.product(*choices):
+        if sum(shares) != task.slots or any(share % (task.per_host or 1) for share in shares):
+            continue
+        if task.per_host and any(share not in (0, task.per_host) for share in shares):
+            continue
+        after = [_charged(host, task, share, shares) for host, share in zip(hosts, shares, strict=True)]
+        if all(host is not None for host in after):
+            found.append([host for host in after if host is not None])
+    return found
+
+
+def _charged(
+    host: list[int | float | bool], task: Demand, share: int, shares: tuple[int, ...]
+) -> list[int | float | bool] | None:
+    if not share:
+        return host
+    slots, memory, empty = host
+    need = share * dict(task.per_slot).get("mem", 0)
+    need += dict(task.per_job).get("mem", 0) if sum(1 for s in shares if s) == 1 else 0
+    if memory < need or (task.exclusive and not empty):
+        return None
+    return [0 if task.exclusive else slots - share, memory - need, False]

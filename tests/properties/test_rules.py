@@ -1,0 +1,200 @@
+"""The rules that are never broken, over any history of jobs, people, lags, refusals and crashes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.fleet import MachineState
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from tests.properties.world import LIMITS, World
+
+PERSISTENT = frozenset({"h1"})
+
+
+class Rules(RuleBasedStateMachine):
+    """Drives a World; every plan made on the way is checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.pending: Plan | None = None
+
+    # -- passes ----------------------------------------------------------------------------------------------------
+
+    @rule()
+    def whole_pass(self) -> None:
+        self.world.act(self.decide().actions)
+
+    @rule(up_to=st.integers(0, 3))
+    def a_pass_that_is_killed_half_way(self, up_to: int) -> None:
+        self.world.act(self.decide().actions, up_to=up_to)
+
+    @rule()
+    def a_pass_in_which_a_job_slips_in_before_the_removal(self) -> None:
+        self.world.act(self.decide().actions, between=[1])
+
+    def decide(self) -> Plan:
+        seen = self.world.snapshot()
+        made = self.world.decide()
+        check(seen, made, self.world)
+        return made
+
+    # -- the world ---------------------------------------------------------------------------------------------------
+
+    @rule(slots=st.sampled_from((1, 1, 1, 2, 4, 9)))
+    def submit(self, slots: int) -> None:
+        self.world.submit(slots)
+
+    @rule(seconds=st.sampled_from((0.0, 1.0, 5.0, 15.0, 31.0, 200.0, 950.0)))
+    def pass_time(self, seconds: float) -> None:
+        self.world.pass_time(seconds)
+
+    @rule()
+    def schedule(self) -> None:
+        self.world.dispatch()
+
+    @precondition(lambda self: self.world.running)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        self.world.finish(data.draw(st.sampled_from(self.world.running)))
+
+    @rule()
+    def list_all(self) -> None:
+        self.world.list_all()
+
+    @precondition(lambda self: self.world.machines)
+    @rule(data=st.data())
+    def lag(self, data: st.DataObject) -> None:
+        self.world.unlisted.add(data.draw(st.sampled_from(sorted(self.world.machines))))
+
+    @precondition(lambda self: self.world.machines)
+    @rule(data=st.data())
+    def boot(self, data: st.DataObject) -> None:
+        self.world.boot(data.draw(st.sampled_from(sorted(self.world.machines))))
+
+    @rule(data=st.data())
+    def hear(self, data: st.DataObject) -> None:
+        self.world.hear(data.draw(st.sampled_from(sorted(self.world.hosts))))
+
+    @rule(data=st.data(), slots=st.integers(0, 1))
+    def reserve(self, data: st.DataObject, slots: int) -> None:
+        self.world.hosts[data.draw(st.sampled_from(sorted(self.world.hosts)))].reserved = slots
+
+    @rule(there=st.booleans())
+    def capacity(self, there: bool) -> None:
+        self.world.capacity = there
+
+    @rule(data=st.data(), disabled=st.booleans())
+    def a_person_disables_or_enables(self, data: st.DataObject, disabled: bool) -> None:
+        host = self.world.hosts[data.draw(st.sampled_from(sorted(self.world.hosts)))]
+        host.by_person = disabled and not host.disabled
+        host.disabled = disabled
+
+    @rule(stop=st.sampled_from((None, None, "drain", "now")), paused=st.booleans())
+    def wish(self, stop: str | None, paused: bool) -> None:
+        self.world.wishes = Wishes(paused=paused, stop=stop)
+
+    @rule()
+    def lose_the_store(self) -> None:
+        self.world.memory = Memory()
+
+    # -- invariants --------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def never_more_than_allowed(self) -> None:
+        machines = [m for m in self.world.machines.values() if m.state is not MachineState.TERMINATED]
+        assert len(machines) <= LIMITS.max_workers
+        assert sum(machine.type.vcpus for machine in machines) <= (LIMITS.max_cores or 0)
+        assert sum(machine.price_per_hour or 0 for machine in machines) <= (LIMITS.max_price_per_hour or 0) + 1e-9
+
+    @invariant()
+    def every_job_that_was_running_still_has_its_host(self) -> None:
+        for worker_id in self.world.ended:
+            assert not any(name == f"w-{worker_id}" and host.jobs for name, host in self.world.hosts.items())
+
+
+def check(seen: Snapshot, made: Plan, world: World) -> None:
+    """Hold one plan against the rules that speak of single plans."""
+    hosts = {host.name: host for host in seen.cluster.hosts}
+    ours = {worker.id for worker in seen.fleet.workers}
+    for action in made.actions:
+        if isinstance(action, Launch):
+            continue
+        assert action.worker_id in ours, "rule 4: only what is ours"
+        assert action.host not in PERSISTENT, "rule 4: persistent hosts are never touched"
+        before = seen.memory.workers.get(action.worker_id)
+        match action:
+            case Remove():
+                assert not hosts[action.host].busy, "rule 1: busy"
+                assert all("d" in i.states for i in hosts[action.host].instances), "rule 1: disabled first"
+                assert before is not None, "rule 8: not at the first look"
+                assert before.empty_since is not None, "rule 1: two looks"
+            case Terminate():
+                assert action.host not in hosts, "rule 1: no execution host is ever ended"
+                assert before is not None or seen.wishes.stop, "rule 8: not at the first look"
+            case Enable():
+                assert before is not None, "rule 4: only what we disabled"
+                assert before.disabling is not None, "rule 4: only what we disabled"
+            case Disable():
+                assert not world.hosts[action.host].by_person, "rule 4: what a person disabled is left alone"
+            case Enrol():
+                assert action.host not in hosts, "no host of another is enrolled"
+    check_launches(seen, made)
+    again = plan(replace(seen, memory=made.memory))
+    assert again.actions == (), "rule 9: nothing twice"
+    assert forget_passes(again.memory) == forget_passes(made.memory), "rule 9: nothing changes"
+    assert plan(seen) == made, "equal snapshots give equal plans"
+
+
+def check_launches(seen: Snapshot, made: Plan) -> None:
+    """Rules 3 and 5: no launch for what free and coming workers can take, none while told not to."""
+    launches = [action for action in made.actions if isinstance(action, Launch)]
+    if not launches:
+        return
+    assert not seen.wishes.paused
+    assert seen.wishes.stop is None
+    lacking = sum(max(shape.ask.slots_min, 1) for shape in seen.cluster.shapes if shape.ask.slots_min <= 4)
+    for launch in launches:
+        slots = launch.candidates[0].type.vcpus
+        # Each worker but the last is filled by at least one job, so no more are launched than jobs wait.
+        assert launch.candidates[0].count <= len(seen.cluster.shapes)
+        assert (launch.candidates[0].count - 1) * slots < lacking * slots
+
+
+def forget_passes(memory: Memory) -> Memory:
+    return replace(memory, passes=0)
+
+
+TestRules: Any = Rules.TestCase
+TestRules.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def test_everything_ends_when_nothing_waits_any_more() -> None:
+    """From submission to the last machine's end, with a scheduler round and a boot between passes."""
+    world = World()
+    for _ in range(11):
+        world.submit(1)
+    most = 0
+    for _ in range(200):
+        world.act(world.decide().actions)
+        world.list_all()
+        for worker_id, worker in list(world.machines.items()):
+            if worker.name is None:
+                world.boot(worker_id)
+        for name in world.hosts:
+            world.hear(name)
+        world.dispatch()
+        most = max(most, len(world.machines))
+        if world.now - 300 > 1_800_000_000.0:
+            for job in world.running:
+                world.finish(job)
+        world.pass_time(5)
+    assert (most, world.machines, set(world.hosts), world.waiting) == (3, {}, set(PERSISTENT), {})
