@@ -22,8 +22,8 @@ QUICK = {
     "CP_CAP_AUTOSCALE_PROVIDER": "local",
     "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
     "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0",
-    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "1",
-    "CP_CAP_AUTOSCALE_POLLING_DELAY": "1",
+    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "0.5",
+    "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3",
     "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
 }
 """An operator in a hurry: nothing waits longer than it must."""
@@ -131,10 +131,10 @@ class Autoscaling:
     def all_gone(self) -> bool:
         """Whether there were workers, and none is left: not in the store, nor at the provider, nor in Grid Engine."""
         lifetimes = self.lifetimes()
-        names = {one.name for one in lifetimes}
-        shown = set(self.cell.out("qhost").split())
-        ended = bool(lifetimes) and all(one.ended_at is not None for one in lifetimes)
-        return ended and not self.rented() and names.isdisjoint(self.execution_hosts()) and names.isdisjoint(shown)
+        if not lifetimes or self.rented() or any(one.ended_at is None for one in lifetimes):
+            return False
+        shown = {*self.execution_hosts(), *self.cell.out("qhost").split()}
+        return shown.isdisjoint(one.name for one in lifetimes)
 
     def explained(self, subject: str) -> dict[str, Any]:
         """The answer of `sge-autoscaler explain SUBJECT --json`."""

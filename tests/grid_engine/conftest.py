@@ -40,7 +40,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def cell_session() -> Iterator[Cell]:
     """The cell of this test worker: master and two persistent hosts of 2 slots each, as its last user left it."""
-    with Cell.up(hosts=2) as cell:
+    with Cell.up(hosts=2, scheduler={"schedule_interval": "0:0:1"}) as cell:
         yield cell
 
 

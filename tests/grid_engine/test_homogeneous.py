@@ -6,6 +6,7 @@ import pytest
 
 from sge.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling, most_at_once
+from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until
 
 EXAMPLE = {"CP_CAP_AUTOSCALE_WORKERS": "2", "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}
@@ -17,9 +18,12 @@ def test_ten_tasks_end_well_on_the_master_and_at_most_two_workers_of_its_type_wh
     empty_cell.add_host(ExecHost("master", slots=2))
     autoscaling = Autoscaling(empty_cell, EXAMPLE)
     show_on_failure["autoscaler"] = autoscaling.said
-    job = empty_cell.submit("-b", "y", "-t", "1:10", "sleep", "2")
+    gate = Gate(empty_cell)
+    job = gate.submit("-t", "1:10")
 
     with autoscaling.running():
+        until(lambda: len(autoscaling.running_on(job)) == 3, 30, "the two workers did not get tasks")
+        gate.open()
         until(lambda: autoscaling.ended_well(job, tasks=10), 60, "the ten tasks did not end well")
         until(autoscaling.all_gone, 30, "the workers did not leave")
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-STEP = 0.05
+STEP = 0.1
 Fact = TypeVar("Fact")
 Shown = dict[str, Callable[[], str]]
 """Titles and functions whose text is added to a failure's report."""
