@@ -65,6 +65,19 @@ def test_a_worker_without_the_cells_files_says_what_is_missing(invocation: Invoc
     assert (ran.returncode, "this worker cannot join" in ran.stdout) == (1, True)
 
 
+def test_an_execd_is_started_again_until_the_cell_knows_its_host(invocation: Invocation, tmp_path: Path) -> None:
+    """As recorded in tests/sge/recorded/joins.json: it ends with 1 while its host is not known."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    count = f'echo started >>"{tmp_path}/count"; [ "$(wc -l <"{tmp_path}/count")" -ge 3 ]'
+    for name, does in (("sge_execd", count), ("sleep", "true"), ("setsid", 'shift; exec "$@"')):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    script, path = boot_script(invocation)("execute"), f"{programs}:/usr/bin:/bin"
+    subprocess.run(["sh", "-c", script], env={"PATH": path}, capture_output=True, timeout=20, check=True)
+    assert (tmp_path / "count").read_text().count("started") == 3
+
+
 def test_without_an_instance_type_nothing_is_served(invocation: Invocation) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": ""})
     with pytest.raises(SettingsError, match="no instance type"), serving(invocation):
