@@ -18,7 +18,7 @@ from typing import Protocol
 
 from autoscaler.act.actor import Actor
 from autoscaler.bell import Bell
-from autoscaler.core.actions import Launch
+from autoscaler.core.actions import Launch, Terminate
 from autoscaler.core.fleet import Worker
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
@@ -151,12 +151,13 @@ class Loop:
                     self.store.wishes.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        """What failed or came late; a complaint that stays the same from pass to pass is made once."""
+        """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
         complaints = set()
         for outcome in outcomes:
             kind, target = type(outcome.action).__name__.lower(), _target(outcome)
-            line = f"{kind} {target}: {outcome.result}" + (f": {outcome.message}" if outcome.message else "")
-            if outcome.result in (Result.DONE, Result.UNDER_WAY):
+            words = " | ".join(outcome.message.splitlines())
+            line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
+            if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome):
                 log.debug(line)
                 continue
             complaint = (kind, target, outcome.message)
@@ -328,6 +329,12 @@ def staying(workers: Sequence[Worker]) -> str:
 
 def _label(host: str) -> str:
     return host.partition(".")[0].lower()
+
+
+def _gives_up(outcome: Outcome) -> bool:
+    """Whether it ended a machine that never joined: its last words are often the only trace of why."""
+    action = outcome.action
+    return outcome.result is Result.DONE and isinstance(action, Terminate) and action.failure is not None
 
 
 def _target(outcome: Outcome) -> str:

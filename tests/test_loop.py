@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.bell import Bell
-from autoscaler.core.actions import Candidate, Disable, Enable, Launch
+from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Terminate
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
@@ -153,6 +153,19 @@ def test_a_failing_action_is_complained_about_once(world: World, caplog: pytest.
     for _ in range(3):
         loop.pass_once()
     assert [message.split(":")[0] for message in caplog.messages] == ["enable nowhere"]
+
+
+def test_the_last_words_of_a_machine_that_never_joined_are_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def giving_up(snapshot: Snapshot) -> Plan:
+        plan = launching(snapshot)
+        lost = snapshot.fleet.workers[:1]
+        ends = tuple(Terminate(worker.id, worker.name, because(Code.BOOT_TIMEOUT), "boot") for worker in lost)
+        return replace(plan, actions=(*plan.actions, *ends))
+
+    loop = start(world, decide=giving_up)
+    loop.pass_once()
+    loop.pass_once()
+    assert "done: never joined; it printed last: " in caplog.text
 
 
 def test_a_dry_run_decides_and_changes_nothing(world: World) -> None:
