@@ -74,6 +74,13 @@ def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell, until):
     assert sorted(out.read_text().split()) == sorted(host.name for host in cell.declared)
 
 
+def test_no_profile_is_run_before_a_job(cell, until):
+    out = cell.output / "shell"
+    cell.submit("-b", "y", "-o", str(out), "shopt", "-p", "login_shell")
+    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0)
+    assert out.read_text() == "shopt -u login_shell\n"
+
+
 def test_a_job_sees_no_switch_that_was_meant_for_the_execd(cell, until):
     out = cell.output / "environment"
     cell.submit("-b", "y", "-o", str(out), "env")
