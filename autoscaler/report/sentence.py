@@ -35,10 +35,12 @@ _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     (
         "leaving alone",
         frozenset({Code.DISABLED_BY_HAND, Code.ENABLED_BY_HAND, Code.INSTANCE_IN_ERROR, Code.UNHEARD})
-        | {Code.GONE, Code.UNKNOWN_ARRAY},
+        | {Code.UNKNOWN_ARRAY},
     ),
 )
-"""Verdicts without an action that a person may wonder about; persistent hosts are none."""
+"""Verdicts without an action that a person may wonder about. Persistent hosts are none, nor are machines that are gone:
+clouds go on listing those for an hour.
+"""
 
 
 def sentence(plan: Plan, pass_number: int | None = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoscaler.core.actions import Enrol, Terminate
+from autoscaler.core.actions import Enrol, Remove, Terminate
 from autoscaler.core.model import Plan
 from autoscaler.core.reasons import Code, because
 from autoscaler.report.sentence import news, sentence
@@ -72,6 +72,16 @@ def test_enrolling_is_told() -> None:
 def test_persistent_hosts_are_not_told() -> None:
     persistent = kept("p1", because(Code.PERSISTENT))
     assert "p1" not in sentence(plan(workers=(persistent,)), 3)
+
+
+def test_a_machine_that_its_provider_still_lists_though_it_is_gone_is_not_told() -> None:
+    gone = kept("w1", because(Code.GONE), verdict="wait")
+    assert sentence(plan(workers=(gone,)), 3) == "pass 3: no job waits; nothing to do"
+
+
+def test_what_is_done_about_a_machine_that_is_gone_is_told() -> None:
+    removed = Remove("i-1", "w1", because(Code.GONE))
+    assert "removing w1 (gone)" in sentence(plan(removed), 3)
 
 
 def test_a_thousand_workers_still_make_a_line() -> None:
