@@ -83,7 +83,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.MIN_WORKERS_FLOOR: "Lower `CP_CAP_AUTOSCALE_MIN_WORKERS`.",
         Code.LAUNCH_WANTED: "",
         Code.NOTHING_TO_LAUNCH: "`sge-autoscaler plan` tells for each instance type why not.",
-        Code.CAPPED: "Raise the cap that is named.",
+        Code.CAPPED: "Raise the cap that is named: `max_workers` is `CP_CAP_AUTOSCALE_WORKERS`, `max_…` is "
+        "`CP_CAP_AUTOSCALE_MAX_…`; `availability` is the provider's.",
         Code.BATCHED: "Faster: raise `CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE`.",
         Code.BATCH_DELAY: "Faster: lower `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY`.",
         Code.BUCKET_CHOSEN: "",
