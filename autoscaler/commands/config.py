@@ -28,7 +28,7 @@ def command() -> None:
 
 @command.command()
 @_FILE
-@click.option("--all", "everything", is_flag=True, help="Defaults and settings without effect too.")
+@click.option("--all", "everything", is_flag=True, help="Settings without effect too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each value and where it came from."""

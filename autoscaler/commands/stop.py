@@ -20,18 +20,19 @@ INTERRUPTED = 130
 
 
 @click.command("stop")
-@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Let running and waiting work end first.")
-@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="Launch nothing more; a worker leaves when empty.")
+@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Let running jobs end; what waits goes on waiting.")
+@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="The same today, as no running job is ever cut off.")
 @click.option("--no-wait", is_flag=True, help="Only leave the wish; the running autoscaler carries it out.")
 @click.pass_obj
 def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
     """Give all workers back, then end the autoscaler.
 
-    No running job is ever cut off: --now lets no further job onto workers and gives each back as it empties.
-    Where no autoscaler runs, this command does the work itself. `sge-autoscaler resume` takes the wish back.
+    Nothing more is launched, no further job enters a worker, and each is given back when it is empty: no running job
+    is ever cut off. Where no autoscaler runs, this command does the work itself. `sge-autoscaler resume` takes the
+    wish back.
     """
     if verb is None:
-        raise click.UsageError("say how: --drain (let all work end first) or --now (as soon as workers are empty)")
+        raise click.UsageError("say how: --drain or --now; both let running jobs end and launch nothing more")
     with invocation.store() as store:
         _ask(store, Verb(verb), invocation.who)
         if no_wait:
