@@ -61,7 +61,8 @@ def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
 def enter(name: str | None, host: str | None, argv: tuple[str, ...]) -> int:
     """Run ARGV (a shell if none is given) on the master of cell NAME (the only one if none is given).
 
-    Its exit status is this command's.
+    Its exit status is this command's. An autoscaler started there rents its `local` machines on the cell's own network
+    and keeps its state in the cell, so that both end with it.
     """
     cell = Cell.at(cell_folder.find(name))
     if host is not None and host not in cell.tree.hosts():
@@ -93,7 +94,13 @@ def show() -> None:
 
 
 def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:
-    env = {"PS1": f"{host or 'master'}:\\w# ", "TERM": os.environ.get("TERM", "dumb")}
+    env = {
+        "PS1": f"{host or 'master'}:\\w# ",
+        "TERM": os.environ.get("TERM", "dumb"),
+        "CP_CAP_AUTOSCALE_PROVIDER": "local",
+        "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory),
+        "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
+    }
     with cell.start(argv, host=host, env=env, terminal=True) as child:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's signals are the child's
         try:
