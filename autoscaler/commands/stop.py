@@ -20,8 +20,8 @@ INTERRUPTED = 130
 
 
 @click.command("stop")
-@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Let running jobs end; what waits goes on waiting.")
-@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="The same today, as no running job is ever cut off.")
+@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Let running jobs end; waiting ones wait on.")
+@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="The same today: no running job is ever cut off.")
 @click.option("--no-wait", is_flag=True, help="Only leave the wish; the running autoscaler carries it out.")
 @click.pass_obj
 def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
