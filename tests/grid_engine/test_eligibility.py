@@ -20,13 +20,13 @@ def test_held_future_and_limited_tasks_launch_no_more_workers_than_they_can_use(
     gate = Gate(empty_cell)
     tomorrow = time.strftime("%Y%m%d%H%M", time.localtime(time.time() + 86_400))
     held, future = gate.submit("-h", "-t", "1:20"), gate.submit("-a", tomorrow)
-    limited = gate.submit("-t", "1:6", "-tc", "2")
+    limited = gate.submit("-t", "1:4", "-tc", "2")
 
     with autoscaling.running():
         until(lambda: sum(autoscaling.running_on(limited).values()) == 2, 30, "two tasks did not run")
         explained = {job: autoscaling.explained(job)["waiting"] for job in (held, future, limited)}
         gate.open()
-        until(lambda: autoscaling.ended_well(limited, tasks=6), 40, "the six tasks did not end well")
+        until(lambda: autoscaling.ended_well(limited, tasks=4), 30, "the four tasks did not end well")
         until(autoscaling.all_gone, 30, "the worker did not leave")
 
     codes = {job: {(row["counted"], row["reason"]["code"]) for row in rows} for job, rows in explained.items()}
