@@ -7,7 +7,7 @@ module takes the whole snapshot.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
 from autoscaler.core.brake import pressed
@@ -128,6 +128,13 @@ class Outlook:
     board: Board
     """That supply with all demand placed on it that fits."""
 
+    def possible(self, wanted: Sequence[Wanted]) -> list[Wanted]:
+        """Each demand without the tasks that no allowed configuration could ever run: nobody is kept for those."""
+        return [
+            want if fate.refusal is None else replace(want, count=fate.now + fate.coming)
+            for want, fate in zip(wanted, self.fates, strict=True)
+        ]
+
     def lacking(self, wanted: Sequence[Wanted]) -> list[int]:
         """Tasks of each demand that something could be launched for."""
         return [
@@ -191,7 +198,7 @@ def _shrink(
     return shrink(
         serving,
         moment,
-        needed=needed_hosts(reading.wanted, fixed, supply.dispensable),
+        needed=needed_hosts(outlook.possible(reading.wanted), fixed, supply.dispensable),
         floors=_floors(sight, policy, moment),
         quiet=quiet,
     )

@@ -81,6 +81,11 @@ def test_a_job_over_several_hosts_keeps_what_it_could_use_while_it_waits_for_the
     assert told(made, "w1") == ("keep", Code.NEEDED)
 
 
+def test_a_job_over_several_hosts_that_no_allowed_cluster_could_run_keeps_nobody() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=99), a_job(slots=400, pe="mpi"), limits=Limits(max_workers=2)))
+    assert ("disable", "w1") in acts(made)
+
+
 def test_only_as_many_stay_as_are_needed() -> None:
     workers = [a_worker(f"w{n}", idle=99) for n in range(4)]
     made = plan(a_snapshot(*workers, jobs(3), scale_down_batch=9))
