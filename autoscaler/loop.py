@@ -208,7 +208,7 @@ class Loop:
         try:
             done = self.pass_once()
         except NotObservable as error:
-            return self._cannot_see(str(error))
+            return self._cannot_see(error)
         except Exception:  # the loop's edge: the next pass looks anew
             log.exception("this pass failed by a defect; nothing more is done in it")
             return self._backoff()
@@ -218,11 +218,14 @@ class Loop:
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
         return min(SOON, self.poll) if done.acted else self.poll
 
-    def _cannot_see(self, why: str) -> float:
-        if why != self._blind:
-            log.error("not observable, so nothing is done: %s", why)
-        self._blind = why
-        self.notifier.status(f"not observable: {why}")
+    def _cannot_see(self, error: NotObservable) -> float:
+        """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
+        kind = type(error).__name__
+        log.log(
+            logging.DEBUG if kind == self._blind else logging.ERROR, "not observable, so nothing is done: %s", error
+        )
+        self._blind = kind
+        self.notifier.status(f"not observable: {error}")
         return self._backoff()
 
     def _backoff(self) -> float:

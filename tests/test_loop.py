@@ -20,9 +20,10 @@ from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, because
-from autoscaler.errors import SettingsError
+from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError
 from autoscaler.loop import Loop, staying
 from autoscaler.notify import Notifier
+from autoscaler.observe import Observation, Observer
 from autoscaler.store.wishes import Verb
 from tests.simulated.autoscaler import POLICY, World, start
 
@@ -105,6 +106,27 @@ def test_nothing_is_done_while_nothing_can_be_observed(world: World, caplog: pyt
     loop.run()
     told = [message for message in caplog.messages if message.startswith("not observable")]
     assert (len(told), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
+
+
+def test_an_outage_whose_words_change_is_said_once_and_one_of_another_kind_again(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter(
+        (
+            GridEngineNotObservable("qstat timed out"),
+            GridEngineNotObservable("qstat failed"),
+            ProviderNotObservable("no answer"),
+        )
+    )
+
+    def blind(_: Observer) -> Observation:
+        raise next(errors)
+
+    loop = start(world, decide=nothing)
+    monkeypatch.setattr(Observer, "observe", blind)
+    for _ in range(3):
+        loop._guarded_pass()
+    assert [message.rpartition(": ")[2] for message in caplog.messages] == ["qstat timed out", "no answer"]
 
 
 def test_a_pass_without_observation_leaves_the_memory_alone(world: World) -> None:
