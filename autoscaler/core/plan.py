@@ -6,6 +6,7 @@ module takes the whole snapshot.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -201,6 +202,11 @@ def _shrink(
         needed=needed_hosts(outlook.possible(reading.wanted), fixed, supply.dispensable),
         floors=_floors(sight, policy, moment),
         quiet=quiet,
+        under_way=Counter(
+            machine.array.name
+            for machine in sight.machines
+            if machine.array is not None and machine.life is Life.DRAINING and not machine.note.seen_disabled
+        ),
     )
 
 

@@ -6,8 +6,8 @@ leave last, and checked by placing it once more without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from autoscaler.core.leaving import busy_reason
 from autoscaler.core.life import Life, Machine
@@ -82,20 +82,31 @@ def shrink(
     needed: frozenset[str],
     floors: dict[str, Floor],
     quiet: Callable[[NodeArrayPolicy], Reason | None],
+    under_way: Mapping[str, int],
 ) -> list[Step]:
-    """One step for every worker in service. `quiet` says why the seed's rule of empty queues speaks against an array's
-    leaving.
+    """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
+    leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet.
     """
     steps: list[Step] = []
-    disabled: dict[str, int] = {}
+    disabled = dict.fromkeys(floors, 0)
     for machine in sorted(machines, key=let_go_order):
         array = machine.array
         if array is None:
             continue
-        gone = disabled.get(array.name, 0)
-        step = _judge(machine, array, moment, needed=needed, floor=floors[array.name], gone=gone, quiet=quiet)
+        gone = disabled[array.name]
+        floor = floors[array.name]
+        batch = array.scale_down_batch - under_way.get(array.name, 0) - gone
+        step = _judge(
+            machine,
+            array,
+            moment,
+            needed=needed,
+            floor=replace(floor, staying=floor.staying - gone),
+            batch=batch,
+            quiet=quiet,
+        )
         if step.action is not None and step.note.disabling is Disabling.IDLE:
-            disabled[array.name] = gone + 1
+            disabled[array.name] += 1
         steps.append(step)
     return steps
 
@@ -107,7 +118,7 @@ def _judge(
     *,
     needed: frozenset[str],
     floor: Floor,
-    gone: int,
+    batch: int,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> Step:
     host = machine.host
@@ -131,8 +142,8 @@ def _judge(
     busy = quiet(array)
     if busy is not None:
         return keep(machine, busy)
-    if floor.staying - gone <= floor.min_workers:
+    if floor.staying <= floor.min_workers:
         return keep(machine, because(Code.MIN_WORKERS, min_workers=floor.min_workers))
-    if gone >= array.scale_down_batch:
+    if batch <= 0:
         return wait(machine, because(Code.SHRINK_BATCH, batch=array.scale_down_batch))
     return disable(machine, moment, Disabling.IDLE, because(Code.IDLE, idle_s=idle, limit_s=array.idle_timeout))

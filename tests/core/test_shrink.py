@@ -178,3 +178,8 @@ def test_removals_count_for_the_brake_once() -> None:
     again = replace(worker, note=replace(worker.note, retired_at=NOW - 99))
     counts = [len(plan(a_snapshot(one)).memory.removals) for one in (worker, again)]
     assert counts == [1, 0]
+
+
+def test_a_disabling_whose_effect_has_not_shown_yet_fills_the_batch() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", mark=Disabling.IDLE, states="", disabled=1)))
+    assert told(made, "w1") == ("wait", Code.SHRINK_BATCH)

@@ -33,6 +33,22 @@ class Rules(RuleBasedStateMachine):
     def whole_pass(self) -> None:
         self.world.act(self.decide().actions)
 
+    @rule(rounds=st.integers(1, 5), step=st.sampled_from((5.0, 16.0, 40.0)), ending=st.booleans())
+    def things_go_well_for_a_while(self, rounds: int, step: float, ending: bool) -> None:
+        """Machines boot, execds are heard, jobs start and, where they do, end."""
+        world = self.world
+        for _ in range(rounds):
+            world.act(self.decide().actions)
+            world.list_all()
+            for worker_id in world.machines:
+                world.boot(worker_id)
+            for name in world.hosts:
+                world.hear(name)
+            for job in world.running if ending else ():
+                world.finish(job)
+            world.dispatch()
+            world.pass_time(step)
+
     @rule(up_to=st.integers(0, 3))
     def a_pass_that_is_killed_half_way(self, up_to: int) -> None:
         self.world.act(self.decide().actions, up_to=up_to)
@@ -49,9 +65,11 @@ class Rules(RuleBasedStateMachine):
 
     # -- the world ---------------------------------------------------------------------------------------------------
 
-    @rule(slots=st.sampled_from((1, 1, 1, 2, 4, 9)))
-    def submit(self, slots: int) -> None:
-        self.world.submit(slots)
+    @precondition(lambda self: len(self.world.waiting) < 12)
+    @rule(slots=st.sampled_from((1, 1, 1, 2, 4, 9)), count=st.integers(1, 5))
+    def submit(self, slots: int, count: int) -> None:
+        for _ in range(count):
+            self.world.submit(slots)
 
     @rule(seconds=st.sampled_from((0.0, 1.0, 5.0, 15.0, 31.0, 200.0, 950.0)))
     def pass_time(self, seconds: float) -> None:
@@ -98,9 +116,9 @@ class Rules(RuleBasedStateMachine):
         host.by_person = disabled and not host.disabled
         host.disabled = disabled
 
-    @rule(stop=st.sampled_from((None, None, "drain", "now")), paused=st.booleans())
-    def wish(self, stop: str | None, paused: bool) -> None:
-        self.world.wishes = Wishes(paused=paused, stop=stop)
+    @rule(wishes=st.sampled_from((*[Wishes()] * 4, Wishes(paused=True), Wishes(stop="drain"), Wishes(stop="now"))))
+    def wish(self, wishes: Wishes) -> None:
+        self.world.wishes = wishes
 
     @rule()
     def lose_the_store(self) -> None:
@@ -174,7 +192,7 @@ def forget_passes(memory: Memory) -> Memory:
 
 
 TestRules: Any = Rules.TestCase
-TestRules.settings = settings(max_examples=60, stateful_step_count=40)
+TestRules.settings = settings(max_examples=50, stateful_step_count=40)
 
 
 def test_everything_ends_when_nothing_waits_any_more() -> None:

@@ -1,4 +1,4 @@
-"""A small Grid Engine and provider that do what a plan says, or a part of it: single-slot and four-slot jobs, one queue.
+"""A small Grid Engine and provider that do what a plan says, or a part of it: jobs that need one host, one queue.
 
 Pure and simulated: time passes when told. People, failures, lags and crashes are methods.
 """
@@ -162,7 +162,7 @@ class World:
         self.hosts[name].heard = True
 
     def dispatch(self, name: str | None = None) -> None:
-        """One round of the scheduler, on one host or on all that are open. Named: as if `qmod -d` came a moment too late."""
+        """One round of the scheduler on all open hosts, and on the named one as if its `qmod -d` came too late."""
         for host_name, host in self.hosts.items():
             if (host.disabled or not host.heard) and host_name != name:
                 continue

@@ -1,0 +1,102 @@
+"""What a machine offers: before it is there, when it is enrolled, and when it has joined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.capacity import emptied_host, joined_host, offer_of, slots_of
+from autoscaler.core.cluster import Complex, Consumable, QueueInstance
+from autoscaler.core.fleet import InstanceType
+from autoscaler.core.policy import NodeArrayPolicy
+from tests.core.building import COMPLEXES, GIB, LARGE, a_host
+
+ARRAY = NodeArrayPolicy("execute", "main.q", "@allhosts", "m5.large")
+GPU = InstanceType("g4dn.xlarge", "g4dn", 4, 16 * GIB, gpus=1)
+RAM = {**COMPLEXES, "ram": Complex("ram", "ram", "MEMORY", "<=", "YES", Consumable.PER_SLOT, "0")}
+
+
+def in_host(name: str, *names: str, **host: object) -> object:
+    found = joined_host(a_host(name, **host), COMPLEXES, frozenset(names))  # type: ignore[arg-type]
+    return None if found is None else (dict(found.slots), dict(found.free), dict(found.properties), found.empty)
+
+
+@pytest.mark.parametrize(("free_cores", "slots"), ((0, 2), (1, 1), (2, 2), (9, 2)))
+def test_kept_back_cores_leave_the_others_and_all_where_none_would_be_left(free_cores: int, slots: int) -> None:
+    assert slots_of(LARGE, replace(ARRAY, free_cores=free_cores)) == slots
+
+
+def test_memory_is_offered_under_the_names_that_mean_memory() -> None:
+    assert offer_of(LARGE, ARRAY, RAM).consumables == (("h_vmem", 8 * GIB), ("ram", 8 * GIB))
+
+
+def test_scratch_space_is_not_memory() -> None:
+    assert "scratch" not in dict(offer_of(LARGE, ARRAY, COMPLEXES).complex_values)
+
+
+def test_any_name_can_be_set_to_mean_memory() -> None:
+    offer = offer_of(LARGE, replace(ARRAY, memory_complex="scratch"), COMPLEXES)
+    assert dict(offer.complex_values)["scratch"] == "8G"
+
+
+def test_gpus_are_offered_where_a_complex_for_them_is_set() -> None:
+    offers = [dict(offer_of(GPU, replace(ARRAY, gpu_complex=name), COMPLEXES).consumables) for name in ("gpus", None)]
+    assert [offer.get("gpus") for offer in offers] == [1, None]
+
+
+def test_a_memory_that_is_no_round_number_stays_exact() -> None:
+    odd = InstanceType("odd", "odd", 2, 7680 * 1024 * 1024)
+    assert dict(offer_of(odd, ARRAY, COMPLEXES).complex_values)["h_vmem"] == "7680M"
+
+
+def test_what_its_execd_will_report_is_known_before() -> None:
+    properties = offer_of(LARGE, ARRAY, COMPLEXES).properties
+    assert (properties["arch"], properties["num_proc"], properties["mem_total"]) == ("lx-amd64", "2", str(8 * GIB))
+
+
+def test_what_cannot_be_known_before_is_not_offered() -> None:
+    assert "m_topology" not in offer_of(LARGE, ARRAY, COMPLEXES).properties
+
+
+@pytest.mark.parametrize("letter", "aAudDEsSCco")
+def test_a_queue_instance_with_any_state_letter_gives_nothing(letter: str) -> None:
+    assert in_host("h1", states=letter) is None
+
+
+def test_used_and_reserved_slots_are_not_free() -> None:
+    assert in_host("h1", slots=8, used=2, reserved=3) == ({"main.q": 3}, {}, {}, False)
+
+
+def test_each_open_queue_gives_its_own_slots() -> None:
+    more = (QueueInstance("big.q", "h1", 4, 1, 0), QueueInstance("shut.q", "h1", 4, 0, 0, "d"))
+    assert in_host("h1", more=more) == ({"main.q": 2, "big.q": 3}, {}, {}, False)
+
+
+def test_only_what_is_asked_for_is_looked_at() -> None:
+    values = {"consumables": {"h_vmem": "3G", "gpus": "1"}, "load": {"arch": "lx-amd64", "num_proc": "2.000000"}}
+    assert in_host("h1", "h_vmem", "num_proc", **values) == (
+        {"main.q": 2},
+        {"h_vmem": 3 * GIB},
+        {"num_proc": "2"},
+        True,
+    )
+
+
+def test_what_is_left_of_a_consumable_wins_over_a_load_value() -> None:
+    values = {"consumables": {"h_vmem": "3G"}, "load": {"h_vmem": "7G"}}
+    assert in_host("h1", "h_vmem", **values) == ({"main.q": 2}, {"h_vmem": 3 * GIB}, {}, True)
+
+
+def test_an_overdrawn_consumable_is_none_left() -> None:
+    assert in_host("h1", "h_vmem", consumables={"h_vmem": "-2G"}) == ({"main.q": 2}, {"h_vmem": 0}, {}, True)
+
+
+def test_a_host_limits_its_slots_over_all_queues() -> None:
+    assert in_host("h1", slots=8, consumables={"slots": "3.000000"}) == ({"main.q": 8}, {"slots": 3}, {}, True)
+
+
+def test_an_emptied_host_has_back_what_its_jobs_hold() -> None:
+    host = a_host("h1", slots=4, used=3, hard={"h_vmem": "2G"}, consumables={"h_vmem": "1G"})
+    found = emptied_host(host, COMPLEXES, frozenset({"h_vmem"}))
+    assert (dict(found.slots), dict(found.free)) == ({"main.q": 4}, {"h_vmem": 7 * GIB})
