@@ -1,0 +1,74 @@
+"""Nothing is done on a world that cannot be seen; that is said once; and it goes on when there is something to see."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, journal, told
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.waiting import Until
+
+NOT_OBSERVABLE = "not observable, so nothing is done"
+LONGER_THAN_THREE_POLLS = 4
+HURRIED = {"CP_CAP_AUTOSCALE_POLLING_DELAY": "0.5", "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "1"}
+
+
+def test_while_the_queue_master_is_down_no_worker_comes_or_goes_and_its_job_runs_on(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    qstat = StandIn(empty_cell, "qstat")
+    scaling = Autoscaling(empty_cell, {"PATH": qstat.path, **HURRIED})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    job = gate.submit("-pe", "local", "2")
+    with scaling.running():
+        (worker,) = until(lambda: scaling.running_on(job), 40)
+        waiting = gate.submit("-pe", "local", "2")
+        empty_cell.stop_qmaster()
+        until(lambda: NOT_OBSERVABLE in scaling.said())
+        blind, calls = journal(scaling), len(qstat.calls())
+        until(lambda: len(qstat.calls()) > calls + LONGER_THAN_THREE_POLLS)
+        during = (scaling.said().count(NOT_OBSERVABLE), journal(scaling))
+        empty_cell.start_qmaster()
+        (other,) = until(lambda: scaling.running_on(waiting), 40)
+        lives = empty_cell.host_runner(worker)(("pgrep", "-f", str(gate.script)), timeout=5).returncode == 0
+    assert during == (1, blind)
+    (attempts,) = re.findall(r"observable again after (\d+)", scaling.said())
+    assert int(attempts) > LONGER_THAN_THREE_POLLS
+    assert (set(scaling.running_on(job)), lives) == ({worker}, True)
+    assert scaling.rented() == {worker, other}
+
+
+@pytest.mark.parametrize("answer", ("cut-off", "empty", "none"))
+def test_a_listing_that_is_none_is_not_an_empty_cluster(
+    answer: str, empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    qstat = StandIn(empty_cell, "qstat")
+    scaling = Autoscaling(empty_cell, {"PATH": qstat.path, **HURRIED})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    whole = empty_cell.out("qstat", "-u", "*", "-r", "-f", "-xml").encode()
+    gate = Gate(empty_cell)
+    job = gate.submit()
+    with scaling.running():
+        until(lambda: scaling.running_on(job), 40)
+        gate.open()  # an empty cluster would let its worker go
+        match answer:
+            case "cut-off":
+                qstat.answer(whole[: len(whole) // 2])
+            case "empty":
+                qstat.answer(b"")
+            case _:
+                qstat.hang()
+        until(lambda: NOT_OBSERVABLE in scaling.said())
+        blind, calls = journal(scaling), len(qstat.calls())
+        until(lambda: len(qstat.calls()) > calls + 2)
+        during = (scaling.said().count(NOT_OBSERVABLE), journal(scaling), len(scaling.rented()))
+        qstat.let_through()
+        until(scaling.all_gone, 40)
+    assert during == (1, blind, 1)
+    assert scaling.ended_well(job)

@@ -1,0 +1,95 @@
+"""What is not ours is left alone: a cell served by another autoscaler, persistent hosts, what a person disabled."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from autoscaler.core.reasons import Code
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, journal, machines, told
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.waiting import Until
+
+
+def test_a_second_autoscaler_is_refused_until_the_first_is_dead(cell: Cell, until: Until, tmp_path: Path) -> None:
+    scaling = Autoscaling(cell)
+    elsewhere = Autoscaling(cell, {"CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path)})
+    with scaling.running():
+        until(lambda: "serving cell" in scaling.said())
+        refused = [one.command("run") for one in (scaling, elsewhere)]
+        holders = [re.findall(r"process (\d+) on master, since", done.stderr.decode()) for done in refused]
+        cell.out("kill", "-KILL", *holders[0])
+        started = until(lambda: scaling.command("once").returncode == 0)
+    assert ([done.returncode for done in refused], holders[0], started) == ([5, 5], holders[1], True)
+
+
+def test_persistent_hosts_serve_first_and_are_never_touched(cell: Cell, until: Until, show_on_failure: Shown) -> None:
+    scaling = Autoscaling(cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, persistent = Gate(cell), {host.name for host in cell.declared}
+    fits = gate.submit("-pe", "mpi", "4")
+    with scaling.running():
+        until(lambda: scaling.running_on(fits))
+        until(lambda: "pass 1: " in scaling.said())
+        rented_for_nothing = machines(scaling)
+        more = gate.submit()
+        until(lambda: scaling.running_on(more), 40)
+        gate.open()
+        until(scaling.all_gone, 40)
+        states = {instance.host: instance.states for instance in scaling.instances().values()}
+    assert rented_for_nothing == []
+    assert states == dict.fromkeys(persistent, "")
+    assert not [entry for entry in journal(scaling) if entry.host in persistent]
+    assert scaling.ended_well(fits)
+    assert scaling.ended_well(more)
+
+
+def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    qstat = StandIn(empty_cell, "qstat")
+    scaling = Autoscaling(empty_cell, {"PATH": qstat.path})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    job = gate.submit()
+    with scaling.running():
+        (worker,) = until(lambda: scaling.running_on(job), 40)
+        until(lambda: f"holding {worker}" in scaling.said())  # it knows that its own enabling took effect
+        empty_cell.out("qmod", "-d", f"main.q@{worker}")
+        gate.open()
+        until(lambda: scaling.ended_well(job))
+        looks = len(qstat.calls())
+        until(lambda: len(qstat.calls()) > looks + 4, 20)
+        (row,) = json.loads(scaling.command("workers", "--json").stdout)["workers"]
+        left = (scaling.instances()[f"main.q@{worker}"].states, scaling.rented(), scaling.execution_hosts())
+        kinds = [entry.kind for entry in journal(scaling)]
+        empty_cell.out("qmod", "-e", f"main.q@{worker}")
+        until(scaling.all_gone, 40)
+    assert row["reason"]["code"] == Code.DISABLED_BY_HAND
+    assert left == ("d", {worker}, {worker})
+    assert kinds == ["launch", "enrol", "enable"]
+
+
+def test_with_the_store_lost_a_worker_is_found_by_its_tag_and_looked_at_anew(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    settings = {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "0", "CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "2"}
+    scaling = Autoscaling(empty_cell, settings)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    job = empty_cell.submit("-b", "y", "sleep", "1")
+    with scaling.running() as first:
+        (machine,) = until(lambda: machines(scaling), 40)
+        first.terminate()
+    shutil.rmtree(scaling.state)
+    with scaling.running():
+        until(lambda: scaling.ended_well(job), 40)
+        until(scaling.all_gone, 40)
+    steps = {entry.kind: entry.pass_number for entry in journal(scaling)}
+    assert [one.id for one in machines(scaling)] == [machine.id]
+    assert list(steps) == ["enrol", "enable", "disable", "remove", "terminate"]
+    assert steps["remove"] >= steps["disable"] + 2
