@@ -35,11 +35,15 @@ def join(machine: Machine, moment: Moment) -> Step:
 
 
 def overdue(machine: Machine, now: float) -> Reason | None:
-    """Why a machine on its way is given up. Never at the first look at it (rule 8)."""
+    """Why a machine on its way is given up. One that was already late when we first saw it (the store was lost) gets
+    its time anew: nothing ends at the first look (rule 8).
+    """
     array, note = machine.array, machine.note
-    if array is None or machine.before is None or machine.life is Life.READY:
+    if array is None or machine.life is Life.READY:
         return None
     since = machine.worker.created_at
+    if note.first_seen - since >= array.boot_timeout:
+        since = note.first_seen
     if note.heard_at is not None:  # joined once and was taken out of Grid Engine by a person: it begins anew
         since = note.disabled_at if note.disabled_at is not None else now
     if now - since < array.boot_timeout:

@@ -111,6 +111,15 @@ def test_an_old_machine_seen_for_the_first_time_is_not_ended() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", age=9999)))) == [("enrol", "w1")]
 
 
+def test_a_machine_that_was_late_when_first_seen_gets_its_time_anew() -> None:
+    ages = (899, 900)
+    made = [
+        plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=9999, note=WorkerNote(first_seen=NOW - age))))
+        for age in ages
+    ]
+    assert [acts(one) for one in made] == [[], [("terminate", "w1")]]
+
+
 def test_a_host_that_is_never_heard_is_removed_before_its_machine_is_ended() -> None:
     made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, heard=False, age=900, empty=60)))
     assert acts(made) == [("remove", "w1")]

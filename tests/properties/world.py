@@ -120,6 +120,7 @@ class World:
             case Terminate():
                 self.ended.append(action.worker_id)
                 self.machines.pop(action.worker_id, None)
+                self.unlisted.discard(action.worker_id)
 
     def _launch(self, action: Launch) -> None:
         candidate = action.candidates[0]
@@ -149,7 +150,9 @@ class World:
         self.waiting[next(self.numbers)] = (slots, self.now)
 
     def pass_time(self, seconds: float) -> None:
+        """Listings lag behind launches, but never by the ten minutes for which an order counts (rule 3)."""
         self.now += seconds
+        self.unlisted = {name for name in self.unlisted if self.now - self.machines[name].created_at < 600}
 
     def list_all(self) -> None:
         self.unlisted.clear()
