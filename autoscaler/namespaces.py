@@ -146,7 +146,8 @@ def entering(lock: Path, argv: Sequence[str], *, cwd: Path | None = None) -> lis
     pid = holder(lock)
     if pid is None:
         raise HostEnded(f"{lock.parent.name} has ended: nobody holds {lock}")
-    kinds = ("--pid", "--mount", "--net", "--uts")
+    # --root: a mount namespace is entered at its own root, which for an owner in a chroot is outside of it.
+    kinds = ("--pid", "--mount", "--net", "--uts", "--root")
     return ["nsenter", f"--target={pid}", *kinds, f"--wdns={cwd or '/'}", "--", *argv]
 
 

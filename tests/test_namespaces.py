@@ -52,6 +52,28 @@ def test_a_host_has_its_own_name_address_and_processes(tree):
     assert seen == (W1, W1, "10.1.0.5", True)
 
 
+IN_A_CHROOT = """
+mount --rbind / "$1/root" && mount -t tmpfs tmpfs "$1/root/mnt" && exec chroot "$1/root" "$2" -c '
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from autoscaler import namespaces
+with namespaces.own_tree(Path("/mnt/tree"), names={1: "master"}) as tree:
+    namespaces.start_host(tree, namespaces.default_name(5))
+    said = tree.host_runner(namespaces.default_name(5))(("ls", "/mnt"), timeout=10)
+print(said.stdout.decode().strip())
+' "$3"
+"""
+
+
+def test_a_tree_made_in_a_chroot_stays_in_it(tmp_path):
+    (tmp_path / "root").mkdir()
+    words = (str(tmp_path), sys.executable, str(Path(namespaces.__file__).parents[1]))
+    argv = ("unshare", "--mount", "sh", "-c", IN_A_CHROOT, "sh", *words)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("tree\n", "")
+
+
 def test_every_name_resolves_before_its_host_is_there(tree):
     assert said(tree.runner, "getent", "hosts", "10.1.0.254") == "10.1.0.254      ip-10-1-0-254"
 
