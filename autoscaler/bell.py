@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import weakref
 
 
 class Bell:
@@ -15,6 +16,9 @@ class Bell:
 
     def __init__(self) -> None:
         self._hear, self._pull = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._heard = select.poll()  # select() itself knows no descriptor above 1023
+        self._heard.register(self._hear, select.POLLIN)
+        self.close = weakref.finalize(self, _close, self._hear, self._pull)
 
     def ring(self) -> None:
         """Safe in a signal handler; a full pipe means it rings already."""
@@ -23,14 +27,14 @@ class Bell:
 
     def wait(self, timeout: float) -> bool:
         """Wait for a ring, at most so many seconds; tells whether there was one since the last wait."""
-        heard, _, _ = select.select([self._hear], [], [], max(0.0, timeout))
-        if not heard:
+        if not self._heard.poll(max(0.0, timeout) * 1000):
             return False
         with contextlib.suppress(BlockingIOError):
             while os.read(self._hear, 4096):
                 pass
         return True
 
-    def close(self) -> None:
-        os.close(self._hear)
-        os.close(self._pull)
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -311,3 +312,15 @@ def test_a_bell_rung_often_wakes_once() -> None:
     for _ in range(5):
         bell.ring()
     assert [bell.wait(0), bell.wait(0)] == [True, False]
+
+
+def test_a_bell_is_heard_where_a_process_has_many_files_open() -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(min(1100, limit - 100))]
+    try:
+        bell = Bell()
+        bell.ring()
+        assert bell.wait(0)
+    finally:
+        for file in files:
+            os.close(file)

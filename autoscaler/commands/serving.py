@@ -64,6 +64,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         stack.callback(store.close)
         provider = invocation.provider(make_tag=not dry_run)
         bell = Bell()
+        stack.callback(bell.close)
         means = Means(
             grid_engine=Administrator(invocation.runner, timeout=settings.process.grid_engine_timeout),
             provider=provider,
