@@ -69,6 +69,6 @@ def test_a_listing_that_is_none_is_not_an_empty_cluster(
         until(lambda: len(qstat.calls()) > calls + 2)
         during = (scaling.said().count(NOT_OBSERVABLE), journal(scaling), len(scaling.rented()))
         qstat.let_through()
-        until(scaling.all_gone, 40)
+        until(lambda: [entry.kind for entry in journal(scaling)[len(blind) :]] == ["disable"], 40)
     assert during == (1, blind, 1)
     assert scaling.ended_well(job)

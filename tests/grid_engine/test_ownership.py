@@ -68,8 +68,6 @@ def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
         (row,) = json.loads(scaling.command("workers", "--json").stdout)["workers"]
         left = (scaling.instances()[f"main.q@{worker}"].states, scaling.rented(), scaling.execution_hosts())
         kinds = [entry.kind for entry in journal(scaling)]
-        empty_cell.out("qmod", "-e", f"main.q@{worker}")
-        until(scaling.all_gone, 40)
     assert row["reason"]["code"] == Code.DISABLED_BY_HAND
     assert left == ("d", {worker}, {worker})
     assert kinds == ["launch", "enrol", "enable"]

@@ -12,7 +12,7 @@ from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Until
 
 SHOWN = ("-sql", "-shgrpl", "-sh", "-ss", "-sel", "-sconf", "-ssconf", "-sc", "-spl", "-sconfl")
-LOOKS = (("plan",), ("workers",), ("status",), ("jobs",), ("explain", "1"))
+LOOKS = (("workers",), ("status",), ("explain", "1"))
 
 
 def files(*folders: Path) -> dict[Path, bytes]:
