@@ -85,6 +85,8 @@ def brief(reason: Reason, *, times: bool = True) -> str:
         return f"wanted {facts['workers']}"
     if reason.code is Code.CAPPED and "cap" in facts:
         return f"capped by {facts['cap']}"
+    if reason.code is Code.BATCHED and "batch" in facts:
+        return f"{facts['batch']} at a time"
     words = _WORDS.get(reason.code)
     if words is None:
         return text(Reason(reason.code, reason.facts))

@@ -100,10 +100,11 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
 
 
 def _limits(reason: Reason, *, times: bool) -> str:
-    """` (wanted 6; capped by max_workers)`, or nothing where no cap was met."""
-    if not any(link.code is Code.CAPPED for link in reason.trail):
+    """` (wanted 6; capped by max_workers; 1 at a time)`, or nothing where all that was wanted is launched."""
+    if not any(link.code in (Code.CAPPED, Code.BATCHED) for link in reason.trail):
         return ""
-    told = [brief(link, times=times) for link in reason.trail if link.code in (Code.LAUNCH_WANTED, Code.CAPPED)]
+    limits = (Code.LAUNCH_WANTED, Code.CAPPED, Code.BATCHED)
+    told = [brief(link, times=times) for link in reason.trail if link.code in limits]
     return f" ({'; '.join(told)})"
 
 

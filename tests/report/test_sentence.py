@@ -59,6 +59,12 @@ def test_a_cap_stands_behind_its_launch() -> None:
     assert "max_workers" in sentence(plan(launch(2, capped), shapes=(waiting(6),)), 3).split(";")[1]
 
 
+def test_a_batch_that_holds_a_launch_back_stands_behind_it() -> None:
+    batched = because(Code.DEMAND).then(because(Code.LAUNCH_WANTED, workers=3)).then(because(Code.BATCHED, batch=1))
+    told = sentence(plan(launch(1, batched), shapes=(waiting(6),)), 3)
+    assert told == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
+
+
 def test_machines_without_a_host_name_are_told_by_their_id() -> None:
     ended = Terminate("i-7", None, because(Code.BOOT_TIMEOUT), failure="boot")
     assert "terminating i-7 (" in sentence(plan(ended), 3)
