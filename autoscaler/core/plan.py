@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
 from autoscaler.core.brake import pressed
@@ -17,18 +17,18 @@ from autoscaler.core.grow import Ground, Growth, grow
 from autoscaler.core.joining import join
 from autoscaler.core.leaving import depart, leave
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
-from autoscaler.core.limits import HOUR
-from autoscaler.core.memory import Disabling, Event, Memory, Rest
-from autoscaler.core.model import BucketVerdict, Host, Plan, Snapshot, Wanted, WorkerVerdict
-from autoscaler.core.placement import Board, place
+from autoscaler.core.memory import Disabling, Memory
+from autoscaler.core.model import BucketVerdict, Plan, Snapshot, Wanted, WorkerVerdict
+from autoscaler.core.outlook import Outlook, foresee
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.remembering import quiet_since, remember
 from autoscaler.core.rests import resting, stopped_arrays
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
 from autoscaler.core.steps import Moment, Step, disable, keep, wait
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
-from autoscaler.core.verdicts import Fate, shape_verdicts
+from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
 
@@ -67,7 +67,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     supply = supply_of(sight, cluster, fleet, policy, moment, reading.names)
     # What fits is nobody's need any more; what no allowed configuration could ever run must not launch anything.
     reach = Reach(policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
-    outlook = _foresee(reading.wanted, supply, reach)
+    outlook = foresee(reading.wanted, supply, reach)
     # Workers on their way in go on, whatever is paused: they cost already.
     steps = [join(machine, moment) for machine in sight.machines if machine.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
@@ -83,7 +83,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     growth = _grow(snapshot, sight, reading.wanted, outlook, moment, ground)
     return Plan(
         actions=_actions(steps, growth),
-        memory=_remember(snapshot, sight, reading, steps, growth, rests, stopped, brake),
+        memory=remember(snapshot, sight, reading, steps, growth.launches, rests, stopped, brake),
         shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,
@@ -116,60 +116,6 @@ def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """How the counted demand fares with what is there, coming, and let in again."""
-
-    fates: tuple[Fate, ...]
-    """Parallel to the wanted demands."""
-    again: frozenset[str]
-    """Draining hosts that demand would use."""
-    supply: tuple[Host, ...]
-    """Everything that counts, hosts let in again included."""
-    board: Board
-    """That supply with all demand placed on it that fits."""
-
-    def possible(self, wanted: Sequence[Wanted]) -> list[Wanted]:
-        """Each demand without the tasks that no allowed configuration could ever run: nobody is kept for those."""
-        return [
-            want if fate.refusal is None else replace(want, count=fate.now + fate.coming)
-            for want, fate in zip(wanted, self.fates, strict=True)
-        ]
-
-    def lacking(self, wanted: Sequence[Wanted]) -> list[int]:
-        """Tasks of each demand that something could be launched for."""
-        return [
-            0 if fate.refusal is not None else want.count - fate.now - fate.coming
-            for want, fate in zip(wanted, self.fates, strict=True)
-        ]
-
-
-def _foresee(wanted: Sequence[Wanted], supply: Supply, reach: Reach) -> Outlook:
-    wants = [(want.demand, want.count) for want in wanted]
-    hosts, again = supply.all, frozenset[str]()
-    board = Board(hosts)
-    found = board.place(wants)
-    if supply.draining and not found.complete:
-        # Let in again only those without which it would not fit as well: first in order, first used.
-        hosts = (*hosts, *supply.draining)
-        board = Board(hosts)
-        found = board.place(wants)
-        again = found.used & frozenset(host.name for host in supply.draining)
-        hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
-    at_once = found.placed
-    if len(hosts) > len(supply.there):
-        at_once = place(wants, supply.there).placed
-    fates = tuple(
-        Fate(
-            now=min(first, placed),
-            coming=placed - min(first, placed),
-            refusal=reach.refusal(want) if unmet and want.launches else None,
-        )
-        for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
-    )
-    return Outlook(fates, again, hosts, board)
-
-
 def _depart(machine: Machine, moment: Moment, outlook: Outlook) -> Step:
     needed = because(Code.NEEDED_AGAIN) if machine.name in outlook.again else None
     return depart(machine, moment, needed=needed)
@@ -187,12 +133,12 @@ def _shrink(
     serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
     dispensable = {host.name for _, host in supply.dispensable}
     fixed = [host for host in outlook.supply if host.name not in dispensable]
-    quiet_since = _quiet_since(sight, reading, memory, policy, moment.now)
+    since = quiet_since(sight, reading, memory, policy, moment.now)
 
     def quiet(array: NodeArrayPolicy) -> Reason | None:
         queue = policy.queue(array.queue)
         timeout = queue.scale_down_timeout if queue else None
-        if timeout is None or (quiet_since is not None and moment.now - quiet_since >= timeout):
+        if timeout is None or (since is not None and moment.now - since >= timeout):
             return None
         return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
 
@@ -221,20 +167,6 @@ def _floors(sight: Sight, policy: Policy, moment: Moment) -> dict[str, Floor]:
         )
         for array in policy.node_arrays
     }
-
-
-def _quiet_since(sight: Sight, reading: Reading, memory: Memory, policy: Policy, now: float) -> float | None:
-    """Since when no counted job waits and none runs in any autoscaled queue."""
-    hosts = [*sight.others, *sight.missing_hosts.values(), *(m.host for m in sight.machines if m.host)]
-    running = any(
-        instance.jobs or instance.used
-        for host in hosts
-        for instance in host.instances
-        if policy.queue(instance.queue) is not None
-    )
-    if reading.wanted or running:
-        return None
-    return memory.quiet_since if memory.quiet_since is not None else now
 
 
 def _stand(machine: Machine, moment: Moment) -> Step:
@@ -345,45 +277,3 @@ def _persistent(sight: Sight, policy: Policy) -> tuple[WorkerVerdict, ...]:
 def _notes(snapshot: Snapshot, moment: Moment, growth: Grown) -> tuple[Reason, ...]:
     first = [reason for reason in (moment.held_back, _stopping(moment)) if reason is not None]
     return (*first, *growth.notes, *snapshot.cluster.set_aside)
-
-
-def _remember(
-    snapshot: Snapshot,
-    sight: Sight,
-    reading: Reading,
-    steps: Sequence[Step],
-    growth: Grown,
-    rests: tuple[Rest, ...],
-    stopped: Mapping[str, str],
-    brake: Reason | None,
-) -> Memory:
-    """The memory for the next pass, without what can no longer matter."""
-    memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
-    window = max(HOUR, policy.brake.window)
-    launched = [
-        Event(now, max(candidate.count for candidate in launch.candidates), launch.node_array)
-        for launch in growth.launches
-    ]
-    removed = [Event(now, 1, step.machine.worker.node_array) for step in steps if _counts_as_removal(step)]
-    return Memory(
-        passes=memory.passes + 1,
-        workers={**sight.missing, **{step.machine.worker.id: step.note for step in steps}},
-        able_since=reading.able_since,
-        unable=reading.unable,
-        details=reading.details,
-        rests=rests,
-        stopped=stopped,
-        failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
-        launches=(*(event for event in memory.launches if now - event.at < window), *launched),
-        removals=(*(event for event in memory.removals if now - event.at < window), *removed),
-        quiet_since=_quiet_since(sight, reading, memory, policy, now),
-        brake=brake,
-    )
-
-
-def _counts_as_removal(step: Step) -> bool:
-    """A worker let go counts once, and only when the autoscaler chose it: what a person asked for presses no brake."""
-    if not isinstance(step.action, Remove | Terminate) or step.machine.note.retired_at is not None:
-        return False
-    codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
-    return codes.isdisjoint({Code.STOPPING, Code.DRAINED_BY_COMMAND})

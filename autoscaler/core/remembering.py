@@ -1,0 +1,70 @@
+"""What one pass leaves for the next, without what can no longer matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autoscaler.core.actions import Launch, Remove, Terminate
+from autoscaler.core.demand import Reading
+from autoscaler.core.life import Sight
+from autoscaler.core.limits import HOUR
+from autoscaler.core.memory import Event, Memory, Rest
+from autoscaler.core.model import Snapshot
+from autoscaler.core.policy import Policy
+from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.steps import Step
+
+
+def remember(
+    snapshot: Snapshot,
+    sight: Sight,
+    reading: Reading,
+    steps: Sequence[Step],
+    launches: Sequence[Launch],
+    rests: tuple[Rest, ...],
+    stopped: Mapping[str, str],
+    brake: Reason | None,
+) -> Memory:
+    """The memory for the next pass, without what can no longer matter."""
+    memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
+    window = max(HOUR, policy.brake.window)
+    launched = [
+        Event(now, max(candidate.count for candidate in launch.candidates), launch.node_array) for launch in launches
+    ]
+    removed = [Event(now, 1, step.machine.worker.node_array) for step in steps if _counts_as_removal(step)]
+    return Memory(
+        passes=memory.passes + 1,
+        workers={**sight.missing, **{step.machine.worker.id: step.note for step in steps}},
+        able_since=reading.able_since,
+        unable=reading.unable,
+        details=reading.details,
+        rests=rests,
+        stopped=stopped,
+        failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
+        launches=(*(event for event in memory.launches if now - event.at < window), *launched),
+        removals=(*(event for event in memory.removals if now - event.at < window), *removed),
+        quiet_since=quiet_since(sight, reading, memory, policy, now),
+        brake=brake,
+    )
+
+
+def _counts_as_removal(step: Step) -> bool:
+    """A worker let go counts once, and only when the autoscaler chose it: what a person asked for presses no brake."""
+    if not isinstance(step.action, Remove | Terminate) or step.machine.note.retired_at is not None:
+        return False
+    codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
+    return codes.isdisjoint({Code.STOPPING, Code.DRAINED_BY_COMMAND})
+
+
+def quiet_since(sight: Sight, reading: Reading, memory: Memory, policy: Policy, now: float) -> float | None:
+    """Since when no counted job waits and none runs in any autoscaled queue."""
+    hosts = [*sight.others, *sight.missing_hosts.values(), *(m.host for m in sight.machines if m.host)]
+    running = any(
+        instance.jobs or instance.used
+        for host in hosts
+        for instance in host.instances
+        if policy.queue(instance.queue) is not None
+    )
+    if reading.wanted or running:
+        return None
+    return memory.quiet_since if memory.quiet_since is not None else now
