@@ -178,7 +178,14 @@ def _machine(
     taken: bool,
 ) -> Machine:
     array = policy.node_array(worker.node_array)
-    seen = replace(before or WorkerNote(first_seen=now), missing_since=None)
+    seen = replace(
+        before or WorkerNote(first_seen=now),
+        missing_since=None,
+        bucket=worker.bucket if worker.exists else None,
+        order_id=worker.order_id,
+        vcpus=worker.type.vcpus,
+        price_per_hour=worker.price_per_hour,
+    )
     if host is None:
         note = replace(seen, idle_since=None, empty_since=None)
     else:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.brake import within
-from autoscaler.core.fleet import Bucket, InstanceType
+from autoscaler.core.fleet import Bucket
 from autoscaler.core.memory import Event
 from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code, Reason, because
@@ -27,9 +27,10 @@ class Usage:
     price_per_hour: float | None = 0.0
     """None: some worker's price is unknown."""
 
-    def plus(self, type_: InstanceType, price: float | None, count: int) -> Usage:
+    def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
+        """With so many more workers of so many cores each."""
         total = None if price is None or self.price_per_hour is None else self.price_per_hour + price * count
-        return Usage(self.workers + count, self.cores + type_.vcpus * count, total if count else self.price_per_hour)
+        return Usage(self.workers + count, self.cores + vcpus * count, total if count else self.price_per_hour)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,13 @@ class WorkerNote:
     """When Terminate was last planned."""
     missing_since: float | None = None
     """Since when the provider's listing has left it out: it may only lag."""
+    bucket: BucketKey | None = None
+    """Of a machine that its provider did not say is gone: with the next three, what it counts for against limits while
+    no listing shows it.
+    """
+    order_id: str | None = None
+    vcpus: int = 0
+    price_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

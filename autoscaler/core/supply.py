@@ -125,16 +125,24 @@ def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str
     gone.
     """
     prices = {bucket.key: bucket for bucket in fleet.buckets}
+    ordered = outstanding(fleet, policy, now)
+    coming = {order.id for order, _ in ordered}
     usage = {array.name: Usage() for array in policy.node_arrays}
     for machine in sight.machines:
         worker = machine.worker
         if machine.life is not Life.GONE and worker.node_array in usage:
             price = worker.price_per_hour if worker.price_per_hour is not None else _price(worker.bucket, prices)
-            usage[worker.node_array] = usage[worker.node_array].plus(worker.type, price, 1)
-    for order, count in outstanding(fleet, policy, now):
+            usage[worker.node_array] = usage[worker.node_array].plus(worker.type.vcpus, price, 1)
+    for note in sight.missing.values():
+        if note.bucket is None or note.terminated_at is not None or note.order_id in coming:
+            continue
+        price = note.price_per_hour if note.price_per_hour is not None else _price(note.bucket, prices)
+        name = note.bucket.node_array
+        usage[name] = usage.get(name, Usage()).plus(note.vcpus, price, 1)
+    for order, count in ordered:
         if order.node_array in usage:
             price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
-            usage[order.node_array] = usage[order.node_array].plus(order.type, price, count)
+            usage[order.node_array] = usage[order.node_array].plus(order.type.vcpus, price, count)
     return usage
 
 

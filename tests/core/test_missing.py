@@ -1,0 +1,37 @@
+"""A worker that a listing leaves out is not thereby gone: rule 3, and rule 5 with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.fleet import MachineState
+from autoscaler.core.model import Snapshot
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from tests.core.building import NOW, AWorker, a_job, a_machine, a_snapshot, a_worker, launched
+
+ONE = Limits(max_workers=1)
+
+
+def _then_unlisted(worker: AWorker, after: float = 60.0, **world: object) -> Snapshot:
+    """A pass saw this worker; then a job waits, and the listing leaves the worker out."""
+    remembered = plan(a_snapshot(worker, limits=ONE)).memory
+    later = a_snapshot(a_job(waited=9999), remembered, limits=ONE, now=NOW + after)
+    return replace(later, cluster=replace(later.cluster, hosts=() if worker.host is None else (worker.host,)))
+
+
+@pytest.mark.parametrize("worker", [a_worker(used=2), a_machine(age=5.0)], ids=["in service", "booting"])
+def test_a_worker_missing_in_the_listing_still_counts_against_the_limits(worker: AWorker) -> None:
+    assert launched(plan(_then_unlisted(worker))) == {}
+
+
+def test_a_worker_missing_for_longer_than_the_grace_of_orders_is_given_up() -> None:
+    first = _then_unlisted(a_machine(age=5.0))
+    later = replace(first, memory=plan(first).memory, now=first.now + 601)
+    assert launched(plan(later)) == {"m5.large": 1}
+
+
+def test_a_worker_that_its_provider_said_is_gone_counts_no_more_when_unlisted() -> None:
+    assert launched(plan(_then_unlisted(a_machine(state=MachineState.TERMINATED)))) == {"m5.large": 1}
