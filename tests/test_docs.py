@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPERATE = ROOT / "docs" / "operate.md"
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-_CODE = re.compile(r"^(?: *```.*?^ *```|(?:    .*\n)+)|`[^`]+`", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^(?: *```.*?^ *```|(?: {4}[^\n]*\n)+)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _OUR_WORDS = re.compile(r"^[A-Z]+(?:_[A-Z]+)+$")
 _OF_OTHERS = ("CP_CAP_", "SGE_", "JOB_", "LD_LIBRARY_PATH", "RUN_ID", "QUEUE_")
 
