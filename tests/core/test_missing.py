@@ -22,7 +22,7 @@ def _then_unlisted(worker: AWorker, after: float = 60.0, **world: object) -> Sna
     return replace(later, cluster=replace(later.cluster, hosts=() if worker.host is None else (worker.host,)))
 
 
-@pytest.mark.parametrize("worker", [a_worker(used=2), a_machine(age=5.0)], ids=["in service", "booting"])
+@pytest.mark.parametrize("worker", (a_worker(used=2), a_machine(age=5.0)), ids=("in service", "booting"))
 def test_a_worker_missing_in_the_listing_still_counts_against_the_limits(worker: AWorker) -> None:
     assert launched(plan(_then_unlisted(worker))) == {}
 
