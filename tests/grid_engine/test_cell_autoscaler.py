@@ -1,0 +1,30 @@
+"""An autoscaler in a private cell, as docs/operate.md has people try it: it needs no setting but the instance type."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from sge.cell import Cell
+
+COMMAND = (sys.executable, "-m", "autoscaler.commands.main")
+
+
+def entered(cell: Cell, *argv: str) -> subprocess.CompletedProcess[bytes]:
+    """Run by `cell exec` on the master of a cell."""
+    call = (*COMMAND, "cell", "exec", cell.directory.name, "--", *argv)
+    return subprocess.run(call, capture_output=True, timeout=60, check=False)
+
+
+def test_what_is_entered_finds_the_provider_on_the_cells_network() -> None:
+    with Cell.up(directory=None) as cell:
+        found = json.loads(entered(cell, *COMMAND, "doctor", "--json").stdout)["findings"]
+    assert [finding["level"] for finding in found if finding["what"] == "provider local"] == ["ok"]
+
+
+def test_what_is_entered_keeps_its_state_in_the_cell() -> None:
+    with Cell.up(directory=None) as cell:
+        entered(cell, *COMMAND, "pause")
+        kept = [file.suffix for file in (cell.directory / "state").glob("*.sqlite")]
+    assert kept == [".sqlite"]
