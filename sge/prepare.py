@@ -41,7 +41,7 @@ class Preparation:
     master: str
     """The master's host name as Grid Engine prints it."""
     master_slots: int | None = None
-    """Slots of this queue on the master; 0: none; None: not this queue's business."""
+    """Slots of this queue on the master; 0: none; None: those it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +135,25 @@ def carry_out(administrator: Administrator, difference: Difference, saved: Path)
 # -- one kind of object each ------------------------------------------------------------------------------------
 
 
+def _joins(wanted: Preparation, present: Present) -> bool:
+    """Whether the master belongs into the host group: it gives slots, or nobody else is there.
+
+    Grid Engine refuses `qsub -q main.q` as a request for an unknown queue while that queue has no instance at all. A
+    master of no slots runs nothing and needs no execd, and keeps the queue known when the last worker has left.
+    """
+    return bool(wanted.master_slots) or not _reached((wanted.host_group,), present)
+
+
 def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
-    """The master as execution host, where it gives slots."""
+    """The master as execution host, where it joins the group."""
     master, slots = wanted.master, wanted.master_slots
-    if not slots:
-        return
     before = present.execution_hosts.get(master)
     if before is None:
-        after = objects.exec_host(master, {"slots": str(slots)})
-        yield Difference("execution host", master, "", after, (("-Ae", FILE),))
+        if _joins(wanted, present):
+            after = objects.exec_host(master, {"slots": str(slots)} if slots else {})
+            yield Difference("execution host", master, "", after, (("-Ae", FILE),))
+        return
+    if not slots:
         return
     values = read_assignments(read_attributes(before).get("complex_values", ""))
     if "slots" in values and int(values["slots"]) < slots:
@@ -154,8 +164,8 @@ def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
 
 
 def _host_group(wanted: Preparation, present: Present) -> Iterator[Difference]:
-    """The group that workers join, with the master where it gives slots."""
-    group, members = wanted.host_group, (wanted.master,) if wanted.master_slots else ()
+    """The group that workers join, with the master where that is to be in it."""
+    group, members = wanted.host_group, (wanted.master,) if _joins(wanted, present) else ()
     before = present.host_groups.get(group)
     if before is None:
         yield Difference("host group", group, "", objects.host_group(group, members), (("-Ahgrp", FILE),))
@@ -211,9 +221,11 @@ def _queue(wanted: Preparation, present: Present) -> Iterator[Difference]:
         if pe not in there.pe_list:
             after = _append(after, "pe_list", pe)
             commands.append(("-aattr", "queue", "pe_list", pe, wanted.queue))
-    if wanted.master_slots is not None and _master_slots(there, wanted, present) != wanted.master_slots:
-        after = _with_override(after, "slots", wanted.master, str(wanted.master_slots))
-        commands.append(("-rattr", "queue", "slots", str(wanted.master_slots), f"{wanted.queue}@{wanted.master}"))
+    now = _master_slots(there, wanted, present)
+    slots = now if wanted.master_slots is None else wanted.master_slots
+    if now != slots or (_joins(wanted, present) and _master_slots(there, wanted, present, joined=True) != slots):
+        after = _with_override(after, "slots", wanted.master, str(slots))
+        commands.append(("-rattr", "queue", "slots", str(slots), f"{wanted.queue}@{wanted.master}"))
     if commands:
         yield Difference("queue", wanted.queue, before, after, tuple(commands))
 
@@ -224,15 +236,24 @@ def _submit_host(wanted: Preparation, present: Present) -> Iterator[Difference]:
         yield Difference("submit host", wanted.master, "", f"{wanted.master}\n", (("-as", wanted.master),))
 
 
-def _master_slots(queue: Queue, wanted: Preparation, present: Present) -> int:
-    """Slots of the queue on the master as it is: its own entry, else its group's, else the queue's for all."""
+def _master_slots(queue: Queue, wanted: Preparation, present: Present, *, joined: bool = False) -> int:
+    """Slots of the queue on the master as it is, or once it has `joined` the group: its own entry, else its group's,
+    else the queue's for all.
+    """
     master = wanted.master.lower()
     if master in queue.slots_by_host:
         return queue.slots_by_host[master]
-    if master not in _reached(queue.hostlist, present):
+    if not joined and master not in _reached(queue.hostlist, present):
         return 0
-    groups = (where for where in queue.slots_by_host if where.startswith("@"))
-    of_group = next((where for where in groups if master in _reached((where,), present)), None)
+    of_group = next(
+        (
+            where
+            for where in queue.slots_by_host
+            if where.startswith("@")
+            and (master in _reached((where,), present) or (joined and where == wanted.host_group))
+        ),
+        None,
+    )
     return queue.slots if of_group is None else queue.slots_by_host[of_group]
 
 

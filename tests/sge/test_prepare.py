@@ -66,16 +66,45 @@ def test_on_a_prepared_master_nothing_differs_though_workers_came_and_rules_are_
     assert differences([WANTED], PREPARED) == ()
 
 
-def test_a_master_with_no_slots_is_no_execution_host() -> None:
-    kinds = [found.kind for found in differences([replace(WANTED, master_slots=0)], EMPTY)]
-    assert "execution host" not in kinds
+def of_kind(kind: str, wanted: Preparation, present: Present) -> list[str]:
+    return [found.after for found in differences([wanted], present) if found.kind == kind]
 
 
-def test_a_master_with_no_slots_stays_out_of_a_new_host_group() -> None:
-    groups = [
-        found.after for found in differences([replace(WANTED, master_slots=0)], EMPTY) if found.kind == "host group"
+ONLY_WORKERS = replace(PREPARED, host_groups={"@allhosts": "group_name @allhosts\nhostlist NONE\n"}, execution_hosts={})
+"""A group that workers alone join, when the last of them has left."""
+
+
+def test_a_master_with_no_slots_still_holds_a_new_host_group_open() -> None:
+    assert of_kind("host group", replace(WANTED, master_slots=0), EMPTY) == [
+        "group_name @allhosts\nhostlist   master\n"
     ]
-    assert groups == ["group_name @allhosts\nhostlist   NONE\n"]
+
+
+def test_a_master_with_no_slots_offers_none_as_execution_host() -> None:
+    (host,) = of_kind("execution host", replace(WANTED, master_slots=0), EMPTY)
+    assert "complex_values        NONE" in host
+
+
+def test_a_further_queue_is_held_open_by_the_master() -> None:
+    assert of_kind("host group", replace(WANTED, master_slots=None), ONLY_WORKERS) == [
+        "group_name @allhosts\nhostlist master\n"
+    ]
+
+
+def test_a_group_with_a_host_of_its_own_needs_no_master_without_slots() -> None:
+    present = replace(PREPARED, host_groups={"@allhosts": "group_name @allhosts\nhostlist w1\n"}, execution_hosts={})
+    queue = PREPARED.queues["main.q"].replace("[master=2],", "")
+    assert differences([replace(WANTED, master_slots=0)], replace(present, queues={"main.q": queue})) == ()
+
+
+def test_a_master_that_holds_a_group_open_gets_none_of_the_queues_slots() -> None:
+    queue = PREPARED.queues["main.q"].replace("0,[master=2],[w1=8]", "4")
+    (difference,) = [
+        found
+        for found in differences([replace(WANTED, master_slots=None)], replace(ONLY_WORKERS, queues={"main.q": queue}))
+        if found.kind == "queue"
+    ]
+    assert difference.commands == (("-rattr", "queue", "slots", "0", "main.q@master"),)
 
 
 def test_a_master_that_shall_give_no_slots_but_does_is_a_difference() -> None:

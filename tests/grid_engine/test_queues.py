@@ -1,0 +1,43 @@
+"""Several autoscaled queues on one real cell, served by one process, each with workers of its own."""
+
+from __future__ import annotations
+
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.waiting import Shown, Until
+
+SECOND = {
+    "CP_CAP_SGE_MASTER_CORES": "0",
+    "CP_CAP_SGE_QUEUE_NAME_1": "second.q",
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.large",
+    "CP_CAP_AUTOSCALE_WORKERS_1": "1",
+    "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT_1": "0",
+    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT_1": "0.5",
+}
+
+
+def test_each_queue_gets_workers_of_its_own_which_never_serve_the_other(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, {**SECOND, "CP_CAP_AUTOSCALE_WORKERS": "1"})
+    show_on_failure["autoscaler"] = autoscaling.said
+    assert autoscaling.command("init", "--yes", "--apply", "@allhosts").returncode == 0
+    gate = Gate(empty_cell)
+    first, second = gate.submit("-q", "main.q"), gate.submit("-q", "second.q")
+    more = gate.submit("-q", "main.q", "-t", "1:2")
+
+    with autoscaling.running():
+        until(lambda: autoscaling.running_on(first) and autoscaling.running_on(second), 30, "they did not both start")
+        hosts = {one.node_array: one.name for one in autoscaling.lifetimes()}
+        types = {one.node_array: one.instance_type for one in autoscaling.lifetimes()}
+        assert types == {"execute": "m5.large", "execute_1": "c5.large"}
+        assert autoscaling.running_on(first) == {hosts["execute"]: 1}
+        assert autoscaling.running_on(second) == {hosts["execute_1"]: 1}
+        assert autoscaling.running_on(more) == {hosts["execute"]: 1}
+        gate.open()
+        until(lambda: autoscaling.ended_well(more, tasks=2), 30, "the other tasks did not end well")
+        until(autoscaling.all_gone, 30, "the workers did not leave")
+
+    assert {end.host for job in (first, more) for end in autoscaling.ends(job)} == {hosts["execute"]}
+    assert {end.host for end in autoscaling.ends(second)} == {hosts["execute_1"]}
