@@ -36,17 +36,29 @@ def read(text: str | bytes, kind: type[Value]) -> Value:
 
 def plain(value: object) -> Any:
     """The same value in dicts, lists, strings, numbers and None; mapping keys as they are."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {_key(key): plain(item) for key, item in value.items()}
-    if isinstance(value, frozenset | set):
-        return sorted((plain(item) for item in value), key=repr)
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if names := _fields(kind):
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, frozenset | set):
+        return sorted((plain(item) for item in value), key=repr)
     return value
+
+
+_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """Names of a dataclass's fields, looked up once a class: tens of thousands of values may be written in a pass."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def _key(key: object) -> Any:
