@@ -36,7 +36,7 @@ def read(text: str | bytes, kind: type[Value]) -> Value:
 
 def plain(value: object) -> Any:
     """The same value in dicts, lists, strings, numbers and None; mapping keys as they are."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _AS_THEY_ARE:
         return value
     if names := _fields(kind):
@@ -56,7 +56,7 @@ _AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
+def _fields(kind: Any) -> tuple[str, ...]:
     """Names of a dataclass's fields, looked up once a class: tens of thousands of values may be written in a pass."""
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
