@@ -103,5 +103,7 @@ class Memory:
     removals: tuple[Event, ...] = ()
     quiet_since: float | None = None
     """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
+    hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
+    """By name of every host ever heard: None while it reports, else since when it is silent."""
     brake: Reason | None = None
     """Set: too much happened in too short a time; nothing is launched or removed until a person resumes."""

@@ -14,6 +14,7 @@ from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remo
 from autoscaler.core.brake import pressed
 from autoscaler.core.demand import Reading, details_wanted, read_demand
 from autoscaler.core.grow import Ground, Growth, grow
+from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
 from autoscaler.core.leaving import depart, leave
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
@@ -64,7 +65,9 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # What waits, and what of it could run if a host were there.
     reading = read_demand(cluster, memory, policy, now, frozenset(machine.name for machine in sight.machines))
     # What is there and what is coming: ordered and booting workers are supply, so the same need never launches twice.
-    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names)
+    # So are hosts that fell silent a moment ago, as all do when the queue master starts.
+    silent = expected_back(listen(cluster, memory.hearing, now), cluster, now)
+    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names, silent)
     # What fits is nobody's need any more; what no allowed configuration could ever run must not launch anything.
     reach = Reach(policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
     outlook = foresee(reading.wanted, supply, reach)

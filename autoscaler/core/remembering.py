@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from autoscaler.core.actions import Launch, Remove, Terminate
 from autoscaler.core.demand import Reading
+from autoscaler.core.hearing import listen
 from autoscaler.core.life import Sight
 from autoscaler.core.limits import HOUR
 from autoscaler.core.memory import Event, Memory, Rest
@@ -44,6 +45,7 @@ def remember(
         launches=(*(event for event in memory.launches if now - event.at < window), *launched),
         removals=(*(event for event in memory.removals if now - event.at < window), *removed),
         quiet_since=quiet_since(sight, reading, memory, policy, now),
+        hearing=listen(snapshot.cluster, memory.hearing, now),
         brake=brake,
     )
 

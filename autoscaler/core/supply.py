@@ -41,9 +41,18 @@ class Supply:
 
 
 def supply_of(
-    sight: Sight, cluster: Cluster, fleet: Fleet, policy: Policy, moment: Moment, names: frozenset[str]
+    sight: Sight,
+    cluster: Cluster,
+    fleet: Fleet,
+    policy: Policy,
+    moment: Moment,
+    names: frozenset[str],
+    silent: frozenset[str] = frozenset(),
 ) -> Supply:
-    """All capacity of this snapshot. `names`: complexes that demand asks for."""
+    """All capacity of this snapshot.
+
+    `names`: complexes that demand asks for. `silent`: hosts that are expected to report again.
+    """
     complexes = cluster.complexes
     foreign = [*sight.others, *sight.missing_hosts.values()]
     foreign += [machine.host for machine in sight.machines if machine.life is Life.UNKNOWN_ARRAY and machine.host]
@@ -62,7 +71,11 @@ def supply_of(
     let_in = [host for host in (_free(machine, cluster, names, "d") for machine in draining) if host is not None]
     return Supply(
         there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
-        coming=(*_machines_coming(sight, cluster, moment, names), *_orders_coming(fleet, policy, cluster, moment)),
+        coming=(
+            *_machines_coming(sight, cluster, moment, names),
+            *_orders_coming(fleet, policy, cluster, moment),
+            *_silent(sight, cluster, moment, names, silent),
+        ),
         draining=tuple(let_in),
         dispensable=tuple(dispensable),
         persistent_emptied=tuple(emptied_host(host, complexes, names) for host in sight.others),
@@ -81,6 +94,18 @@ def _machines_coming(sight: Sight, cluster: Cluster, moment: Moment, names: froz
             host_name = machine.worker.name if HOSTNAME in names else None
             hosts.append(offer.host(machine.worker.id, machine.array.queue, host_name))
     return hosts
+
+
+def _silent(
+    sight: Sight, cluster: Cluster, moment: Moment, names: frozenset[str], silent: frozenset[str]
+) -> list[Host]:
+    """What hosts that are expected to report again have free, as far as is known of them now."""
+    unheard = [machine for machine in sight.machines if machine.life is Life.UNHEARD and moment.let_go(machine) is None]
+    hosts = [*(machine.host for machine in unheard), *(host for host in sight.others if not host.heard)]
+    found = (
+        joined_host(host, cluster.complexes, names, ignoring="au") for host in hosts if host and host.name in silent
+    )
+    return [host for host in found if host is not None]
 
 
 def counts_as_coming(machine: Machine, moment: Moment) -> bool:

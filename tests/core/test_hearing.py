@@ -1,0 +1,48 @@
+"""A queue master that has just started hears nobody yet: silence for a moment is no reason to launch."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from autoscaler.core.actions import Launch
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.plan import plan
+from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
+
+
+def with_hearing(snapshot: Snapshot, hearing: Mapping[str, float | None]) -> Snapshot:
+    return replace(snapshot, memory=replace(snapshot.memory, hearing=hearing))
+
+
+def launched(found: Plan) -> bool:
+    return any(isinstance(action, Launch) for action in found.actions)
+
+
+def test_nothing_is_launched_in_place_of_a_host_that_fell_silent_a_moment_ago() -> None:
+    silent = a_host("h1", states="au", heard=False)
+
+    assert not launched(plan(with_hearing(a_snapshot(a_job(), silent), {"h1": NOW - 30})))
+
+
+def test_a_worker_that_fell_silent_a_moment_ago_counts_as_coming() -> None:
+    silent = a_worker("w1", states="au", heard=False)
+
+    found = plan(with_hearing(a_snapshot(a_job(), silent), {"w1": None}))
+
+    assert (launched(found), found.fitting) == (False, 1)
+
+
+def test_a_host_that_stays_silent_is_no_supply() -> None:
+    silent = a_host("h1", states="au", heard=False)
+
+    assert launched(plan(with_hearing(a_snapshot(a_job(), silent), {"h1": NOW - 600})))
+
+
+def test_a_host_that_was_never_heard_is_no_supply() -> None:
+    assert launched(plan(a_snapshot(a_job(), a_host("h1", states="au", heard=False))))
+
+
+def test_the_moment_of_silence_is_remembered_until_the_host_is_heard_again() -> None:
+    silent = plan(with_hearing(a_snapshot(a_host("h1", states="au", heard=False)), {"h1": None}))
+    again = plan(with_hearing(a_snapshot(a_host("h1")), {"h1": NOW - 30}))
+
+    assert (silent.memory.hearing, again.memory.hearing) == ({"h1": NOW}, {"h1": None})
