@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 from autoscaler import namespaces
 
+# Before any test module imports it: its assertions explain themselves like those of a test module.
+pytest.register_assert_rewrite("providers.contract")
+
 PROGRAMS = ("sge_qmaster", "sge_execd", "qconf", "qsub")
 """Grid Engine's, of which Debian's packages put some where only root's PATH looks."""
 

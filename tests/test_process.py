@@ -21,7 +21,7 @@ def gone(pid: int) -> bool:
     """Ended: no such process, or one that only waits to be reaped."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading
         return True
     return state == "Z"
 
