@@ -1,0 +1,189 @@
+"""The soak's campaign can fail: bugs planted on purpose are noticed within a bounded number of steps.
+
+Each stands for a rule that somebody could break while improving something else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.act import launch
+from autoscaler.core import leaving, supply
+from autoscaler.core.actions import Remove, Terminate
+from autoscaler.core.cluster import ExecutionHost, QueueInstance
+from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.errors import NotObservable
+from autoscaler.observe import Observer
+from providers.interface import LaunchOrder
+from tests.soak.campaign import History, play
+from tests.soak.events import Event
+from tests.soak.world import Decide
+
+Patch = pytest.MonkeyPatch
+HISTORIES, STEPS = 3, 60
+"""So many, each of so many events, at most."""
+CALM_PASSES = 40
+
+
+def removes_at_the_first_look(patch: Patch) -> Decide:
+    patch.setattr(leaving, "seen_empty_twice", lambda machine, moment: True)
+    return plan
+
+
+def overlooks_suspended_jobs(patch: Patch) -> Decide:
+    def active(instance: QueueInstance) -> QueueInstance:
+        jobs = tuple(job for job in instance.jobs if job.state != "s")
+        return replace(instance, jobs=jobs, used=sum(job.slots for job in jobs))
+
+    def decide(snapshot: Snapshot) -> Plan:
+        hosts = tuple(replace(host, instances=tuple(map(active, host.instances))) for host in snapshot.cluster.hosts)
+        return plan(replace(snapshot, cluster=replace(snapshot.cluster, hosts=hosts)))
+
+    return decide
+
+
+def forgets_open_orders(patch: Patch) -> Decide:
+    return lambda snapshot: plan(replace(snapshot, fleet=replace(snapshot.fleet, orders=())))
+
+
+def forgets_workers_that_a_listing_leaves_out(patch: Patch) -> Decide:
+    counted = supply.usage_of
+    monkey = lambda fleet, policy, sight, now: counted(fleet, policy, replace(sight, missing={}), now)  # noqa: E731
+    patch.setattr("autoscaler.core.plan.usage_of", monkey)
+    return plan
+
+
+def asks_anew_for_an_order_without_an_answer(patch: Patch) -> Decide:
+    numbers, asked = itertools.count(), launch._asked
+
+    def anew(*order: object) -> LaunchOrder:
+        return replace(asked(*order), token=f"again-{next(numbers)}")  # type: ignore[arg-type]
+
+    patch.setattr(launch, "_asked", anew)
+    return plan
+
+
+def takes_a_failed_listing_for_an_empty_one(patch: Patch) -> Decide:
+    end_listing = Observer._end_listing
+
+    def end(*arguments: object) -> object:
+        try:
+            return end_listing(*arguments)  # type: ignore[arg-type]
+        except NotObservable:
+            return (), arguments[0].provider.inner.cloud.catalog.buckets()  # type: ignore[attr-defined]
+
+    patch.setattr(Observer, "_end_listing", end)
+    return plan
+
+
+def ends_machines_that_are_still_hosts(patch: Patch) -> Decide:
+    def decide(snapshot: Snapshot) -> Plan:
+        made = plan(snapshot)
+        actions = tuple(
+            Terminate(action.worker_id, action.host, action.reason) if isinstance(action, Remove) else action
+            for action in made.actions
+        )
+        return replace(made, actions=actions)
+
+    return decide
+
+
+def never_ends_machines(patch: Patch) -> Decide:
+    def decide(snapshot: Snapshot) -> Plan:
+        made = plan(snapshot)
+        return replace(made, actions=tuple(action for action in made.actions if not isinstance(action, Terminate)))
+
+    return decide
+
+
+def takes_every_disabled_host_for_its_own(patch: Patch) -> Decide:
+    def decide(snapshot: Snapshot) -> Plan:
+        memory = snapshot.memory
+        notes = {key: replace(note, disabling=note.disabling or Disabling.IDLE) for key, note in memory.workers.items()}
+        return plan(replace(snapshot, memory=replace(memory, workers=notes)))
+
+    return decide
+
+
+def does_not_know_limits(patch: Patch) -> Decide:
+    def decide(snapshot: Snapshot) -> Plan:
+        arrays = tuple(replace(array, limits=Limits(max_workers=99)) for array in snapshot.policy.node_arrays)
+        return plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=arrays)))
+
+    return decide
+
+
+def overlooks_other_queues(patch: Patch) -> Decide:
+    def main(host: ExecutionHost) -> ExecutionHost:
+        return replace(host, instances=tuple(i for i in host.instances if i.queue == "main.q"))
+
+    def decide(snapshot: Snapshot) -> Plan:
+        hosts = tuple(map(main, snapshot.cluster.hosts))
+        return plan(replace(snapshot, cluster=replace(snapshot.cluster, hosts=hosts)))
+
+    return decide
+
+
+@dataclass(frozen=True)
+class Bug:
+    plant: Callable[[Patch], Decide]
+    rule: int
+    seed: int
+    """Of the first history."""
+    events: tuple[Event, ...] = ()
+    """Instead of drawn ones."""
+
+
+LAG, LOST, WORK, WAIT = (
+    Event("lag", 3, 0),
+    Event("lost_answer", 0, 0),
+    Event("single", 0, 0),
+    Event("time_passes", 9, 0),
+)
+BUGS = (
+    Bug(removes_at_the_first_look, 1, 2),
+    Bug(overlooks_suspended_jobs, 1, 8),
+    Bug(overlooks_other_queues, 1, 11),
+    Bug(ends_machines_that_are_still_hosts, 1, 6),
+    Bug(takes_a_failed_listing_for_an_empty_one, 2, 2),
+    Bug(forgets_open_orders, 3, 2),
+    Bug(asks_anew_for_an_order_without_an_answer, 3, 0, (LAG, LOST, WORK, WAIT, WAIT)),
+    Bug(takes_every_disabled_host_for_its_own, 4, 5),
+    Bug(does_not_know_limits, 5, 6),
+    Bug(forgets_workers_that_a_listing_leaves_out, 5, 10),
+    Bug(never_ends_machines, 8, 0, (WORK, WAIT, WAIT)),
+)
+
+
+def found(bug: Bug, directory: Path, patch: Patch) -> list[str]:
+    """What the campaign says first, and where: [] if nothing."""
+    decide = bug.plant(patch)
+    for seed in range(bug.seed, bug.seed + HISTORIES):
+        history = replace(History.of(seed, STEPS), events=bug.events) if bug.events else History.of(seed, STEPS)
+        calm = CALM_PASSES if bug.rule == 8 else 0
+        played = play(history, directory / f"{seed}.sqlite", decide=decide, calm_passes=calm)
+        if played.broken:
+            return list(played.broken)
+    return []
+
+
+def nothing(patch: Patch) -> Decide:
+    return plan
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if not bug.events], ids=lambda bug: bug.plant.__name__)
+def test_where_no_bug_is_planted_none_is_noticed(bug: Bug, tmp_path: Path, monkeypatch: Patch) -> None:
+    assert found(replace(bug, plant=nothing), tmp_path, monkeypatch) == []
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
+def test_a_planted_bug_is_noticed(bug: Bug, tmp_path: Path, monkeypatch: Patch) -> None:
+    assert any(broken.startswith(f"rule {bug.rule}: ") for broken in found(bug, tmp_path, monkeypatch))

@@ -1,0 +1,181 @@
+"""Plays histories: seeded events, a pass after each, the rules checked all the time; then calm, and convergence.
+
+A history is its seed and its events, so a failing one is played again, and made shorter by leaving events out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code
+from autoscaler.loop import Pass
+from autoscaler.store.wishes import Verb
+from tests.soak.events import HAPPENINGS, Event, happen
+from tests.soak.jobs import OTHER, Job
+from tests.soak.world import Decide, World, policy_of
+
+CALM_PASSES = 600
+"""Passes without troubles after which all must be done and gone; a cap of launches an hour makes them many."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What happens: `seed` chooses the set-up, `events` come one before each pass."""
+
+    seed: int
+    events: tuple[Event, ...]
+
+    @classmethod
+    def of(cls, seed: int, steps: int) -> History:
+        chance = random.Random(seed)
+        names, weights = list(HAPPENINGS), [weight for weight, _ in HAPPENINGS.values()]
+        some = set(chance.sample(names, k=chance.randint(len(names) // 3, len(names)))) | {"single", "time_passes"}
+        weights = [weight if name in some else 0 for name, weight in zip(names, weights, strict=True)]
+        chosen = chance.choices(names, weights, k=steps)
+        return cls(seed, tuple(Event(name, chance.randrange(1 << 16), chance.randrange(1 << 16)) for name in chosen))
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a history."""
+
+    world: World
+    broken: tuple[str, ...]
+    steps: int
+    """Passes, those of the calm included."""
+
+
+def play(history: History, store_file: Path, *, decide: Decide = plan, calm_passes: int = CALM_PASSES) -> Played:
+    """Play it until a rule is broken, or to its end. No `calm_passes`: without looking whether all comes to rest."""
+    chance = random.Random(-history.seed - 1)
+    persistent = {"p1": 2} if chance.random() < 0.4 else {}
+    world = World(store_file, policy_of(chance), persistent, decide=decide)
+    steps = 0
+    try:
+        for event in history.events:
+            happen(world, event)
+            world.step()
+            steps += 1
+            if world.rules.broken:
+                break
+        if calm_passes and not world.rules.broken:
+            steps += converge(world, calm_passes)
+    finally:
+        world.close()
+    return Played(world, tuple(world.rules.broken), steps)
+
+
+def converge(world: World, passes: int = CALM_PASSES) -> int:
+    """Troubles stop and people tidy up; then rule 8 and rule 9 must hold. Returns the passes that took."""
+    calm(world)
+    for number in range(1, passes + 1):
+        done = world.step()
+        world.rest(15.0)
+        if world.rules.broken or (not unfinished(world) and not left_over(world)):
+            break
+        if number % 10 == 0:
+            help_out(world, done)
+            world.cell.jobs = [job for job in world.cell.jobs if job.queue != OTHER or job.runs]
+    else:
+        world.rules.breaks(8, f"after {passes} passes: jobs {unfinished(world)}, left {left_over(world)}")
+        return passes
+    if not world.rules.broken:
+        for _ in range(2):
+            done = world.step()
+            if done is None or done.plan.actions or world.rules.changes:
+                world.rules.breaks(9, f"all is done, and yet {done and done.plan.actions}")
+    if open_orders := [record.id for record in world.people.journal.orders(0) if not record.closed]:
+        world.rules.breaks(8, f"orders without an end: {open_orders}")
+    return number + 2
+
+
+def calm(world: World) -> None:
+    """No more troubles; people take back what they wished and clean up what only they may touch."""
+    cell, faults, now = world.cell, world.cloud.faults, world.clock.now
+    world.instants.killing = frozenset()
+    world.troubles.clear()
+    world.later.clear()
+    faults.out_of_capacity.clear()
+    faults.stock = faults.quota = faults.refused = None
+    faults.throttled = faults.unreachable = faults.malformed = faults.lost_answers = 0
+    faults.listing_lag = 0.0
+    world.silent -= {name for name in world.silent if world.machine_of(name) is None}
+    world.mute_until.clear()
+    for verb, hosts in ((Verb.KEEP, world.kept), (Verb.DRAIN, world.drained)):
+        for name in hosts:
+            world.unwish(verb, name)
+    world.people.wishes.resume(who="ann", at=now)
+    world.read_wishes()
+    for job in cell.jobs:
+        job.held = job.failed = False
+        if not satisfiable(world, job):
+            cell.delete(job)
+        for run in job.runs:
+            run.suspended = False
+            if run.hosts & world.died:
+                job.waiting, run.leaves_at = [], now
+    cell.reserved.clear()
+    cell.broken.clear()
+    world.rest(6.0)
+    for name in [name for name in cell.hosts if name in world.died]:
+        cell.delete_by_hand(name)
+    enable_all(world)
+
+
+def enable_all(world: World) -> None:
+    """People let jobs onto what they, or an autoscaler whose store was lost, had disabled."""
+    for at, who in list(world.cell.off.items()):
+        if who == "person":
+            world.cell.tell(False, at)
+
+
+def help_out(world: World, done: Pass | None) -> None:
+    """People do what is left to them: they let jobs onto what is disabled by hand, and start an execd that is silent."""
+    verdicts = done.plan.workers if done else ()
+    for name, code in ((verdict.name, verdict.reason.code) for verdict in verdicts):
+        if code is Code.DISABLED_BY_HAND:
+            for at in world.cell.instances_of(name):
+                world.cell.tell(False, at)
+        if code is Code.UNHEARD:
+            world.silent.discard(name)
+
+
+def satisfiable(world: World, job: Job) -> bool:
+    """Whether it could run on an empty cell with all workers that are allowed: else it is deleted at the end."""
+    if job.queue == OTHER or job.foreign_host is not None:
+        return False
+    return job.memory < 100 and job.slots < 100
+
+
+def unfinished(world: World) -> list[tuple[int, str | None, int]]:
+    return [(job.number, job.pe, job.slots) for job in world.cell.jobs]
+
+
+def left_over(world: World) -> list[str]:
+    """What of ours is still anywhere: machines, execution hosts."""
+    return [*(machine.name for machine in world.living), *(set(world.cell.hosts) - set(world.persistent))]
+
+
+def shorten(history: History, fails: Callable[[History], bool]) -> History:
+    """The same failure with fewer events: halves, quarters, … are left out as long as it still fails."""
+    events, size = list(history.events), len(history.events) // 2
+    while size:
+        at = 0
+        while at < len(events):
+            fewer = [*events[:at], *events[at + size :]]
+            if fails(History(history.seed, tuple(fewer))):
+                events = fewer
+            else:
+                at += size
+        size //= 2
+    return History(history.seed, tuple(events))
+
+
+def kind(broken: str) -> str:
+    """What two violations have in common: the rule, and the words up to the first number."""
+    rule, _, text = broken.partition(": ")
+    return f"{rule}: {text.split(' fake-')[0][:40].rstrip('0123456789 ')}"

@@ -1,0 +1,326 @@
+"""A Grid Engine in memory with jobs of all kinds, which speaks in the texts of 8.1.9 and does as it is told.
+
+Changes come through `__call__` as argv, from the autoscaler; what people and fate do comes through methods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal
+
+from tests.sge.grid_engine_model import ROOT, GridEngineModel
+from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
+from tests.soak.jobs import MAIN, OTHER, PES, Instance, Job, Room, Run
+
+Who = Literal["us", "person"]
+SCHEDULE_INTERVAL = 2.0
+OTHER_SLOTS = 1
+"""Slots that the other queue has on every host of the group."""
+_SIZES = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 1024.0}
+
+
+class Cell(GridEngineModel):
+    """`hears(host)`: whether its execd reports; `works(host)`: whether its processes get on."""
+
+    def __init__(self, now: Callable[[], float], hears: Callable[[str], bool], works: Callable[[str], bool]) -> None:
+        super().__init__(MAIN)
+        self.now, self.hears, self.works = now, hears, works
+        self.jobs: list[Job] = []
+        self.off: dict[Instance, Who] = {}
+        """Disabled queue instances, and who disabled them."""
+        self.broken: set[Instance] = set()
+        """In state E."""
+        self.ended: list[Job] = []
+        self.deleted_by_people: set[str] = set()
+        self._numbers = 0
+        self._scheduled_at = now()
+
+    # -- people and fate -------------------------------------------------------------------------------------------
+
+    def add_persistent(self, name: str, slots: int, memory: int) -> None:
+        self.hosts[name] = f"slots={slots},h_vmem={memory}G"
+        self.members.append(name)
+        self.slots[name] = slots
+
+    def submit(self, **asked: object) -> Job:
+        self._numbers += 1
+        job = Job(number=self._numbers, submitted=self.now(), **asked)  # type: ignore[arg-type]
+        self.jobs.append(job)
+        return job
+
+    def delete(self, job: Job) -> None:
+        """The owner's `qdel`: waiting tasks go at once, running ones show `dr` for a while."""
+        job.waiting = []
+        for run in job.runs:
+            run.leaves_at = self.now() + 4.0
+
+    def tell(self, off: bool, at: Instance) -> None:
+        """A person's `qmod -d` or `-e` of one queue instance. What is so already stays whose it was."""
+        if at not in self.instances_of(at[1]):
+            return
+        if off:
+            self.off.setdefault(at, "person")
+        else:
+            self.off.pop(at, None)
+
+    def delete_by_hand(self, name: str) -> bool:
+        """A person takes a host out of Grid Engine, as far as Grid Engine lets them."""
+        if name in self.occupied or name in self.reserved or name not in self.hosts:
+            return False
+        self.members = [member for member in self.members if member != name]
+        self.slots.pop(name, None)
+        del self.hosts[name]
+        self.deleted_by_people.add(name)
+        self._drop_states()
+        return True
+
+    # -- what is so ------------------------------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> list[tuple[Job, Run]]:
+        return [(job, run) for job in self.jobs for run in job.runs]
+
+    @property
+    def occupied(self) -> set[str]:
+        return {name for _, run in self.runs for name in run.hosts}
+
+    @property
+    def instances_now(self) -> set[Instance]:
+        members = {(queue, name) for name in self.members if name in self.hosts for queue in (MAIN, OTHER)}
+        held = {at for _, run in self.runs for at in run.on}
+        return members | held | {(MAIN, name) for name in self.reserved if name in self.hosts}
+
+    def instances_of(self, name: str) -> list[Instance]:
+        return sorted(at for at in self.instances_now if at[1] == name)
+
+    def closed(self, name: str) -> bool:
+        """Whether no job can enter any queue instance of it, because all are disabled or there is none."""
+        return all(at in self.off for at in self.instances_of(name))
+
+    def total(self, at: Instance) -> int:
+        if at[1] not in self.members:
+            return 0
+        return self.slots.get(at[1], 0) if at[0] == MAIN else OTHER_SLOTS
+
+    def values(self, name: str) -> tuple[int, float]:
+        """Slots and GiB of an execution host as its `complex_values` say."""
+        said = dict(pair.split("=") for pair in self.hosts.get(name, "NONE").split(",") if "=" in pair)
+        number = re.fullmatch(r"([0-9.]+)([KMGT]?)", said.get("h_vmem", "0"))
+        assert number is not None, said
+        memory = float(number[1]) * _SIZES[number[2]] if number[2] else float(number[1]) / 2**30
+        return int(said.get("slots", "9999")), memory
+
+    def room(self, opened: Callable[[Instance], bool] | None = None) -> Room:
+        """What is free where jobs may start now."""
+        opened = opened or self.lets_in
+        room = Room()
+        for name in self.hosts:
+            slots, memory = self.values(name)
+            reserved = name in self.reserved
+            queues = [(at[0], self.total(at) - (reserved and at[0] == MAIN)) for at in self.instances_of(name)]
+            room.add(name, slots, memory, [(queue, n) for queue, n in queues if opened((queue, name))])
+        for job, run in self.runs:
+            room.take(job, run.on)
+        return room
+
+    def lets_in(self, at: Instance) -> bool:
+        return at[1] in self.members and at not in self.off and at not in self.broken and self.hears(at[1])
+
+    def able(self) -> list[tuple[Job, list[int]]]:
+        """Jobs with the tasks of them that would start if a host were there."""
+        alive = {job.number for job in self.jobs if not job.over}
+        return [(job, tasks) for job in self.jobs if (tasks := job.able(self.now(), alive))]
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, *, eager: bool = False) -> None:
+        """What the time that passed brought. The scheduler runs at its interval, or now if `eager`."""
+        now = self.now()
+        if not eager and now - self._scheduled_at < SCHEDULE_INTERVAL:
+            return
+        passed, self._scheduled_at = now - self._scheduled_at, now
+        for job, run in self.runs:
+            if not run.suspended and run.leaves_at is None and all(map(self.works, run.hosts)):
+                run.left -= passed
+            if run.left <= 0 or (run.leaves_at is not None and now >= run.leaves_at):
+                job.runs.remove(run)
+        self.ended += [job for job in self.jobs if job.over]
+        self.jobs = [job for job in self.jobs if not job.over]
+        self._drop_states()
+        self._start()
+
+    def _start(self) -> None:
+        room = self.room()
+        for job, tasks in self.able():
+            for task in tasks:
+                on = room.place(job)
+                if on is None:
+                    break
+                room.take(job, on)
+                job.waiting.remove(task)
+                job.runs.append(Run(task, on, self.now(), job.seconds))
+                job.starts[task] = job.starts.get(task, 0) + 1
+
+    def _drop_states(self) -> None:
+        there = self.instances_now
+        self.off = {at: who for at, who in self.off.items() if at in there}
+        self.broken &= there
+
+    # -- changes by argv -------------------------------------------------------------------------------------------
+
+    def change(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        self.busy = self.occupied
+        answered = self.answer(argv)
+        self._drop_states()
+        return answered
+
+    def switch(self, off: bool, host: str) -> tuple[int, str]:
+        instances = self.instances_of(host)
+        if not instances:
+            return 1, f'invalid queue "*@{host}"'
+        word, lines = "disabled" if off else "enabled", []
+        for at in instances:
+            if (at in self.off) == off:
+                lines.append(f'Queue instance "{at[0]}@{host}" is already in the specified state: {word}')
+                continue
+            lines.append(f'{ROOT} changed state of "{at[0]}@{host}" ({word})')
+            if off:
+                self.off[at] = "us"
+            else:
+                del self.off[at]
+        return 0, "\n".join(lines)
+
+    # -- texts -----------------------------------------------------------------------------------------------------
+
+    def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        own = ",".join(["0", *(f"[{name}={slots}]" for name, slots in self.slots.items())])
+        main = f"qname {MAIN}\nhostlist {self.group}\nslots {own}\npe_list {' '.join(PES)}\n"
+        other = f"qname {OTHER}\nhostlist {self.group}\nslots {OTHER_SLOTS}\npe_list NONE\n"
+        match argv:
+            case ("qstat", "-u", "*", "-r", "-f", "-xml"):
+                return 0, self._qstat()
+            case ("qhost", "-q", "-F", "-xml"):
+                return 0, qhost(*(self._host(name) for name in self.hosts)).decode()
+            case ("qstat", "-j", numbers, "-xml"):
+                return 0, self._details({int(number) for number in numbers.split(",")})
+            case ("qconf", "-sc"):
+                return 0, (
+                    "slots s INT <= YES YES 1 1000\nh_vmem h_vmem MEMORY <= YES YES 0 0\n"
+                    "arch a RESTRING == YES NO NONE 0\nhostname h HOST == YES NO NONE 0\n"
+                )
+            case ("qconf", "-se", "global"):
+                return 0, "hostname global\ncomplex_values NONE\n"
+            case ("qconf", "-srqs"):
+                return 1, "no resource quota set defined"
+            case ("qconf", "-ssconf"):
+                return 0, f"algorithm default\nschedule_interval 0:0:{SCHEDULE_INTERVAL:g}\n"
+            case ("qconf", "-sconf"):
+                return 0, "#global:\nmax_unheard 00:00:20\nload_report_time 00:00:02\n"
+            case ("qconf", "-sql"):
+                return 0, f"{MAIN}\n{OTHER}\n"
+            case ("qconf", "-spl"):
+                return 0, "\n".join(PES)
+            case ("qconf", "-sp", name):
+                return 0, f"pe_name {name}\nslots 999\nuser_lists NONE\nallocation_rule {PES[name]}\n"
+            case ("qconf", "-sq", name):
+                return 0, {MAIN: main, OTHER: other, "*": main + other}[name]
+            case _:
+                return super().answer(argv)
+
+    def _states(self, at: Instance) -> str:
+        orphaned = "" if at[1] in self.members else "o"
+        disabled = "d" if at in self.off else ""
+        return disabled + ("" if self.hears(at[1]) else "u") + ("E" if at in self.broken else "") + orphaned
+
+    def _used(self, at: Instance) -> int:
+        return sum(run.on.get(at, 0) for _, run in self.runs)
+
+    def _qstat(self) -> str:
+        queues = [
+            queue_list(
+                f"{at[0]}@{at[1]}",
+                *(self._running(job, run, run.on[at]) for job, run in self.runs if at in run.on),
+                used=self._used(at),
+                reserved=int(at[0] == MAIN and at[1] in self.reserved),
+                total=self.total(at),
+                state=self._states(at),
+            )
+            for at in sorted(self.instances_now)
+        ]
+        return qstat([self._waiting(job) for job in self.jobs if job.waiting], queues).decode()
+
+    def _running(self, job: Job, run: Run, slots: int) -> str:
+        state = "dr" if run.leaves_at is not None else "s" if run.suspended else "r"
+        state = "t" if state == "r" and self.now() - run.began < SCHEDULE_INTERVAL else state
+        return running_job(job.number, state=state, slots=slots, tasks=str(run.task or ""), more=_requests(job))
+
+    def _waiting(self, job: Job) -> str:
+        unable = job.held or job.waits_for in {other.number for other in self.jobs}
+        unseen = self.now() - job.submitted < SCHEDULE_INTERVAL or (job.start_after or 0) > self.now()
+        submitted = datetime.fromtimestamp(job.submitted, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        waits = f"<predecessor_jobs>{job.waits_for}</predecessor_jobs>" if unable and job.waits_for else ""
+        return waiting_job(
+            job.number,
+            prio="0.00000" if unable or unseen else "0.55500",
+            state="Eqw" if job.failed else "hqw" if unable else "qw",
+            time=f"<JB_submission_time>{submitted}</JB_submission_time>",
+            slots=job.slots,
+            tasks=_task_list(job.waiting) if job.array else "",
+            more=_requests(job) + waits,
+        )
+
+    def _details(self, numbers: set[int]) -> str:
+        found = [job for job in self.jobs if job.number in numbers]
+        elements = "".join(
+            f"<element><JB_job_number>{job.number}</JB_job_number>"
+            f"<JB_execution_time>{int(job.start_after or 0)}</JB_execution_time>"
+            f"<JB_ja_task_concurrency>{job.concurrency or 0}</JB_ja_task_concurrency></element>"
+            for job in found
+        )
+        return f"<?xml version='1.0'?>\n<detailed_job_info><djob_info>{elements}</djob_info></detailed_job_info>\n"
+
+    def _host(self, name: str) -> str:
+        instances = [
+            queue_of_host(
+                at[0],
+                used=self._used(at),
+                reserved=int(at[0] == MAIN and name in self.reserved),
+                total=self.total(at),
+                state=self._states(at),
+            )
+            for at in self.instances_of(name)
+        ]
+        slots, memory = self.values(name)
+        used = [(job, run.on[at]) for job, run in self.runs for at in run.on if at[1] == name]
+        left = memory - sum(job.memory * count for job, count in used)
+        free = slots - sum(count for _, count in used)
+        more = (
+            f"   <resourcevalue name='h_vmem' dominance='hc'>{left:.3f}G</resourcevalue>\n"
+            f"   <resourcevalue name='slots' dominance='hc'>{free:.6f}</resourcevalue>\n"
+        )
+        if self.hears(name):
+            return host(name, *instances, more=more)
+        return host(name, *instances, load={}, column="-", more=more)
+
+
+def _requests(job: Job) -> str:
+    lines = []
+    if job.memory:
+        lines.append(f'<hard_request name="h_vmem" resource_contribution="0.000000">{job.memory}G</hard_request>')
+    if job.foreign_host is not None:
+        lines.append(f'<hard_request name="hostname" resource_contribution="0.0">{job.foreign_host}</hard_request>')
+    if job.pe is not None:
+        lines.append(f'<requested_pe name="{job.pe}">{job.slots}</requested_pe>')
+    if job.queue is not None:
+        lines.append(f"<hard_req_queue>{job.queue}</hard_req_queue>")
+    return "".join(lines)
+
+
+def _task_list(tasks: list[int]) -> str:
+    return (
+        f"{tasks[0]}-{tasks[-1]}:1"
+        if len(tasks) > 1 and tasks[-1] - tasks[0] == len(tasks) - 1
+        else ",".join(map(str, tasks))
+    )

@@ -1,0 +1,25 @@
+"""Tells at the end of a campaign how much was played and what it met."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+
+MET: Counter[str] = Counter()
+"""Steps, histories, and what happened by kind."""
+BEGAN = time.monotonic()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    steps, histories = MET.pop("steps", 0), MET.pop("histories", 0)
+    if not steps:
+        return
+    seconds = time.monotonic() - BEGAN
+    terminalreporter.section("what the campaign met")
+    terminalreporter.write_line(
+        f"{histories} histories, {steps} steps in {seconds:.0f} s: {steps / seconds:.0f} steps a second"
+    )
+    for name, count in MET.most_common():
+        terminalreporter.write_line(f"  {count:7} {name}")

@@ -1,0 +1,300 @@
+"""The rules of design.md, checked against the truth of a simulated world and nothing that the autoscaler remembers.
+
+Told of every look, decision and change at the moment it passes the seam; the journal is read in one place only, where
+design.md itself says that it decides: "draining: disabled by us (our journal says so)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from providers.fake import Machine
+from providers.interface import LaunchOrder
+from tests.soak.cell import SCHEDULE_INTERVAL
+from tests.soak.jobs import MAIN, Job, Room
+
+if TYPE_CHECKING:
+    from tests.soak.world import World
+
+HOUR = 3600.0
+STALE = 120.0
+"""Seconds after which what was read may not be acted on."""
+_PARTS = frozenset({"qstat", "qhost", "workers", "buckets"})
+_LOOKS_KEPT = 200
+
+
+@dataclass
+class Look:
+    """One pass's reading of the world, as it really was."""
+
+    began: float
+    damaged: list[str] = field(default_factory=list)
+    parts: set[str] = field(default_factory=set)
+    empty: dict[str, bool] = field(default_factory=dict)
+    """By host, closed ones only: whether nothing was on it at any moment it was looked at."""
+    able: list[tuple[Job, int]] = field(default_factory=list)
+    """Jobs of the autoscaled queue with how many tasks of them could start, and since when they wait."""
+    rooms: list[Room] = field(default_factory=list)
+    """What was free where jobs could start, at each moment it was looked at."""
+    decided_at: float | None = None
+
+    @property
+    def good(self) -> bool:
+        return self.decided_at is not None and not self.damaged and self.parts >= _PARTS
+
+
+class Rules:
+    """Collects what was broken, as `rule n: …`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.broken: list[str] = []
+        self.look = Look(world.clock.now)
+        self.closed_empty_since: dict[str, float] = {}
+        """Since when every good look of this store's life showed a host closed and empty."""
+        self.looks: dict[str, list[tuple[float, bool]]] = {}
+        """Good looks at a host: when, and whether it was closed."""
+        self.listed: set[str] = set()
+        """Machines that some listing of this store's life showed."""
+        self.orders: set[str] = set()
+        """Orders of this store's life."""
+        self.store_began = world.clock.now
+        self.changes: list[str] = []
+        """Of this pass."""
+
+    def breaks(self, rule: int, what: str) -> None:
+        text = f"rule {rule}: {what}"
+        if text not in self.broken:
+            self.broken.append(text)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def begin_pass(self) -> None:
+        self.look = Look(self.world.clock.now)
+        self.changes = []
+
+    def reads(self, part: str, *, damaged: str = "") -> None:
+        look, cell = self.look, self.world.cell
+        if look.decided_at is not None:
+            return
+        if damaged:
+            look.damaged.append(f"{part}: {damaged}")
+        look.parts.add(part)
+        if part in ("qstat", "qhost"):
+            look.rooms.append(cell.room(self.world.serves))
+            for name in cell.hosts:
+                calm = cell.closed(name) and name not in cell.occupied | cell.reserved
+                look.empty[name] = look.empty.get(name, True) and calm
+        if part == "qstat":
+            look.able = [(job, len(tasks)) for job, tasks in cell.able() if MAIN in job.pools and not job.foreign_host]
+
+    def lists(self, ids: Collection[str]) -> None:
+        self.listed |= set(ids)
+
+    def decides(self) -> None:
+        look, now = self.look, self.world.clock.now
+        look.decided_at = now
+        if not look.good:
+            return
+        cell = self.world.cell
+        for name in cell.hosts:
+            kept = self.looks.setdefault(name, [])
+            kept.append((look.began, cell.closed(name)))
+            del kept[:-_LOOKS_KEPT]
+        calm = {name for name, empty in look.empty.items() if empty}
+        self.closed_empty_since = {name: self.closed_empty_since.get(name, look.began) for name in calm}
+
+    def loses_store(self) -> None:
+        """A new store begins: nothing that an earlier one knew may be relied on."""
+        self.closed_empty_since.clear()
+        self.looks.clear()
+        self.listed.clear()
+        self.orders.clear()
+        self.store_began = self.world.clock.now
+        cell = self.world.cell
+        cell.off = dict.fromkeys(cell.off, "person")
+
+    # -- rule 2 ------------------------------------------------------------------------------------------------------
+
+    def _acts(self, what: str) -> None:
+        look = self.look
+        self.changes.append(what)
+        if not look.good:
+            lacking = sorted(_PARTS - look.parts)
+            self.breaks(2, f"{what} after a look that was damaged {look.damaged} or lacked {lacking}")
+        elif look.decided_at is not None and look.decided_at - look.began > STALE:
+            self.breaks(2, f"{what} on a look that took {look.decided_at - look.began:.0f} s")
+
+    # -- rules 1 and 4: Grid Engine ----------------------------------------------------------------------------------
+
+    def changes_host(self, argv: Sequence[str]) -> None:
+        name, what = host_of(argv), " ".join(argv)
+        world, cell = self.world, self.world.cell
+        self._acts(what)
+        if name is None:
+            return
+        if name not in {machine.name for machine in world.ours}:
+            self.breaks(4, f"{what}: {name} is no worker of ours")
+        removing = argv[1] in ("-dattr", "-purge", "-de")
+        offers = name in cell.hosts and cell.values(name)[0] > 0
+        shutting = argv[:2] == ("qmod", "-d") and offers and any(map(cell.lets_in, cell.instances_of(name)))
+        by_person = [at for at in cell.instances_of(name) if cell.off.get(at) == "person"]
+        if name in world.kept and (removing or shutting):
+            self.breaks(4, f"{what}: {name} is to be kept")
+        if by_person and argv[:2] == ("qmod", "-e"):
+            self.breaks(4, f"{what}: a person disabled {by_person}")
+        if by_person and (removing or shutting) and name not in world.drained and world.stopping is None:
+            self.breaks(4, f"{what}: a person disabled {by_person}")
+        if removing and name in cell.hosts:
+            self._removes(name, what)
+
+    def _removes(self, name: str, what: str) -> None:
+        cell, since = self.world.cell, self.closed_empty_since.get(name)
+        if not cell.closed(name):
+            self.breaks(1, f"{what}: jobs can still start on {name}")
+        if since is None or self.look.began - since < SCHEDULE_INTERVAL:
+            self.breaks(1, f"{what}: no two looks, {SCHEDULE_INTERVAL:g} s apart, showed {name} disabled and empty")
+
+    # -- rules 1 and 4: the provider ---------------------------------------------------------------------------------
+
+    def terminates(self, ids: Sequence[str]) -> None:
+        world, cell = self.world, self.world.cell
+        self._acts(f"terminate {list(ids)}")
+        for worker_id in ids:
+            machine = world.cloud.machines.get(worker_id)
+            if machine is None or machine.ended_at is not None:
+                continue
+            if machine.cell != world.tag:
+                self.breaks(4, f"terminates {worker_id}, which is not ours")
+            if machine.name in world.kept:
+                self.breaks(4, f"terminates {worker_id}, which is to be kept")
+            if machine.name in cell.occupied | cell.reserved:
+                self.breaks(1, f"terminates {worker_id} with work on it")
+            elif machine.name in cell.hosts:
+                self.breaks(1, f"terminates {worker_id}, which still is an execution host")
+
+    # -- rules 3 and 5: launching ------------------------------------------------------------------------------------
+
+    def orders_machines(self, order: LaunchOrder) -> None:
+        self._acts(f"launch {order.token}")
+
+    def launched(self, order: LaunchOrder, new: Sequence[Machine], before: Collection[str]) -> None:
+        """`before`: machines of ours that lived before the call."""
+        first = order.order_id not in self.orders
+        self.orders.add(order.order_id)
+        if not new:
+            return
+        ordered_at = {record.id: record.ordered_at for record in self.world.people.journal.orders(0)}
+        self._keeps_to_limits(order, ordered_at)
+        if len({machine.token for machine in self.world.ours if machine.order.order_id == order.order_id}) > 1:
+            self.breaks(3, f"order {order.order_id} was met twice")
+        if (
+            first and ordered_at[order.order_id] == self.look.began
+        ):  # else asked again, or late: judged when it was made
+            self._is_needed(new, before)
+
+    def _keeps_to_limits(self, order: LaunchOrder, ordered_at: Mapping[str, float]) -> None:
+        world = self.world
+        array = world.policy.node_arrays[0]
+        limits, now = array.limits, world.clock.now
+        known = [machine for machine in world.living if self._knowable(machine)]
+        if len(known) > limits.max_workers:
+            self.breaks(5, f"{len(known)} workers, where {limits.max_workers} are allowed")
+        cores = sum(machine.bucket.type.vcpus for machine in known)
+        if limits.max_cores is not None and cores > limits.max_cores:
+            self.breaks(5, f"{cores} cores, where {limits.max_cores} are allowed")
+        price = sum(machine.bucket.price_per_hour or 0.0 for machine in known)
+        if limits.max_price_per_hour is not None and price > limits.max_price_per_hour + 1e-6:
+            self.breaks(5, f"{price:.3f} an hour, where {limits.max_price_per_hour} are allowed")
+        lately = [m for m in world.ours if now - ordered_at.get(m.order.order_id, 0.0) < HOUR]
+        if limits.max_launches_per_hour is not None and len(lately) > limits.max_launches_per_hour:
+            self.breaks(5, f"{len(lately)} launches in an hour, where {limits.max_launches_per_hour} are allowed")
+        if order.count > array.scale_up_batch:
+            self.breaks(5, f"a batch of {order.count}, where {array.scale_up_batch} are allowed")
+
+    def _is_needed(self, new: Sequence[Machine], before: Collection[str]) -> None:
+        """All but the last of the new machines beside what was there and coming must not have been enough."""
+        world = self.world
+        queue = world.policy.queues[0]
+        decided_at = self.look.decided_at or 0.0
+        if not any(decided_at - _able_since(job) >= queue.scale_up_timeout for job, _ in self.look.able):
+            self.breaks(3, f"launches {len(new)} though no job waited {queue.scale_up_timeout:g} s")
+        coming = [m for m in world.living if m.id in before and self._knowable(m) and self._is_coming(m)]
+        for room in self.look.rooms:
+            for machine in (*coming, *new[:-1]):
+                type_ = machine.bucket.type
+                room.add(machine.name, type_.vcpus, type_.memory / 2**30, [(MAIN, type_.vcpus)])
+        if all(fits(room, self.look.able) for room in self.look.rooms):
+            what = [(job.number, count, job.slots, job.pe) for job, count in self.look.able]
+            self.breaks(3, f"launches {len(new)} where {len(new) - 1} and {len(coming)} coming would do for {what}")
+
+    def _knowable(self, machine: Machine) -> bool:
+        """Whether the autoscaler can know of it: by this store's order or any listing since."""
+        return machine.order.order_id in self.orders or machine.id in self.listed
+
+    def _is_coming(self, machine: Machine) -> bool:
+        world, cell, name = self.world, self.world.cell, machine.name
+        late = world.clock.now - machine.created_at >= world.policy.node_arrays[0].boot_timeout
+        if late or name in world.served or name in world.drained or name in cell.deleted_by_people:
+            return False
+        return not any(cell.off.get(at) == "person" for at in cell.instances_of(name))
+
+    # -- states that must hold all the time --------------------------------------------------------------------------
+
+    def check(self) -> None:
+        world, cell = self.world, self.world.cell
+        living = {machine.name for machine in world.living}
+        for job, run in cell.runs:
+            for name in run.hosts:
+                if name not in cell.hosts:
+                    self.breaks(1, f"{name} was removed under job {job.number}")
+                elif name not in living | world.persistent.keys() | world.died:
+                    self.breaks(1, f"{name} was ended under job {job.number}")
+        for job in (*cell.jobs, *cell.ended):
+            if any(count > 1 for count in job.starts.values()):
+                self.breaks(7, f"job {job.number} ran twice")
+        for machine in world.cloud.machines.values():
+            if machine.cell != world.tag and machine.ended_at is not None:
+                self.breaks(4, f"{machine.id}, which is not ours, was ended")
+        for name, slots in world.persistent.items():
+            if name not in cell.hosts or cell.slots.get(name) != slots or name not in cell.members:
+                self.breaks(4, f"persistent {name} was changed")
+
+
+def fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:
+    """Whether all these tasks find a place at once, the large ones first."""
+    for job, count in sorted(able, key=lambda item: (item[0].pe is None, -item[0].slots, -item[0].memory)):
+        for _ in range(count):
+            on = room.place(job)
+            if on is None:
+                return False
+            room.take(job, on)
+    return True
+
+
+def host_of(argv: Sequence[str]) -> str | None:
+    """The host that a change is about."""
+    match tuple(argv):
+        case ("qmod", _, target):
+            return target.partition("@")[2]
+        case ("qconf", "-Ae", file):
+            lines = (line.split(None, 1) for line in Path(file).read_text(encoding="utf-8").splitlines())
+            return dict(pair for pair in lines if len(pair) == 2)["hostname"].strip()
+        case ("qconf", "-aattr" | "-dattr", "hostgroup", "hostlist", name, _):
+            return name
+        case ("qconf", "-rattr", "exechost", "complex_values", _, name):
+            return name
+        case ("qconf", "-rattr", "queue", "slots", _, target) | ("qconf", "-purge", "queue", "slots", target):
+            return target.partition("@")[2]
+        case ("qconf", "-de" | "-ds" | "-dh" | "-dconf", name):
+            return name
+        case _:
+            return None
+
+
+def _able_since(job: Job) -> float:
+    """The earliest moment at which its wait may have begun."""
+    return max(job.submitted, job.start_after or 0.0)

@@ -1,0 +1,171 @@
+"""Where the autoscaler meets the world: its Runner and its Provider, with troubles on the way.
+
+Every call that looks or changes something is told to the rules, and every one that changes something may be the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.errors import CommandTimedOut
+from autoscaler.process import Completed, only_reads
+from providers.fake import FakeProvider, FakeSettings
+from providers.interface import Launched, LaunchOrder, Problem
+
+if TYPE_CHECKING:
+    from tests.soak.world import World
+
+UNREACHABLE = b"error: commlib error: got select error (Connection refused)"
+
+
+@dataclass
+class Troubles:
+    """What the next calls meet, first come first served."""
+
+    reading: list[tuple[str, str]] = field(default_factory=list)
+    """Which command (`qstat`, `qhost`, `qconf`), and `fail`, `empty`, `cut`, `hang` or `slow`."""
+    changing: list[str] = field(default_factory=list)
+    """`deny`, `fail`, `hang` (nothing happened) or `lost` (it happened)."""
+    hidden: dict[str, float] = field(default_factory=dict)
+    """Worker ids that listings leave out, until when."""
+    cut_at: float = 0.5
+
+    def of_reading(self, program: str) -> str:
+        for number, (at, how) in enumerate(self.reading):
+            if at == program:
+                del self.reading[number]
+                return how
+        return ""
+
+    def clear(self) -> None:
+        self.reading.clear()
+        self.changing.clear()
+        self.hidden.clear()
+
+
+@dataclass(frozen=True)
+class FaultyRunner:
+    """Grid Engine's commands."""
+
+    world: World
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        self.world.call()
+        if only_reads(argv):
+            return self._read(tuple(argv), timeout)
+        return self._change(tuple(argv), timeout)
+
+    def _read(self, argv: tuple[str, ...], timeout: float) -> Completed:
+        world = self.world
+        part = argv[0] if argv[:2] != ("qstat", "-j") else "qstat -j"
+        trouble = world.troubles.of_reading(part)
+        if trouble:
+            world.injected[f"{part}: {trouble}"] += 1
+        world.rules.reads(part, damaged="" if trouble == "slow" else trouble)
+        if trouble == "hang":
+            world.rest(timeout)
+            raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
+        if trouble == "fail":
+            return Completed(argv, 1, b"", UNREACHABLE, 0.01)
+        if trouble == "slow":
+            world.rest(timeout - 1)
+        code, text = world.cell.answer(argv)
+        if trouble == "empty":
+            text = ""
+        if trouble == "cut":
+            text = text[: int((len(text) - 30) * world.troubles.cut_at)]
+        return _completed(argv, code, text)
+
+    def _change(self, argv: tuple[str, ...], timeout: float) -> Completed:
+        world = self.world
+        trouble = world.troubles.changing.pop(0) if world.troubles.changing else ""
+        if trouble:
+            world.injected[f"change: {trouble}"] += 1
+        world.instants.pass_by(f"before {' '.join(argv[:2])}")
+        world.rules.changes_host(argv)
+        if trouble == "fail":
+            return Completed(argv, 1, b"", UNREACHABLE, 0.01)
+        if trouble == "deny":
+            return Completed(argv, 1, b"", b"denied: the administrator said no", 0.01)
+        if trouble == "hang":
+            world.rest(timeout)
+            raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
+        code, text = world.cell.change(argv)
+        world.pass_by()
+        if trouble == "lost":
+            world.rest(timeout)
+            raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
+        world.instants.pass_by(f"after {' '.join(argv[:2])}")
+        return _completed(argv, code, text)
+
+
+def _completed(argv: tuple[str, ...], code: int, text: str) -> Completed:
+    output, error = (b"", text.encode()) if code and argv[0] == "qconf" else (text.encode(), b"")
+    return Completed(argv, code, output, error, 0.01)
+
+
+class FaultyProvider:
+    """A provider whose cloud has troubles of its own, and whose listings may leave workers out for a while."""
+
+    name: ClassVar[str] = "fake"
+    enrols_itself: ClassVar[bool] = False
+    Settings: ClassVar[type[FakeSettings]] = FakeSettings
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.inner = FakeProvider(FakeSettings(), cell=world.tag, cloud=world.cloud)
+
+    def buckets(self) -> Sequence[Bucket]:
+        self._looks("buckets")
+        return self.inner.buckets()
+
+    def workers(self) -> Sequence[Worker]:
+        self._looks("workers")
+        hidden, now = self.world.troubles.hidden, self.world.clock.now
+        workers = [worker for worker in self.inner.workers() if now >= hidden.get(worker.id, 0.0)]
+        self.world.rules.lists([worker.id for worker in workers])
+        return workers
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        world = self.world
+        world.call()
+        world.instants.pass_by("before launch")
+        world.rules.orders_machines(order)
+        before = {machine.id for machine in world.living}
+        try:
+            launched = self.inner.launch(order)
+        finally:
+            world.rules.launched(order, [machine for machine in world.living if machine.id not in before], before)
+        world.instants.pass_by("after launch")
+        return launched
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        world = self.world
+        world.call()
+        world.instants.pass_by("before terminate")
+        world.rules.terminates(ids)
+        self.inner.terminate(ids)
+        world.instants.pass_by("after terminate")
+
+    def check(self) -> Sequence[Problem]:
+        return self.inner.check()
+
+    def console(self, worker_id: str) -> str:
+        return self.inner.console(worker_id)
+
+    def _looks(self, part: str) -> None:
+        faults = self.world.cloud.faults
+        broken = bool(faults.unreachable or faults.throttled or (part == "workers" and faults.malformed))
+        self.world.rules.reads(part, damaged="unreachable" if broken else "")

@@ -1,0 +1,56 @@
+"""The campaign of `make soak`: seeded histories of jobs, troubles, people and deaths of the process, under the rules.
+
+SOAK_SEED and SOAK_HISTORIES choose others than usual. A history that breaks a rule is told with the fewest events that
+still break it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.soak.campaign import History, Played, kind, play, shorten
+from tests.soak.conftest import MET
+
+FIRST = int(os.environ.get("SOAK_SEED", "0"))
+HISTORIES = int(os.environ.get("SOAK_HISTORIES", "120"))
+STEPS = 100
+"""Events of one history; the passes until all has settled come on top."""
+
+
+@pytest.fixture(scope="module")
+def directories() -> Iterator[Iterator[Path]]:
+    """Fresh ones where a commit need not wait for a disk."""
+    fast = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else None, prefix="sge-autoscaler-soak-") as made:
+        yield (Path(made) / str(number) for number in itertools.count())
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + HISTORIES))
+def test_no_rule_is_ever_broken_and_all_comes_to_rest(seed: int, directories: Iterator[Path]) -> None:
+    history = History.of(seed, STEPS)
+    played = _played(history, directories)
+    MET.update(played.world.injected, steps=played.steps, histories=1)
+    assert not played.broken, _told(history, played, directories)
+
+
+def _played(history: History, directories: Iterator[Path]) -> Played:
+    directory = next(directories)
+    directory.mkdir()
+    return play(history, directory / "store.sqlite")
+
+
+def _told(history: History, played: Played, directories: Iterator[Path]) -> str:
+    first = played.broken[0]
+
+    def fails(shorter: History) -> bool:
+        broken = _played(shorter, directories).broken
+        return bool(broken) and kind(broken[0]) == kind(first)
+
+    short = shorten(History(history.seed, history.events[: played.steps]), fails)
+    return "\n  ".join((f"seed {history.seed} after {played.steps} steps:", *played.broken, "as in", repr(short)))
