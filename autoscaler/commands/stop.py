@@ -20,19 +20,21 @@ INTERRUPTED = 130
 
 
 @click.command("stop")
-@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Let running jobs end; waiting ones wait on.")
-@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="The same today: no running job is ever cut off.")
+@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Serve what waits and fits first.")
+@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="Let no further job start.")
 @click.option("--no-wait", is_flag=True, help="Only leave the wish; the running autoscaler carries it out.")
 @click.pass_obj
 def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
     """Give all workers back, then end the autoscaler.
 
-    Nothing more is launched, no further job enters a worker, and each is given back when it is empty: no running job
-    is ever cut off. Where no autoscaler runs, this command does the work itself. `sge-autoscaler resume` takes the
-    wish back.
+    Nothing more is launched, and each worker is given back when it is empty: no running job is ever cut off. With
+    --drain the workers that are there serve waiting jobs first; with --now no further job enters a worker. Where no
+    autoscaler runs, this command does the work itself. `sge-autoscaler resume` takes the wish back.
     """
     if verb is None:
-        raise click.UsageError("say how: --drain or --now; both let running jobs end and launch nothing more")
+        raise click.UsageError(
+            "say how: --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
+        )
     with invocation.store() as store:
         _ask(store, Verb(verb), invocation.who)
         if no_wait:

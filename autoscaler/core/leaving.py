@@ -37,7 +37,7 @@ def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
     if machine.life is Life.RETIRED:
         failure = "boot" if machine.note.disabling is Disabling.ENROL else None
         reason = because(Code.REMOVED_FROM_GRID_ENGINE)
-        return terminate(machine, moment, reason, failure=failure, by_person=moment.let_go(machine) is not None)
+        return terminate(machine, moment, reason, failure=failure, by_person=_by_person(machine, moment))
     asked_away = moment.let_go(machine)
     if machine.life is Life.DRAINING and asked_away is None and machine.note.disabling is not Disabling.BROKEN:
         if moment.kept(machine):
@@ -45,7 +45,11 @@ def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
         if needed is not None:
             return enable(machine, moment, needed)
     mark = machine.note.disabling or Disabling.IDLE
-    return leave(machine, moment, asked_away or _BY_MARK[mark], by_person=asked_away is not None)
+    return leave(machine, moment, asked_away or _BY_MARK[mark], by_person=_by_person(machine, moment))
+
+
+def _by_person(machine: Machine, moment: Moment) -> bool:
+    return moment.let_go(machine) is not None or moment.winding_down is not None
 
 
 def leave(machine: Machine, moment: Moment, reason: Reason, *, by_person: bool = False) -> Step:

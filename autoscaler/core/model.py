@@ -95,7 +95,9 @@ class Wishes:
     `Memory.brake`.
     """
     stop: str | None = None
-    """`drain`: let running work end, then release all; `now`: release all as soon as it is empty and launch nothing."""
+    """`drain`: launch nothing more, let running and waiting work end where it can, then release all.
+    `now`: let no further job start; release each worker as soon as it is empty.
+    """
     keep: frozenset[str] = frozenset()
     """Hosts that are never to be removed."""
     drain: frozenset[str] = frozenset()

@@ -174,7 +174,7 @@ def _floors(sight: Sight, policy: Policy, moment: Moment) -> dict[str, Floor]:
 
 def _stand(machine: Machine, moment: Moment) -> Step:
     """A worker that nothing is done about, and why; unless a person wants it gone."""
-    asked_away = moment.let_go(machine)
+    asked_away = moment.let_go(machine) or (moment.winding_down if machine.life is Life.UNHEARD else None)
     match machine.life:
         case Life.UNHEARD:
             if asked_away is not None:

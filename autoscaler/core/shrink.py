@@ -39,7 +39,7 @@ def could_leave(machine: Machine, moment: Moment) -> bool:
         machine.life is Life.IN_SERVICE
         and idle is not None
         and machine.array is not None
-        and idle >= machine.array.idle_timeout
+        and (idle >= machine.array.idle_timeout or moment.winding_down is not None)
     )
 
 
@@ -132,6 +132,8 @@ def _judge(
         return disable(machine, moment, Disabling.BROKEN, because(Code.INSTANCE_IN_ERROR))
     if not machine.empty:
         return keep(machine, busy_reason(machine))
+    if moment.winding_down is not None and machine.name not in needed:
+        return disable(machine, moment, Disabling.STOP, moment.winding_down, by_person=True)
     idle = idle_for(machine, moment.now)
     if machine.enabled_by_hand:
         return keep(machine, because(Code.ENABLED_BY_HAND))

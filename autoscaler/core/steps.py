@@ -33,11 +33,16 @@ class Moment:
         """Why a person wants this machine gone; None: nobody does."""
         if named_in(self.wishes.keep, machine):
             return None
-        if self.wishes.stop is not None:
+        if self.wishes.stop == "now":
             return because(Code.STOPPING, how=self.wishes.stop)
         if named_in(self.wishes.drain, machine):
             return because(Code.DRAINED_BY_COMMAND)
         return None
+
+    @property
+    def winding_down(self) -> Reason | None:
+        """Why every worker leaves as soon as neither a running nor a waiting job needs it; None: it does not."""
+        return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop == "drain" else None
 
     def kept(self, machine: Machine) -> bool:
         return named_in(self.wishes.keep, machine)

@@ -114,7 +114,7 @@ def counts_as_coming(machine: Machine, moment: Moment) -> bool:
 
 
 def _orders_coming(fleet: Fleet, policy: Policy, cluster: Cluster, moment: Moment) -> list[Host]:
-    if moment.wishes.stop is not None:
+    if moment.wishes.stop == "now":
         return []
     hosts: list[Host] = []
     for order, count in outstanding(fleet, policy, moment.now):

@@ -159,7 +159,7 @@ def test_a_self_enrolled_worker_that_a_person_disabled_later_is_left_alone() -> 
 
 
 def test_a_booting_machine_is_ended_when_told_to_stop() -> None:
-    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING), Wishes(stop="drain")))
+    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING), Wishes(stop="now")))
     assert [(type(action).__name__, getattr(action, "failure", None)) for action in made.actions] == [
         ("Terminate", None)
     ]

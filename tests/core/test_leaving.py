@@ -11,6 +11,7 @@ from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Disabling, WorkerNote
 from autoscaler.core.model import Wishes
 from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code
 from tests.core.building import (
     LONG_AGO,
@@ -254,11 +255,26 @@ def test_a_kept_worker_that_was_draining_is_enabled() -> None:
     assert acts(made) == [("enable", "w1")]
 
 
-@pytest.mark.parametrize("how", ("drain", "now"))
-def test_stop_disables_all_in_service_but_those_kept(how: str) -> None:
+def test_stop_now_disables_all_in_service_but_those_kept() -> None:
     workers = (a_worker("w1", used=1), a_worker("w2"), a_worker("w3"))
-    made = plan(a_snapshot(*workers, jobs(9), Wishes(stop=how, keep=frozenset({"w3"}))))
+    made = plan(a_snapshot(*workers, jobs(9), Wishes(stop="now", keep=frozenset({"w3"}))))
     assert sorted(acts(made)) == [("disable", "w1"), ("disable", "w2")]
+
+
+def test_stop_drain_lets_workers_serve_what_waits_and_launches_none() -> None:
+    workers = (a_worker("w1", used=1), a_worker("w2"))
+    assert acts(plan(a_snapshot(*workers, jobs(9), Wishes(stop="drain")))) == []
+
+
+def test_stop_drain_lets_all_go_at_once_that_nothing_needs() -> None:
+    workers = (a_worker("w1", used=2), a_worker("w2"), a_worker("w3"), a_worker("w4"))
+    made = plan(a_snapshot(*workers, jobs(1), Wishes(stop="drain"), limits=Limits(min_workers=2)))
+    assert (len(acts(made)), {verdict for verdict, _ in acts(made)}) == (2, {"disable"})
+
+
+def test_stop_drain_releases_even_while_paused() -> None:
+    made = plan(a_snapshot(a_worker(mark=Disabling.STOP, empty=60), Wishes(stop="drain", paused=True)))
+    assert acts(made) == [("remove", "w1")]
 
 
 def test_stop_removes_what_is_empty_and_was_enrolled_only() -> None:

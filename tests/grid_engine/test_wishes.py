@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, machines, told
@@ -27,9 +25,26 @@ def test_terminated_it_leaves_workers_and_says_how_many_and_what_they_cost(
     assert f"1 worker stays, 0.096 an hour: {worker}" in scaling.said()
 
 
-@pytest.mark.parametrize("how", ("--drain", "--now"))
-def test_stop_gives_all_workers_back_and_cuts_no_job_off(
-    how: str, empty_cell: Cell, until: Until, show_on_failure: Shown
+def test_stop_drain_serves_what_waits_and_launches_no_more(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    job = gate.submit("-pe", "local", "2")
+    with scaling.running() as running:
+        until(lambda: scaling.running_on(job), 40)
+        scaling.command("stop", "--drain", "--no-wait")
+        waiting = empty_cell.submit("-b", "y", "true")
+        until(lambda: "1 job waits" in scaling.said())
+        gate.open()
+        status = running.wait(40)
+    assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
+    assert (scaling.ended_well(job), scaling.ended_well(waiting), len(scaling.lifetimes())) == (True, True, 1)
+
+
+def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
     scaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "1", "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
     show_on_failure["autoscaler"] = lambda: told(scaling)
@@ -37,7 +52,7 @@ def test_stop_gives_all_workers_back_and_cuts_no_job_off(
     job = gate.submit("-pe", "local", "2")
     with scaling.running() as running:
         (worker,) = until(lambda: scaling.running_on(job), 40)
-        scaling.command("stop", how, "--no-wait")
+        scaling.command("stop", "--now", "--no-wait")
         until(lambda: scaling.instances()[f"main.q@{worker}"].states == "d")
         gate.open()
         status = running.wait(40)
