@@ -169,6 +169,9 @@ def probe() -> str | None:
     """None where trees can be made here, else one line that says why not. Makes and drops one; about 20 ms."""
     if os.geteuid() != 0:
         return "namespaces need root: run as root or with sudo"
+    nameless = [name for name in ("/etc/hosts", "/etc/hostname") if not Path(name).is_file()]
+    if nameless:
+        return f"namespaces cannot be made: this machine has no {' and no '.join(nameless)} (make setup writes them)"
     links = b"link add probe0 type veth peer name probe1\nlink add probe2 type bridge\n"
     whole = ("unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "--uts")
     try:
@@ -203,7 +206,7 @@ def own_tree(directory: Path, *, names: Mapping[int, str]) -> Iterator[Tree]:
     with start(_first_process(directory / "first", "held"), held=True) as running:
         answer = next(running.lines, "it said nothing")
         if not answer.isdigit():
-            raise NamespaceError(f"the namespace tree did not start: {answer}")
+            raise NamespaceError(f"the namespace tree did not start: {[answer, *running.lines][-1]}")
         _set_up_tree(tree, names.get(1, default_name(1)))
         yield tree
         running.let_go(SETUP_TIMEOUT)

@@ -69,9 +69,8 @@ def claim(name: str | None = None) -> Iterator[Path]:
             break
     else:
         raise CellError(f"there is a cell {name} already: choose another name, or end it with `cell down {name}`")
-    descriptor = os.open(place / "owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _own(place)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         remover = (sys.executable, "-I", "-S", str(cell_remover.__file__), str(place))
         with start(remover, held=True) as removing:
             next(removing.lines, None)  # from here on the place is removed whatever becomes of us
@@ -81,6 +80,15 @@ def claim(name: str | None = None) -> Iterator[Path]:
                 removing.let_go(cell_remover.PATIENCE + 5)
     finally:
         os.close(descriptor)
+
+
+def _own(place: Path) -> int:
+    """Make and lock the owner's file; locked before it is seen under its name, so that no sweep takes it for left."""
+    unseen = place / "owner.new"
+    descriptor = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    unseen.rename(place / "owner")
+    return descriptor
 
 
 def sweep() -> list[str]:

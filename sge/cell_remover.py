@@ -22,6 +22,7 @@ _FOLDERS_ABOVE = 2
 def main(place: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)  # held, so that no other place gets its inode
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while os.read(0, 4096):
@@ -29,15 +30,23 @@ def main(place: Path) -> int:
     deadline = time.monotonic() + PATIENCE
     while _lived_in(place / "tree" / "first") and time.monotonic() < deadline:
         time.sleep(STEP)
-    while place.exists() and time.monotonic() < deadline:
+    while _is_there(place, handle) and time.monotonic() < deadline:
         shutil.rmtree(place, ignore_errors=True)
-        time.sleep(STEP if place.exists() else 0)
+        time.sleep(STEP if _is_there(place, handle) else 0)
     for folder in list(place.parents)[:_FOLDERS_ABOVE]:
         try:
             folder.rmdir()
         except OSError:
             break
-    return 1 if place.exists() else 0
+    return 1 if _is_there(place, handle) else 0
+
+
+def _is_there(place: Path, handle: int) -> bool:
+    """Whether `place` is still the one of `handle`: once it is gone, another cell may get its name at once."""
+    try:
+        return os.path.samestat(place.stat(), os.fstat(handle))
+    except OSError:
+        return False
 
 
 def _lived_in(lock: Path) -> bool:

@@ -18,7 +18,15 @@ LARGE = 50_000_000
 
 
 def gone(pid: int) -> bool:
-    """Ended: no such process, or one that only waits to be reaped."""
+    """Ended, or ends within seconds: a killed process of a busy machine is seen for a moment still."""
+    deadline = time.monotonic() + 5
+    while not ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return ended(pid)
+
+
+def ended(pid: int) -> bool:
+    """No such process, or one that only waits to be reaped."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading

@@ -1,0 +1,64 @@
+"""A cell's place is dropped when its owner is gone, and never when it is somebody else's by then."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sge import cell_folder, cell_remover
+
+
+@contextmanager
+def owned(place: Path) -> Iterator[None]:
+    """A place that is watched by its remover until the end of the block."""
+    place.mkdir(parents=True)
+    argv = (sys.executable, "-I", "-S", cell_remover.__file__, str(place))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as remover:
+        assert remover.stdout is not None
+        remover.stdout.readline()
+        yield
+
+
+@pytest.fixture
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of all cells, of this test alone."""
+    monkeypatch.setattr(cell_folder, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_a_place_and_the_empty_folders_above_it_go_with_the_owner(tmp_path: Path) -> None:
+    with owned(tmp_path / "base/cells/cell-1"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_place_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "base/cells/cell-1"
+    with owned(place):
+        shutil.rmtree(place)
+        place.mkdir()
+        (place / "owner").touch()
+    assert (place / "owner").exists()
+
+
+def test_a_place_without_owner_is_swept(cells: Path) -> None:
+    (cells / "cell-1").mkdir()
+    (cells / "cell-1/owner").touch()
+    assert cell_folder.sweep() == ["cell-1"]
+
+
+def test_a_place_that_is_just_being_made_is_not_swept(cells: Path) -> None:
+    (cells / "cell-1").mkdir()
+    (cells / "cell-1/owner.new").touch()
+    assert cell_folder.sweep() == []
+
+
+def test_a_claimed_place_is_not_swept(cells: Path) -> None:
+    with cell_folder.claim():
+        assert cell_folder.sweep() == []
