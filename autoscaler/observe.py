@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import Bucket, Fleet, Worker
-from autoscaler.core.memory import Memory
+from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.policy import Policy
 from autoscaler.errand import Executor, on_thread
@@ -93,9 +93,27 @@ class Observer:
     def _memory(self, wishes: Wishes) -> Memory:
         """What the last pass left; a brake that it knew is released by a person's later word."""
         memory, resumed_at = self.store.memory.load(), wishes.resumed_at
+        memory = replace(memory, workers={key: self._let_in(key, note) for key, note in memory.workers.items()})
         if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, brake=None)
         return memory
+
+    def _let_in(self, worker_id: str, note: WorkerNote) -> WorkerNote:
+        """Without our mark once its Enable was carried out: disabled again before any look is a person's doing."""
+        asked_at = note.enabled_at
+        if note.disabling is None or asked_at is None:
+            return note
+        if not self.store.journal.carried_out("enable", worker_id, asked_at):
+            return note
+        return replace(
+            note,
+            disabled_at=None,
+            disabling=None,
+            seen_disabled=False,
+            enabled_at=None,
+            empty_since=None,
+            retired_at=None,
+        )
 
     def _fleet(self, workers: tuple[Worker, ...], buckets: tuple[Bucket, ...], now: float) -> Fleet:
         policy, journal = self.policy, self.store.journal

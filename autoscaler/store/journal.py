@@ -227,6 +227,15 @@ class Journal:
         )
         return None if row is None else notation.read(row["action"], Enrol)
 
+    def carried_out(self, kind: str, worker_id: str, planned_at: float) -> bool:
+        """Whether the action of this kind that a plan of that time asked for is known to have been done."""
+        row = self._database.row(
+            "SELECT 1 FROM actions JOIN plans ON plans.id = plan"
+            " WHERE kind = ? AND worker_id = ? AND plans.at = ? AND result = ?",
+            (kind, worker_id, planned_at, Result.DONE.value),
+        )
+        return row is not None
+
     def sweep(self, at: float) -> int:
         """At start: what an earlier process left without an outcome was interrupted; open orders are asked again.
 

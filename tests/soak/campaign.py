@@ -134,7 +134,7 @@ def enable_all(world: World) -> None:
 
 
 def help_out(world: World, done: Pass | None) -> None:
-    """People do what is left to them: they let jobs onto what is disabled by hand, and start an execd that is silent."""
+    """People do what is left to them: let jobs onto what is disabled by hand, and start an execd that is silent."""
     verdicts = done.plan.workers if done else ()
     for name, code in ((verdict.name, verdict.reason.code) for verdict in verdicts):
         if code is Code.DISABLED_BY_HAND:
