@@ -69,7 +69,9 @@ class Events:
         program: str | None = None,
         heartbeat: float = HEARTBEAT,
         pauses: Sequence[float] = PAUSES,
+        directory: Path | None = None,
     ) -> None:
+        """`directory`: one of this cell's own, used again by the next process, so that a killed one leaves no heap."""
         self._start = start
         self._argv = (program or find_qevent(), "-ts")
         self._heartbeat = heartbeat
@@ -80,7 +82,9 @@ class Events:
         self._heard_before = False
         self._lines: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
         # qevent writes a file into the directory it runs in.
-        self._directory = Path(tempfile.mkdtemp(prefix="sge-autoscaler-qevent-"))
+        self._own = directory is None
+        self._directory = directory or Path(tempfile.mkdtemp(prefix="sge-autoscaler-qevent-"))
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._thread = threading.Thread(target=self._listen, name="qevent", daemon=True)
         self._thread.start()
 
@@ -114,7 +118,8 @@ class Events:
         self._news.set()
         self._lines.put((CLOSED, None))
         self._thread.join(2 * END_GRACE)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._own:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> Events:
         return self

@@ -41,7 +41,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
     from autoscaler.commands.serving import serving
     from sge.events import Events
 
-    with serving(invocation) as loop, loop.signals(), Events() as events:
+    folder = invocation.store_file.with_suffix(".qevent")
+    with serving(invocation) as loop, loop.signals(), Events(directory=folder) as events:
         _check(loop.observer.provider)
         cell = invocation.cell
         log.info(
