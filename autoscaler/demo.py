@@ -131,6 +131,8 @@ def _prepare(cell: Cell, environment: Mapping[str, str], view: View) -> None:
     done = cell.runner(("sge-autoscaler", "init", "--yes"), timeout=60.0, env={**cell.environment, **environment})
     if done.returncode != 0:
         raise DemoFailed(f"`sge-autoscaler init --yes` failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+    # A job that dies with the cell would leave its folder in the machine's /tmp.
+    cell.out("qconf", "-mattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
     view.say("sge-autoscaler init --yes: queue main.q, host group @allhosts and two parallel environments are there")
 
 

@@ -65,6 +65,8 @@ def environment(root: Path, home: Path) -> dict[str, str]:
         "PATH": ":".join([*map(str, folders), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]),
         "LD_LIBRARY_PATH": str(PROGRAMS),
         "HOME": str(home),
+        # What is killed in the cell leaves nothing on the machine.
+        "TMPDIR": str(home),
         "USER": "root",
         "LOGNAME": "root",
         "LANG": "C.UTF-8",

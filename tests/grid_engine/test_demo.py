@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sge import cell_folder
+from sge.cell import Cell
 from tests.grid_engine.conftest import Until
 
 ARGV = (sys.executable, "-m", "autoscaler.commands.main", "demo")
@@ -56,6 +57,15 @@ def test_a_demo_that_is_ended_in_the_middle_leaves_nothing_behind(number: signal
         until(lambda: demo.poll() is not None, 15, "the demo ended")
         until(lambda: not any(place.exists() for place in mine), 15, "its place was removed")
         assert processes_in(mine) == []
+
+
+def test_nothing_of_a_demo_is_written_outside_of_its_place() -> None:
+    """Jobs' folders and programs' temporary ones, so that they go with the place even after SIGKILL."""
+    with a_demo() as (demo, places):
+        cell = Cell.at(next(place for place in places if _holds(place, demo.pid)))
+        queue = dict(line.split(None, 1) for line in cell.out("qconf", "-sq", "main.q").splitlines())
+        written = (queue["tmpdir"], cell.out("sh", "-c", "echo $TMPDIR"))
+        assert [Path(path.strip()).is_relative_to(cell.directory) for path in written] == [True, True]
 
 
 def _holds(place: Path, pid: int) -> bool:

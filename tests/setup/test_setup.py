@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = "cat chmod cp cut dirname flock grep mv rm sh sha256sum sleep".split()  # noqa: SIM905
+TOOLS = "cat chmod cp cut dirname flock grep mv rm sh sha256sum sleep uname".split()  # noqa: SIM905
 GRID_ENGINE = ("sge_qmaster", "sge_execd", "qconf", "qstat")
 THE_REST = ("ip", "ps", "sendmail")
 
@@ -97,6 +97,8 @@ def machine(tmp_path: Path) -> Machine:
     for directory in ("bin", "usr/sbin", "run/lock", "proc/1", "etc/init.d", "var/lib"):
         (made.root / directory).mkdir(parents=True)
     (made.root / "proc/1/comm").write_text("systemd\n")
+    (made.root / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    (made.root / "etc/hostname").write_text("machine\n")
     for tool in (*TOOLS, "mkdir", "kill"):
         if found := shutil.which(tool):
             (made.root / "bin" / tool).symlink_to(found)
@@ -193,6 +195,22 @@ def test_packages_are_installed_through_sudo_where_it_exists(machine: Machine) -
     machine.add("sudo")
     machine.set_up()
     assert machine.calls("sudo") == [f"sudo sh {machine.checkout}/bin/setup --packages iproute2"]
+
+
+@pytest.mark.parametrize("file", ("etc/hosts", "etc/hostname"))
+def test_a_machine_without_names_gets_them(machine: Machine, file: str) -> None:
+    (machine.root / file).unlink()
+    machine.set_up()
+    assert ((machine.root / file).read_text() != "", machine.calls("apt-get")) == (True, [])
+
+
+@pytest.mark.parametrize("file", ("etc/hosts", "etc/hostname"))
+def test_a_machines_own_names_are_left_as_they_are(machine: Machine, file: str) -> None:
+    (machine.root / file).write_text("# mine\n")
+    machine.remove("ip")
+    machine.add("apt-get")
+    machine.set_up()
+    assert (machine.root / file).read_text() == "# mine\n"
 
 
 # ── a Grid Engine that is already there ──
