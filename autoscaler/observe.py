@@ -93,27 +93,30 @@ class Observer:
     def _memory(self, wishes: Wishes) -> Memory:
         """What the last pass left; a brake that it knew is released by a person's later word."""
         memory, resumed_at = self.store.memory.load(), wishes.resumed_at
-        memory = replace(memory, workers={key: self._let_in(key, note) for key, note in memory.workers.items()})
+        memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
         if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
             return replace(memory, brake=None)
         return memory
 
-    def _let_in(self, worker_id: str, note: WorkerNote) -> WorkerNote:
-        """Without our mark once its Enable was carried out: disabled again before any look is a person's doing."""
-        asked_at = note.enabled_at
-        if note.disabling is None or asked_at is None:
+    def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:
+        """What the journal knows to be done needs no look: what a person changed since is then a person's doing."""
+        journal = self.store.journal
+        if note.disabling is None:
             return note
-        if not self.store.journal.carried_out("enable", worker_id, asked_at):
+        if note.enabled_at is not None:
+            if not journal.carried_out("enable", worker_id, note.enabled_at):
+                return note
+            marks = {
+                "disabled_at": None,
+                "disabling": None,
+                "enabled_at": None,
+                "empty_since": None,
+                "retired_at": None,
+            }
+            return replace(note, seen_disabled=False, **marks)
+        if note.seen_disabled or note.disabled_at is None:
             return note
-        return replace(
-            note,
-            disabled_at=None,
-            disabling=None,
-            seen_disabled=False,
-            enabled_at=None,
-            empty_since=None,
-            retired_at=None,
-        )
+        return replace(note, seen_disabled=journal.carried_out("disable", worker_id, note.disabled_at))
 
     def _fleet(self, workers: tuple[Worker, ...], buckets: tuple[Bucket, ...], now: float) -> Fleet:
         policy, journal = self.policy, self.store.journal

@@ -73,14 +73,14 @@ class FaultyRunner:
         trouble = world.troubles.of_reading(part)
         if trouble:
             world.injected[f"{part}: {trouble}"] += 1
+        if trouble == "slow":
+            world.rest(timeout - 1)
         world.rules.reads(part, damaged="" if trouble == "slow" else trouble)
         if trouble == "hang":
             world.rest(timeout)
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
         if trouble == "fail":
             return Completed(argv, 1, b"", UNREACHABLE, 0.01)
-        if trouble == "slow":
-            world.rest(timeout - 1)
         code, text = world.cell.answer(argv)
         if trouble == "empty":
             text = ""
