@@ -1,6 +1,6 @@
 """Every error this project raises on purpose, drawn as one tree.
 
-A message says what happened, to what, and what to do. `exit_code` is what the command line returns when the error reaches its edge.
+A message says what happened, to what, and what to do. `exit_code` is what the command line returns for it.
 
     AutoscalerError                     1
     ├── SettingsError                   2  a setting, option or document is wrong
@@ -9,6 +9,7 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
     │   ├── GridEngineNotObservable     4
     │   └── ProviderNotObservable       4
     ├── LockHeld                        5  another autoscaler serves this cell
+    ├── StateNotKept                    1  our own state cannot be read or written
     ├── WriteRefused                    1  a read-only runner or provider was asked to change something
     ├── GridEngineRefused               1  Grid Engine said no to a change
     └── CommandError                    1
@@ -55,6 +56,10 @@ class LockHeld(AutoscalerError):
     """Another autoscaler holds this cell's lock; the message says which process on which host."""
 
     exit_code = 5
+
+
+class StateNotKept(AutoscalerError):
+    """Our own state cannot be read or written (a full disk): what cannot be journalled does not begin."""
 
 
 class WriteRefused(AutoscalerError):

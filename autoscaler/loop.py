@@ -22,7 +22,7 @@ from autoscaler.core.actions import Launch, Terminate
 from autoscaler.core.fleet import Worker
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
-from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observation, Observer
 from autoscaler.store.journal import Outcome, Result
@@ -208,7 +208,9 @@ class Loop:
         try:
             done = self.pass_once()
         except NotObservable as error:
-            return self._cannot_see(error)
+            return self._cannot(f"not observable, so nothing is done: {error}", error)
+        except StateNotKept as error:
+            return self._cannot(str(error), error)
         except Exception:  # the loop's edge: the next pass looks anew
             log.exception("this pass failed by a defect; nothing more is done in it")
             return self._backoff()
@@ -218,14 +220,12 @@ class Loop:
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
         return min(SOON, self.poll) if done.acted else self.poll
 
-    def _cannot_see(self, error: NotObservable) -> float:
+    def _cannot(self, words: str, error: AutoscalerError) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
         kind = type(error).__name__
-        log.log(
-            logging.DEBUG if kind == self._blind else logging.ERROR, "not observable, so nothing is done: %s", error
-        )
+        log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
-        self.notifier.status(f"not observable: {error}")
+        self.notifier.status(words)
         return self._backoff()
 
     def _backoff(self) -> float:

@@ -109,6 +109,26 @@ def test_nothing_is_done_while_nothing_can_be_observed(world: World, caplog: pyt
     assert (len(told), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
 
 
+def test_on_a_full_disk_nothing_is_launched_and_that_is_said_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def filled(snapshot: Snapshot) -> Plan:
+        plan = launching(snapshot)
+        if plan.actions:
+            attempts.append(plan)
+            if len(attempts) == 3:
+                loop.stop("test")
+        return replace(plan, memory=replace(plan.memory, stopped={"execute": "x" * 100_000}))
+
+    attempts: list[Plan] = []
+    loop = looping(world, until=10, decide=filled)
+    (pages,) = loop.store.database.rows("PRAGMA page_count")[0]
+    loop.store.database.rows(f"PRAGMA max_page_count={pages}")
+    loop.run()
+    told = [record.levelname for record in caplog.records if "disk is full" in record.message]
+    assert (world.cloud.calls.count("launch"), len(attempts), told) == (0, 3, ["ERROR"])
+
+
 def test_an_outage_whose_words_change_is_said_once_and_one_of_another_kind_again(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, StateNotKept
 
 BUSY_TIMEOUT_MS = 10_000
 """So long one process waits while another commits: far longer than any transaction of ours."""
@@ -24,10 +24,14 @@ Migration = tuple[str, ...]
 
 
 class Database:
-    """A connection that several threads may share: one transaction at a time."""
+    """A connection that several threads may share: one transaction at a time.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    Every method raises StateNotKept where the file cannot be read or written (a full disk, a broken one).
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path | None = None) -> None:
         self._connection = connection
+        self._path = path
         self._lock = threading.RLock()
         self._depth = 0
 
@@ -54,7 +58,7 @@ class Database:
             raise SettingsError(
                 f"cannot keep state in {path}: {error}; set CP_CAP_AUTOSCALE_WORKDIR to a directory of your own"
             ) from error
-        database = cls(connection)
+        database = cls(connection, path)
         try:
             database._migrate(path, migrations)
         except BaseException:
@@ -67,38 +71,54 @@ class Database:
         """All statements inside become durable together, or none of them. Nested use joins the outer one."""
         with self._lock:
             if self._depth == 0:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._ask("BEGIN IMMEDIATE")
             self._depth += 1
             try:
                 yield self
+                if self._depth == 1:
+                    self._commit()
             except BaseException:
-                self._depth -= 1
-                if self._depth == 0:
+                if self._depth == 1 and self._connection.in_transaction:  # a full disk has rolled it back already
                     self._connection.execute("ROLLBACK")
                 raise
-            self._depth -= 1
-            if self._depth == 0:
-                self._commit()
+            finally:
+                self._depth -= 1
 
     def _commit(self) -> None:
-        self._connection.execute("COMMIT")
+        self._ask("COMMIT")
+
+    def _ask(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        with self._kept():
+            return self._connection.execute(sql, values)
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+                raise  # a broken constraint or a wrong call is a defect of ours
+            raise StateNotKept(
+                f"the state in {self._path or 'memory'} cannot be kept: {error}; "
+                "nothing is begun that is not written down; make room there, or see to the disk"
+            ) from error
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Change something; returns how many rows were touched. Durable when its transaction ends."""
         with self.transaction():
-            return self._connection.execute(sql, values).rowcount
+            return self._ask(sql, values).rowcount
 
     def insert(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Insert one row; returns its row id."""
         with self.transaction():
-            return self._connection.execute(sql, values).lastrowid or 0
+            return self._ask(sql, values).lastrowid or 0
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self.transaction():
+        with self.transaction(), self._kept():
             self._connection.executemany(sql, rows)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._lock:
+        with self._lock, self._kept():
             return self._connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:
@@ -125,6 +145,6 @@ class Database:
                 )
             for statements in migrations[version:]:
                 for statement in statements:
-                    self._connection.execute(statement)
+                    self._ask(statement)
             if version < len(migrations):
-                self._connection.execute(f"PRAGMA user_version={len(migrations)}")
+                self._ask(f"PRAGMA user_version={len(migrations)}")

@@ -14,7 +14,7 @@ from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, LaunchFailure
 from autoscaler.core.memory import Disabling, Event, Memory, Rest, WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict
 from autoscaler.core.reasons import Code, because
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store.journal import Result
 from autoscaler.store.memory import memory_from_json, memory_to_json
 from autoscaler.store.store import Store
@@ -74,6 +74,27 @@ def test_a_newer_files_version_is_refused(store: Store, path: Path) -> None:
     store.close()
     with pytest.raises(SettingsError, match="newer sge-autoscaler"):
         Store.open(path)
+
+
+def fill_disk(store: Store) -> None:
+    """From now on the file may not grow, as on a full disk."""
+    (pages,) = store.database.rows("PRAGMA page_count")[0]
+    store.database.rows(f"PRAGMA max_page_count={pages}")
+
+
+def test_a_full_disk_is_told_in_a_sentence(store: Store, path: Path) -> None:
+    fill_disk(store)
+    with pytest.raises(StateNotKept, match=f"{path}.*disk is full; nothing is begun.*make room"):
+        store.history.add_pass(1, 0.0, "x" * 100_000, {})
+
+
+def test_after_a_full_disk_the_store_goes_on(store: Store) -> None:
+    fill_disk(store)
+    with pytest.raises(StateNotKept):
+        store.history.add_pass(1, 0.0, "x" * 100_000, {})
+    store.database.rows("PRAGMA max_page_count=1000000")
+    store.history.add_pass(2, 0.0, "y" * 100_000, {})
+    assert [told.number for told in store.history.passes()] == [2]
 
 
 def test_a_plans_memory_and_journal_survive_together(store: Store, path: Path) -> None:
