@@ -106,14 +106,8 @@ class Observer:
         if note.enabled_at is not None:
             if not journal.carried_out("enable", worker_id, note.enabled_at):
                 return note
-            marks = {
-                "disabled_at": None,
-                "disabling": None,
-                "enabled_at": None,
-                "empty_since": None,
-                "retired_at": None,
-            }
-            return replace(note, seen_disabled=False, **marks)
+            note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
+            return replace(note, empty_since=None, retired_at=None)
         if note.seen_disabled or note.disabled_at is None:
             return note
         return replace(note, seen_disabled=journal.carried_out("disable", worker_id, note.disabled_at))

@@ -9,13 +9,13 @@ from autoscaler.loop import Loop
 from tests.simulated.autoscaler import World, start, step
 
 
-def until_planned(kind: type, world: World, loop: Loop) -> str:
+def until_planned(kind: type[Enable] | type[Disable], world: World, loop: Loop) -> str:
     """Pass after pass until an action of this kind; returns its host."""
     for _ in range(40):
         done = step(world, loop)
         for action in done.plan.actions if done else ():
-            if isinstance(action, kind):
-                return str(action.host)
+            if isinstance(action, Enable | Disable) and isinstance(action, kind):
+                return action.host
     raise AssertionError(f"no {kind.__name__} was planned")
 
 

@@ -66,8 +66,9 @@ def one_host(world: World, a: int, b: int) -> bool:
 
 
 def spread(world: World, a: int, b: int) -> bool:
-    """As large as all workers of the smallest kind together could serve, at most."""
-    most = _most_slots(world) * _workers_at_most(world)
+    """As large as all workers of the smallest kind together could serve, at most: swapping workers is not done yet."""
+    smallest = 2 if world.policy.node_arrays[0].hybrid else _most_slots(world)
+    most = smallest * _workers_at_most(world)
     world.cell.submit(seconds=SECONDS[b % 4], pe=SPREAD, slots=min(2 + a % 9, most))
     return True
 
