@@ -133,6 +133,8 @@ def _prepare(cell: Cell, environment: Mapping[str, str], view: View) -> None:
         raise DemoFailed(f"`sge-autoscaler init --yes` failed: {done.stderr.decode('utf-8', 'replace').strip()}")
     # A job that dies with the cell would leave its folder in the machine's /tmp.
     cell.out("qconf", "-mattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
+    # Killed in the middle, jobs leave their folders; here they go with the machine.
+    cell.out("qconf", "-rattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
     view.say("sge-autoscaler init --yes: queue main.q, host group @allhosts and two parallel environments are there")
 
 

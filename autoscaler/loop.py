@@ -218,7 +218,10 @@ class Loop:
             log.info("observable again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        return min(SOON, self.poll) if done.acted else self.poll
+        if done.acted:
+            return min(SOON, self.poll)
+        due = done.plan.due
+        return self.poll if due is None else min(self.poll, max(GATHER, due - self.observer.clock()))
 
     def _cannot(self, words: str, error: AutoscalerError) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""

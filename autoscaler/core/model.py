@@ -169,3 +169,5 @@ class Plan:
     counted: int = 0
     fitting: int = 0
     """Counted tasks that fit on what is there or coming."""
+    due: float | None = None
+    """When time alone would change this decision; None: never."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
 from autoscaler.core.brake import pressed
 from autoscaler.core.demand import Reading, details_wanted, read_demand
+from autoscaler.core.due import next_due
 from autoscaler.core.grow import Ground, Growth, grow
 from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
@@ -84,9 +85,12 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
     ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now)
     growth = _grow(snapshot, sight, reading.wanted, outlook, moment, ground)
+    kept = remember(snapshot, sight, reading, steps, growth.launches, rests, stopped, brake)
+    arrays = {machine.worker.id: machine.worker.node_array for machine in sight.machines}
     return Plan(
         actions=_actions(steps, growth),
-        memory=remember(snapshot, sight, reading, steps, growth.launches, rests, stopped, brake),
+        memory=kept,
+        due=next_due(reading.wanted, kept.workers, arrays, kept.launches, policy, cluster.schedule_interval, now),
         shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,

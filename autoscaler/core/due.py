@@ -1,0 +1,47 @@
+"""When time alone would change the decision: the loop looks again then, instead of at its next poll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from autoscaler.core.memory import Event, WorkerNote
+from autoscaler.core.model import Wanted
+from autoscaler.core.policy import Policy
+
+
+def next_due(
+    wanted: Sequence[Wanted],
+    notes: Mapping[str, WorkerNote],
+    arrays: Mapping[str, str],
+    launches: Sequence[Event],
+    policy: Policy,
+    schedule_interval: float,
+    now: float,
+) -> float | None:
+    """The next moment after `now` at which a job expires, a worker has been idle or empty for long enough, or a node
+    array may launch again. `arrays`: node array by worker id. None: only a change outside can bring anything.
+    """
+    moments = (
+        *_expiries(wanted, policy),
+        *_ends_of_waiting(notes, arrays, policy, schedule_interval),
+        *(event.at + policy.batch_delay for event in launches if wanted),
+    )
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def _expiries(wanted: Sequence[Wanted], policy: Policy) -> Iterator[float]:
+    for want in wanted:
+        for queue in map(policy.queue, want.launches):
+            if queue is not None and not want.expired:
+                yield want.oldest + queue.scale_up_timeout
+
+
+def _ends_of_waiting(
+    notes: Mapping[str, WorkerNote], arrays: Mapping[str, str], policy: Policy, schedule_interval: float
+) -> Iterator[float]:
+    for worker_id, note in notes.items():
+        array = policy.node_array(arrays.get(worker_id, ""))
+        if note.idle_since is not None and array is not None:
+            yield note.idle_since + array.idle_timeout
+        if note.empty_since is not None:
+            yield note.empty_since + schedule_interval
