@@ -144,11 +144,11 @@ class World:
         machine, now = self.machine_of(name), self.clock.now
         if machine is None or name in self.silent or now < machine.created_at + self.boot_delay:
             return False
-        return machine.ended_at is None or now < machine.ended_at + MAX_UNHEARD
+        return machine.ended_at is None or (name in self.died and now < machine.ended_at + MAX_UNHEARD)
 
     def serves(self, at: Instance) -> bool:
-        """Whether its free slots are supply: open, and nobody wants it gone."""
-        return self.cell.lets_in(at) and at[1] not in self.drained
+        """Whether its free slots are supply: open, on a machine that is there, and nobody wants it gone."""
+        return self.cell.lets_in(at) and self.works(at[1]) and at[1] not in self.drained
 
     # -- the process ---------------------------------------------------------------------------------------------------
 
