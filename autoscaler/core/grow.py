@@ -17,12 +17,9 @@ from autoscaler.core.growth.registry import strategy_of
 from autoscaler.core.limits import Room, Usage, launches_left
 from autoscaler.core.memory import Event, Rest
 from autoscaler.core.model import BucketVerdict, Wanted
-from autoscaler.core.placement import Board, Want
+from autoscaler.core.placement import PLENTY, Board, Want
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
-
-PLENTY = 1_000_000
-"""More workers than any demand would use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def grow(
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized))
     if not chosen:
-        return Growth(buckets=verdicts, note=_nothing_note(array, sized))
+        return Growth(buckets=verdicts, note=_nothing_note(array, sized, refused))
     return _launch(array, chosen, reason, verdicts, ground)
 
 
@@ -173,12 +170,14 @@ def _verdicts(sized: Sequence[_Sized]) -> tuple[BucketVerdict, ...]:
     return tuple(verdicts)
 
 
-def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized]) -> Reason:
+def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequence[BucketVerdict]) -> Reason:
     """Why nothing is launched although something is wanted: the cap of the preferred option, or that nothing can be
-    had.
+    had, and why the first of what is allowed cannot.
     """
     capped = next((entry for entry in sized if entry.cap is not None), None)
     if capped is not None and capped.cap is not None:
         wanted = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
         return wanted.then(capped.cap)
-    return because(Code.NOTHING_TO_LAUNCH, node_array=array.name)
+    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name)
+    why = next((verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED), None)
+    return nothing if why is None else nothing.then(why)

@@ -58,9 +58,9 @@ def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
     return Room(max(room.count, 0), room.cap)
 
 
-def most_ever(bucket: Bucket, limits: Limits) -> int:
+def most_ever(bucket: Bucket, limits: Limits) -> Room:
     """How many workers of this bucket the limits would allow if there were no others."""
-    return room_for(bucket, limits, Usage()).count
+    return room_for(bucket, limits, Usage())
 
 
 def _room_for_price(bucket: Bucket, limit: float, usage: Usage) -> Room:

@@ -17,6 +17,8 @@ from autoscaler.core.resources import satisfies
 
 SLOTS = "slots"
 """As a consumable of a host: its slots over all pools together, where it limits them."""
+PLENTY = 1_000_000
+"""More workers than any demand would use."""
 _SCALE = 1_000_000
 """Fractions of a consumable are counted in millionths."""
 

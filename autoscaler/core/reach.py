@@ -1,5 +1,5 @@
 """Whether a demand could ever be served by the best that is allowed: what no allowed configuration can run launches
-nothing.
+nothing, and is told what stands in its way.
 
 Asked only of demand that does not fit now. Types that rest or are sold out still count (that passes), those a
 provider rules out do not.
@@ -8,16 +8,26 @@ provider rules out do not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import ANY, Bucket
 from autoscaler.core.growth.options import allowed_types
-from autoscaler.core.limits import most_ever
+from autoscaler.core.limits import Room, most_ever
 from autoscaler.core.model import Demand, Host, Wanted
-from autoscaler.core.placement import place
+from autoscaler.core.placement import PLENTY, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """What one node array could ever have: of every allowed type a worker, and how many. Or why nothing."""
+
+    workers: tuple[tuple[Host, Room], ...] = ()
+    """Largest first."""
+    nothing: Reason | None = None
 
 
 class Reach:
@@ -33,24 +43,29 @@ class Reach:
         """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None:
         some could.
         """
-        best = [entry for queue in wanted.launches for entry in self._best.get(queue, ())]
-        want = ((wanted.demand, 1),)
-        for host, most in best:
-            if place(want, (), host, most).complete:
-                return None
-        if not wanted.demand.one_host and any(
-            place(want, self._persistent, host, most).complete for host, most in best
-        ):
+        arrays = [self._best[queue] for queue in wanted.launches if queue in self._best]
+        best = [entry for array in arrays for entry in array.workers]
+        if not best:
+            return next((array.nothing for array in arrays if array.nothing is not None), None)
+        if any(self._serves(wanted.demand, host, room.count) for host, room in best):
             return None
-        slots = [max(host.slots.values()) for host, _ in best]
-        return because(
+        reason = because(
             Code.NO_TYPE_FITS,
             slots=wanted.demand.slots,
             where="one host" if wanted.demand.one_host else None,
-            largest=max(slots, default=0),
-            workers=max((most for _, most in best), default=0),
+            largest=max(max(host.slots.values()) for host, _ in best),
+            workers=max(room.count for _, room in best),
             besides=_besides(wanted.demand),
         )
+        in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
+        return reason if in_the_way is None else reason.then(in_the_way)
+
+    def _serves(self, demand: Demand, host: Host, most: int) -> bool:
+        """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
+        want = ((demand, 1),)
+        if place(want, (), host, most).complete:
+            return True
+        return not demand.one_host and place(want, self._persistent, host, most).complete
 
 
 def _besides(demand: Demand) -> tuple[str, ...]:
@@ -60,15 +75,39 @@ def _besides(demand: Demand) -> tuple[str, ...]:
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
 
 
-def _best(
-    array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[str, Complex]
-) -> tuple[tuple[Host, int], ...]:
-    """For every allowed type a worker of it, largest first, and how many the limits would ever allow."""
+def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[str, Complex]) -> _Best:
     allowed = allowed_types(array, buckets)
-    most: dict[str, int] = {}
+    most: dict[str, Room] = {}
+    obstacles: list[Reason] = []
     for bucket in buckets:
-        ours = bucket.key.node_array in (ANY, array.name) and bucket.key.price_type in array.price_types
-        if ours and bucket.type.name in allowed and bucket.problem is None:
-            most[bucket.type.name] = max(most.get(bucket.type.name, 0), most_ever(bucket, array.limits))
-    hosts = ((offer_of(allowed[name], array, complexes).host("", array.queue), count) for name, count in most.items())
-    return tuple(sorted(hosts, key=lambda pair: -max(pair[0].slots.values())))
+        if bucket.key.node_array not in (ANY, array.name) or bucket.type.name not in allowed:
+            continue
+        room = most_ever(bucket, array.limits)
+        obstacle = _obstacle(bucket, array, room)
+        if obstacle is not None:
+            obstacles.append(obstacle)
+        elif bucket.type.name not in most or most[bucket.type.name].count < room.count:
+            most[bucket.type.name] = room
+    if most:
+        hosts = ((offer_of(allowed[name], array, complexes).host("", array.queue), room) for name, room in most.items())
+        return _Best(tuple(sorted(hosts, key=lambda pair: -max(pair[0].slots.values()))))
+    if not obstacles:
+        asked = (array.family if array.hybrid else None) or array.instance_type
+        return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=asked or None))
+    # What a setting would lift is told before what is the provider's.
+    nearest = min(obstacles, key=lambda obstacle: _NEAREST.index(obstacle.code))
+    return _Best(nothing=because(Code.NO_WORKER_ALLOWED, node_array=array.name).then(nearest))
+
+
+_NEAREST = (Code.CAPPED, Code.BUCKET_NO_PRICE, Code.BUCKET_UNAVAILABLE, Code.BUCKET_NOT_ALLOWED)
+
+
+def _obstacle(bucket: Bucket, array: NodeArrayPolicy, room: Room) -> Reason | None:
+    """Why no worker of this bucket will ever be launched as things are set."""
+    if bucket.key.price_type not in array.price_types:
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name)
+    if bucket.problem is not None:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
+    if array.limits.max_price_per_hour is not None and bucket.price_per_hour is None:
+        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
+    return None if room.count else room.cap

@@ -35,6 +35,8 @@ class Code(StrEnum):
     UNKNOWN_PE = "UNKNOWN_PE"
     UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
     NO_TYPE_FITS = "NO_TYPE_FITS"
+    NO_INSTANCE_TYPE = "NO_INSTANCE_TYPE"
+    NO_WORKER_ALLOWED = "NO_WORKER_ALLOWED"
     RESTRICTED_QUEUE = "RESTRICTED_QUEUE"
 
     # -- workers ---------------------------------------------------------------------------------------

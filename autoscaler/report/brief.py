@@ -69,6 +69,8 @@ _WORDS: dict[Code, str] = {
     Code.UNKNOWN_PE: "PE unknown",
     Code.UNKNOWN_RESOURCE: "resource unknown",
     Code.NO_TYPE_FITS: "no type fits",
+    Code.NO_INSTANCE_TYPE: "no instance type",
+    Code.NO_WORKER_ALLOWED: "no worker allowed",
     Code.RESTRICTED_QUEUE: "restricted queue",
 }
 _AGE = ("idle_s", "age_s", "waited_s", "silent_s")

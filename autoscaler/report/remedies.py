@@ -39,8 +39,11 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.UNKNOWN_STATE: "Grid Engine shows a state we do not know; please report it with `sge-autoscaler record`.",
         Code.UNKNOWN_PE: "`qconf -spl` lists the parallel environments; the queue's `pe_list` must name it.",
         Code.UNKNOWN_RESOURCE: "`qconf -sc` lists what can be asked for.",
-        Code.NO_TYPE_FITS: "Ask for less on one host, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "
+        Code.NO_TYPE_FITS: "Ask for less, raise a cap that is named, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "
         "`CP_CAP_AUTOSCALE_HYBRID_FAMILY`, `CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE`.",
+        Code.NO_INSTANCE_TYPE: "Set `CP_CAP_AUTOSCALE_INSTANCE_TYPE`, or a hybrid cluster's "
+        "`CP_CAP_AUTOSCALE_HYBRID_FAMILY`, to what the provider's catalogue has.",
+        Code.NO_WORKER_ALLOWED: "Lift what is named: a cap, or what the provider lacks.",
         Code.RESTRICTED_QUEUE: "`qconf -sq QUEUE` shows who may use it; whether this job may is not ours to predict.",
         Code.PERSISTENT: "It was not launched by us: start and end it as before.",
         Code.MASTER: "`CP_CAP_SGE_MASTER_CORES` sets how many of its cores serve jobs.",

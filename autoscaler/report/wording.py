@@ -35,6 +35,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.UNKNOWN_RESOURCE: "it asks for {resource}, which is not known",
         Code.NO_TYPE_FITS: "it asks {slots} slots[ on {where}]; the largest worker allowed has {largest}, and at most "
         "{workers} are allowed[; asked besides: {besides}]",
+        Code.NO_INSTANCE_TYPE: "the provider knows no instance type for workers of {node_array}[; {asked} is set]",
+        Code.NO_WORKER_ALLOWED: "no worker of {node_array} may be launched",
         Code.RESTRICTED_QUEUE: "{queue} does not take such jobs ({by})",
         Code.PERSISTENT: "it is a persistent worker",
         Code.MASTER: "it is the master",

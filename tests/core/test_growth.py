@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.fleet import InstanceType, MachineState, OrderState, PriceType
+from autoscaler.core.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
 from autoscaler.core.memory import Event
 from autoscaler.core.model import Wishes
 from autoscaler.core.plan import plan
@@ -36,6 +37,7 @@ from tests.core.building import (
     launched,
     looked_at,
     noted,
+    shape_of,
 )
 
 TEN = a_job(tasks="1-10:1", count=10, waited=60)
@@ -213,6 +215,64 @@ def test_a_stopped_node_array_launches_again_after_a_person_resumed() -> None:
 def test_what_no_allowed_type_can_run_launches_nothing(job: object) -> None:
     made = plan(a_snapshot(job))  # type: ignore[arg-type]
     assert (acts(made), fate(made), made.counted) == ([], Code.NO_TYPE_FITS, 0)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "settings", "reasons"),
+    (
+        pytest.param(a_bucket(), {"instance_type": ""}, [Code.NO_INSTANCE_TYPE], id="no type is set"),
+        pytest.param(a_bucket(), {"instance_type": "x9.huge"}, [Code.NO_INSTANCE_TYPE], id="the type is not known"),
+        pytest.param(
+            a_bucket(), {"hybrid": True, "family": "x9"}, [Code.NO_INSTANCE_TYPE], id="the family is not known"
+        ),
+        pytest.param(
+            a_bucket(),
+            {"limits": Limits(max_workers=0)},
+            [Code.NO_WORKER_ALLOWED, Code.CAPPED],
+            id="no worker is allowed",
+        ),
+        pytest.param(
+            a_bucket(price=0.2),
+            {"limits": Limits(max_price_per_hour=0.1)},
+            [Code.NO_WORKER_ALLOWED, Code.CAPPED],
+            id="every type is too dear",
+        ),
+        pytest.param(
+            a_bucket(price=-1),
+            {"limits": Limits(max_price_per_hour=0.1)},
+            [Code.NO_WORKER_ALLOWED, Code.BUCKET_NO_PRICE],
+            id="no price is known under a price cap",
+        ),
+        pytest.param(
+            a_bucket(problem="no quota"),
+            {},
+            [Code.NO_WORKER_ALLOWED, Code.BUCKET_UNAVAILABLE],
+            id="the provider says no",
+        ),
+        pytest.param(
+            a_bucket(price_type=PriceType.SPOT),
+            {},
+            [Code.NO_WORKER_ALLOWED, Code.BUCKET_NOT_ALLOWED],
+            id="only of another price type",
+        ),
+    ),
+)
+def test_where_no_worker_could_be_launched_a_job_is_told_what_stands_in_the_way(
+    bucket: Bucket, settings: dict[str, Any], reasons: list[Code]
+) -> None:
+    made = plan(a_snapshot(a_job(), bucket, **settings))
+    assert (acts(made), codes(shape_of(made).reason)) == ([], reasons)
+
+
+def test_a_job_that_a_cap_keeps_too_small_is_told_the_cap() -> None:
+    made = plan(a_snapshot(a_job(slots=8, pe="mpi"), limits=Limits(max_cores=6)))
+    assert codes(shape_of(made).reason) == [Code.NO_TYPE_FITS, Code.CAPPED]
+
+
+def test_when_all_types_rest_the_pass_says_which_and_why() -> None:
+    failures = [a_failure(age=60.0 + n) for n in range(5)]
+    made = plan(a_snapshot(a_job(), *failures))
+    assert [codes(note) for note in made.notes] == [[Code.NOTHING_TO_LAUNCH, Code.BUCKET_RESTING]]
 
 
 def test_it_does_not_keep_others_from_being_served() -> None:
