@@ -19,6 +19,8 @@ DOCS_CHECK := $(BIN)/sge-autoscaler config docs --check
 # Root is needed for namespaces only. What root runs in somebody else's checkout leaves no files of its own there.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || { command -v sudo >/dev/null && echo 'sudo -E env PYTHONDONTWRITEBYTECODE=1'; })
 ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
+# A make that is killed outright cannot pass anything on.
+ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
 .PHONY: help setup demo test check format format-check lint types imports docs-check soak bench lock clean
 
@@ -31,10 +33,10 @@ setup:  ## install what is missing: Debian packages, .venv with the pinned requi
 demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homogeneous|hybrid PROVIDER=local)
 	@if [ "$$(id -u)" != 0 ] && [ -z "$(AS_ROOT)" ]; then \
 		echo "make demo: namespaces need root, and there is no sudo: run it as root" >&2; exit 1; fi
-	@$(AS_ROOT) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)
 
 test: setup  ## all tests, real cell included (TESTS=tests/core WORKERS=2 PYTEST_ARGS='-k shrink')
-	@$(AS_ROOT) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 $(PYTEST_ARGS) $(TESTS)
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 $(PYTEST_ARGS) $(TESTS)
 
 check: format-check lint types imports docs-check test  ## everything a change must pass
 
@@ -59,7 +61,7 @@ docs-check: setup
 	@$(BIN)/python -m autoscaler.report.pages --check
 
 soak: setup  ## long campaigns, not part of the tests
-	@$(AS_ROOT) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan
 	@$(BIN)/python -m bench

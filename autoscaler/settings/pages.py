@@ -15,7 +15,10 @@ from pydantic_core import PydanticUndefined
 from autoscaler.settings.loading import Settings, is_secret
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
 
-_HEADINGS: dict[type[BaseModel], str] = {Process: "For the whole autoscaler", QueueSettings: "For each queue and its workers"}
+_HEADINGS: dict[type[BaseModel], str] = {
+    Process: "For the whole autoscaler",
+    QueueSettings: "For each queue and its workers",
+}
 
 
 @dataclass(frozen=True, slots=True)
