@@ -1,6 +1,7 @@
-"""The contract between the autoscaler and whoever rents out machines. The docstrings here are the contract; `providers.contract` tests it.
+"""The contract between the autoscaler and whoever rents out machines.
 
-A provider knows no Grid Engine and decides nothing. It is called from more than one thread: `launch` and `terminate` run off the loop's thread.
+The docstrings here are the contract; `providers.contract` tests it. A provider knows no Grid Engine and decides
+nothing. It is called from more than one thread: `launch` and `terminate` run off the loop's thread.
 """
 
 from __future__ import annotations
@@ -19,23 +20,38 @@ class ProviderError(AutoscalerError):
 
 
 class OutOfCapacity(ProviderError):
-    """The cloud has none left of this bucket. The loop lets the bucket rest after the set number of these and tries the next candidate at once."""
+    """The cloud has none left of this bucket.
+
+    The loop lets the bucket rest after the set number of these and tries the next candidate at once.
+    """
 
 
 class QuotaReached(ProviderError):
-    """The account's quota is full; the message says which and by how much. The bucket rests like one out of capacity."""
+    """The account's quota is full; the message says which and by how much.
+
+    The bucket rests like one out of capacity.
+    """
 
 
 class Throttled(ProviderError):
-    """Too many calls. Raised only after the provider's own bounded back-off; the order is tried again in a later pass with the same token."""
+    """Too many calls.
+
+    Raised only after the provider's own bounded back-off; the order is tried again in a later pass with the same token.
+    """
 
 
 class Refused(ProviderError):
-    """Permanent: bad image, no permission, bad setting. The loop stops launching for this node array and reports it once."""
+    """Permanent: bad image, no permission, bad setting.
+
+    The loop stops launching for this node array and reports it once.
+    """
 
 
 class Unreachable(ProviderNotObservable, ProviderError):
-    """No answer, or none that can be understood. What was asked may or may not have happened: the loop keeps the order open and looks again."""
+    """No answer, or none that can be understood.
+
+    What was asked may or may not have happened: the loop keeps the order open and looks again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +90,10 @@ class Problem:
 
 
 class Provider(Protocol):
-    """Made by the registry as `Class(settings, cell=…)`: `settings` is an instance of the class's own `Settings` model."""
+    """Made by the registry as `Class(settings, cell=…)`.
+
+    `settings` is an instance of the class's own `Settings` model.
+    """
 
     name: ClassVar[str]
     enrols_itself: ClassVar[bool]
@@ -83,25 +102,32 @@ class Provider(Protocol):
     """A pydantic-settings model that declares the provider's settings under its own prefix."""
 
     def buckets(self) -> Sequence[Bucket]:
-        """All that may be ordered, problems included. Cached as the provider sees fit. Raises Unreachable; never a silent part."""
+        """All that may be ordered, problems included.
+
+        Cached as the provider sees fit. Raises Unreachable; never a silent part.
+        """
         ...
 
     def workers(self) -> Sequence[Worker]:
-        """All existing machines that carry this cell's tag (terminated ones may be listed for a while), or Unreachable: never a part.
+        """All existing machines that carry this cell's tag, or Unreachable: never a part.
 
-        May lag behind launches; a worker missing here is not thereby gone.
+        Terminated ones may be listed for a while. May lag behind launches; a worker missing here is not thereby gone.
         """
         ...
 
     def launch(self, order: LaunchOrder) -> Launched:
         """Ask for machines; returns within 30 s, when the order is accepted. Readiness shows only in `workers()`.
 
-        With no machine at all: the ids are empty and `shortfalls` says why for each bucket tried. Raises Throttled, Refused, Unreachable.
+        With no machine at all: the ids are empty and `shortfalls` says why for each bucket tried. Raises Throttled,
+        Refused, Unreachable.
         """
         ...
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """End these machines, disks and addresses included. Already gone counts as done; an id that is not this cell's is refused."""
+        """End these machines, disks and addresses included.
+
+        Already gone counts as done; an id that is not this cell's is refused.
+        """
         ...
 
     def check(self) -> Sequence[Problem]:

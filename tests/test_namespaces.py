@@ -14,18 +14,19 @@ import pytest
 from autoscaler import namespaces
 from autoscaler.errors import CommandNotFound, CommandTimedOut
 from autoscaler.namespaces import HostEnded, NamespaceError, Tree
+from autoscaler.process import Runner
 
 pytestmark = pytest.mark.cell
 W1, W2 = namespaces.default_name(5), namespaces.default_name(6)
 
 
 @pytest.fixture
-def tree(tmp_path) -> Iterator[Tree]:
+def tree(tmp_path: Path) -> Iterator[Tree]:
     with namespaces.own_tree(tmp_path / "tree", names={1: "master"}) as made:
         yield made
 
 
-def said(runner, *argv: str) -> str:
+def said(runner: Runner, *argv: str) -> str:
     return runner(argv, timeout=10).stdout.decode().strip()
 
 
@@ -40,7 +41,7 @@ def reaches(tree: Tree, host: str, other: str) -> bool:
         return said(tree.host_runner(host), sys.executable, "-c", ask) == "hello"
 
 
-def test_a_host_has_its_own_name_address_and_processes(tree):
+def test_a_host_has_its_own_name_address_and_processes(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     on_host = tree.host_runner(W1)
     seen = (
@@ -66,7 +67,7 @@ print(said.stdout.decode().strip())
 """
 
 
-def test_a_tree_made_in_a_chroot_stays_in_it(tmp_path):
+def test_a_tree_made_in_a_chroot_stays_in_it(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     words = (str(tmp_path), sys.executable, str(Path(namespaces.__file__).parents[1]))
     argv = ("unshare", "--mount", "sh", "-c", IN_A_CHROOT, "sh", *words)
@@ -74,11 +75,11 @@ def test_a_tree_made_in_a_chroot_stays_in_it(tmp_path):
     assert (done.stdout, done.stderr) == ("tree\n", "")
 
 
-def test_every_name_resolves_before_its_host_is_there(tree):
+def test_every_name_resolves_before_its_host_is_there(tree: Tree) -> None:
     assert said(tree.runner, "getent", "hosts", "10.1.0.254") == "10.1.0.254      ip-10-1-0-254"
 
 
-def test_the_tree_keeps_its_network_address_when_hosts_come_and_go(tree):
+def test_the_tree_keeps_its_network_address_when_hosts_come_and_go(tree: Tree) -> None:
     def address() -> str:
         return said(tree.runner, "ip", "-o", "link", "show", namespaces.BRIDGE).partition("link/ether ")[2].split()[0]
 
@@ -90,13 +91,13 @@ def test_the_tree_keeps_its_network_address_when_hosts_come_and_go(tree):
     assert seen | {address()} == {"02:00:0a:01:00:01"}
 
 
-def test_hosts_reach_each_other_and_the_tree(tree):
+def test_hosts_reach_each_other_and_the_tree(tree: Tree) -> None:
     for name in (W1, W2):
         namespaces.start_host(tree, name)
     assert reaches(tree, W1, W2)
 
 
-def test_a_host_that_comes_back_under_its_name_is_reached_at_once(tree):
+def test_a_host_that_comes_back_under_its_name_is_reached_at_once(tree: Tree) -> None:
     for name in (W1, W2):
         namespaces.start_host(tree, name)
     assert reaches(tree, W1, W2)
@@ -105,7 +106,7 @@ def test_a_host_that_comes_back_under_its_name_is_reached_at_once(tree):
     assert reaches(tree, W1, W2)
 
 
-def test_what_a_host_writes_to_its_private_place_no_other_sees(tree):
+def test_what_a_host_writes_to_its_private_place_no_other_sees(tree: Tree) -> None:
     for name in (W1, W2):
         namespaces.start_host(tree, name)
     said(tree.host_runner(W1), "touch", str(tree.private / "mine"))
@@ -113,7 +114,7 @@ def test_what_a_host_writes_to_its_private_place_no_other_sees(tree):
     assert (seen, list(tree.private.iterdir())) == (["mine", ""], [])
 
 
-def test_the_boot_program_runs_on_the_host_and_leaves_its_words_on_the_console(tree):
+def test_the_boot_program_runs_on_the_host_and_leaves_its_words_on_the_console(tree: Tree) -> None:
     namespaces.start_host(tree, W1, boot=("sh", "-c", "hostname; echo $COLOUR; sleep 60"), env={"COLOUR": "blue"})
     deadline = time.monotonic() + 5
     while "blue" not in tree.console(W1).read_text() and time.monotonic() < deadline:
@@ -121,58 +122,58 @@ def test_the_boot_program_runs_on_the_host_and_leaves_its_words_on_the_console(t
     assert tree.console(W1).read_text().split() == [W1, "blue"]
 
 
-def test_a_host_that_dies_takes_every_process_along(tree):
+def test_a_host_that_dies_takes_every_process_along(tree: Tree) -> None:
     pid = namespaces.start_host(tree, W1, boot=("sh", "-c", "sleep 876 & setsid sleep 876"))
     namespaces.end_host(tree, W1)
     assert (Path(f"/proc/{pid}").exists(), "876" in said(tree.runner, "ps", "ax"), tree.hosts()) == (False, False, {})
 
 
-def test_ending_a_host_that_is_gone_is_done(tree):
+def test_ending_a_host_that_is_gone_is_done(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     namespaces.end_host(tree, W1)
     namespaces.end_host(tree, W1)
     assert tree.hosts() == {}
 
 
-def test_a_host_is_started_once(tree):
+def test_a_host_is_started_once(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     with pytest.raises(NamespaceError, match="there already"):
         namespaces.start_host(tree, W1)
 
 
-def test_a_name_without_an_address_is_no_host(tree):
+def test_a_name_without_an_address_is_no_host(tree: Tree) -> None:
     with pytest.raises(NamespaceError, match="nobody"):
         namespaces.start_host(tree, "nobody")
 
 
-def test_names_of_living_hosts_are_not_free(tree):
+def test_names_of_living_hosts_are_not_free(tree: Tree) -> None:
     namespaces.start_host(tree, namespaces.default_name(2))
     assert tree.free_names()[:2] == [namespaces.default_name(3), namespaces.default_name(4)]
 
 
-def test_a_command_for_a_host_that_ended_is_told_so(tree):
+def test_a_command_for_a_host_that_ended_is_told_so(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     namespaces.end_host(tree, W1)
     with pytest.raises(HostEnded):
         tree.host_runner(W1)(("true",), timeout=5)
 
 
-def test_a_command_in_the_tree_that_does_not_end_is_ended(tree):
+def test_a_command_in_the_tree_that_does_not_end_is_ended(tree: Tree) -> None:
     with pytest.raises(CommandTimedOut):
         tree.runner(("sh", "-c", "trap '' TERM; sleep 875; sleep 875"), timeout=0.3)
     assert "875" not in said(tree.runner, "ps", "ax")
 
 
-def test_a_command_that_the_tree_does_not_have_is_named(tree):
+def test_a_command_that_the_tree_does_not_have_is_named(tree: Tree) -> None:
     with pytest.raises(CommandNotFound, match="no-such-command"):
         tree.runner(("no-such-command",), timeout=5)
 
 
-def test_a_command_in_the_tree_may_fail_as_any_timeout_does(tree):
+def test_a_command_in_the_tree_may_fail_as_any_timeout_does(tree: Tree) -> None:
     assert tree.runner(("sh", "-c", "exit 124"), timeout=5).returncode == 124
 
 
-def test_orphans_are_reaped(tree):
+def test_orphans_are_reaped(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
     for runner in (tree.runner, tree.host_runner(W1)):
         runner(("sh", "-c", "(sleep 0.05 &) ; (true &)"), timeout=5)
@@ -181,7 +182,7 @@ def test_orphans_are_reaped(tree):
     assert not [state for state in states if state.startswith("Z")]
 
 
-def test_a_host_started_by_a_process_of_the_tree_outlives_it(tree):
+def test_a_host_started_by_a_process_of_the_tree_outlives_it(tree: Tree) -> None:
     program = (
         "import os, signal; from pathlib import Path; from autoscaler.namespaces import Tree, start_host;"
         f"start_host(Tree(Path({str(tree.directory)!r})), {W1!r}, boot=('sleep', '60'));"
@@ -191,7 +192,7 @@ def test_a_host_started_by_a_process_of_the_tree_outlives_it(tree):
     assert (ended.returncode != 0, list(tree.hosts())) == (True, [W1])
 
 
-def test_trees_live_side_by_side(tree, tmp_path):
+def test_trees_live_side_by_side(tree: Tree, tmp_path: Path) -> None:
     with namespaces.own_tree(tmp_path / "other", names={1: "elsewhere"}) as other:
         for one in (tree, other):
             namespaces.start_host(one, W1)
@@ -199,7 +200,7 @@ def test_trees_live_side_by_side(tree, tmp_path):
         assert (list(tree.hosts()), said(other.runner, "hostname")) == ([W1], "elsewhere")
 
 
-def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
+def test_nothing_is_left_when_the_owner_is_killed(tmp_path: Path) -> None:
     directory = tmp_path / "tree"
     program = (
         "import time; from pathlib import Path; from autoscaler import namespaces\n"
@@ -207,6 +208,7 @@ def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
         f"    print(*[namespaces.start_host(tree, {W1!r}, boot=('sleep', '60'))], flush=True); time.sleep(60)"
     )
     owner = subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
     host = int(owner.stdout.readline())
     first = namespaces.holder(directory / "first")
     owner.send_signal(signal.SIGKILL)
@@ -218,12 +220,12 @@ def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
     assert alive == []
 
 
-def test_a_place_whose_tree_ended_is_known_to_be_empty(tmp_path):
+def test_a_place_whose_tree_ended_is_known_to_be_empty(tmp_path: Path) -> None:
     with namespaces.own_tree(tmp_path / "tree", names={}) as tree:
         namespaces.start_host(tree, W1)
     assert (namespaces.holder(tree.directory / "first"), tree.hosts()) == (None, {})
 
 
-def test_the_probe_says_in_one_line_what_is_missing(monkeypatch):
+def test_the_probe_says_in_one_line_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert namespaces.probe() == "namespaces need root: run as root or with sudo"

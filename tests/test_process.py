@@ -49,38 +49,38 @@ class Remembering:
         return Completed(tuple(argv), 0, b"", b"", 0.0)
 
 
-def test_a_failing_command_is_an_answer_and_no_exception():
+def test_a_failing_command_is_an_answer_and_no_exception() -> None:
     ended = SystemRunner()(("sh", "-c", "echo out; echo err >&2; exit 3"), timeout=5)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, b"out\n", b"err\n")
 
 
-def test_what_is_given_to_a_command_reaches_it(tmp_path):
+def test_what_is_given_to_a_command_reaches_it(tmp_path: Path) -> None:
     argv = python("import os,sys; print(os.getcwd(), os.environ['COLOUR'], sys.stdin.read())")
     ended = SystemRunner()(argv, timeout=5, stdin=b"words", env={"COLOUR": "blue"}, cwd=tmp_path)
     assert ended.stdout.decode().split() == [str(tmp_path), "blue", "words"]
 
 
-def test_fifty_megabytes_arrive_while_as_many_are_written():
+def test_fifty_megabytes_arrive_while_as_many_are_written() -> None:
     ended = SystemRunner()(("cat",), timeout=30, stdin=bytes(LARGE))
     assert len(ended.stdout) == LARGE
 
 
-def test_both_outputs_may_be_large_at_once():
+def test_both_outputs_may_be_large_at_once() -> None:
     ended = SystemRunner()(("sh", "-c", "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero"), timeout=30)
     assert (len(ended.stdout), len(ended.stderr)) == (3_000_000, 3_000_000)
 
 
-def test_a_command_that_does_not_exist_is_named():
+def test_a_command_that_does_not_exist_is_named() -> None:
     with pytest.raises(CommandNotFound, match="no-such-command"):
         SystemRunner()(("no-such-command",), timeout=1)
 
 
-def test_a_timeout_says_the_last_words_of_the_command():
+def test_a_timeout_says_the_last_words_of_the_command() -> None:
     with pytest.raises(CommandTimedOut, match=r"0\.3 s.*waiting for the moon"):
         SystemRunner()(("sh", "-c", "echo waiting for the moon >&2; sleep 60"), timeout=0.3)
 
 
-def test_a_timeout_ends_whatever_the_command_started(tmp_path):
+def test_a_timeout_ends_whatever_the_command_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     program = f"trap '' TERM; sleep 60 & echo $! $$ > {pids}; wait"
     with pytest.raises(CommandTimedOut):
@@ -88,7 +88,7 @@ def test_a_timeout_ends_whatever_the_command_started(tmp_path):
     assert all(gone(int(pid)) for pid in pids.read_text().split())
 
 
-def test_a_timeout_is_kept_when_only_a_grandchild_holds_the_output():
+def test_a_timeout_is_kept_when_only_a_grandchild_holds_the_output() -> None:
     began = time.monotonic()
     with pytest.raises(CommandTimedOut):
         SystemRunner()(("sh", "-c", "sleep 60 & exit 0"), timeout=0.3)
@@ -113,7 +113,7 @@ def test_a_timeout_is_kept_when_only_a_grandchild_holds_the_output():
         "gethostbyname w1",
     ),
 )
-def test_a_read_only_run_may_look(argv):
+def test_a_read_only_run_may_look(argv: str) -> None:
     inner = Remembering()
     ReadOnlyRunner(inner)(argv.split(), timeout=1)
     assert inner.asked == [tuple(argv.split())]
@@ -142,55 +142,55 @@ def test_a_read_only_run_may_look(argv):
         "",
     ),
 )
-def test_a_read_only_run_changes_nothing(argv):
+def test_a_read_only_run_changes_nothing(argv: str) -> None:
     inner = Remembering()
     with pytest.raises(WriteRefused):
         ReadOnlyRunner(inner)(argv.split(), timeout=1)
     assert inner.asked == []
 
 
-def test_lines_come_while_the_child_runs():
+def test_lines_come_while_the_child_runs() -> None:
     with start(("sh", "-c", "echo first; echo second >&2; sleep 60")) as child:
         lines = child.lines
         assert ([next(lines), next(lines)], child.poll()) == (["first", "second"], None)
 
 
-def test_lines_that_are_no_text_are_still_lines():
+def test_lines_that_are_no_text_are_still_lines() -> None:
     with start(("printf", r"a\377b\n")) as child:
         assert list(child.lines) == ["a\ufffdb"]
 
 
-def test_a_child_that_heeds_sigterm_ends_by_it():
+def test_a_child_that_heeds_sigterm_ends_by_it() -> None:
     child = start(("sleep", "60"))
     assert child.terminate(5) == -signal.SIGTERM
 
 
-def test_a_child_that_ignores_sigterm_is_killed_with_its_children():
+def test_a_child_that_ignores_sigterm_is_killed_with_its_children() -> None:
     child = start(("sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait; sleep 60"))
     grandchild = int(next(child.lines))
     status = child.terminate(0.2)
     assert (status, gone(grandchild)) == (-signal.SIGKILL, True)
 
 
-def test_ending_a_child_twice_gives_its_status_twice():
+def test_ending_a_child_twice_gives_its_status_twice() -> None:
     child = start(("sh", "-c", "exit 4"))
     child.wait(5)
     assert (child.terminate(), child.terminate()) == (4, 4)
 
 
-def test_waiting_for_a_child_has_an_end():
+def test_waiting_for_a_child_has_an_end() -> None:
     with start(("sleep", "60")) as child, pytest.raises(CommandTimedOut):
         child.wait(0.05)
 
 
-def test_a_held_child_is_told_when_it_is_let_go():
+def test_a_held_child_is_told_when_it_is_let_go() -> None:
     child = start(("sh", "-c", "cat; exit 6"), held=True)
     status = child.let_go(5)
     child.terminate()
     assert status == 6
 
 
-def test_a_held_child_is_told_when_its_owner_is_killed(tmp_path):
+def test_a_held_child_is_told_when_its_owner_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "told"
     program = (
         "import sys, time; from autoscaler.process import start;"
@@ -206,13 +206,13 @@ def test_a_held_child_is_told_when_its_owner_is_killed(tmp_path):
     assert told.exists()
 
 
-def test_a_carrier_lives_to_reap_what_it_carries():
+def test_a_carrier_lives_to_reap_what_it_carries() -> None:
     child = start(("sh", "-c", "sleep 60; exit 9"), carrier=True)
     time.sleep(0.1)
     assert child.terminate(5) == 9
 
 
-def test_output_can_go_to_a_file_that_grows(tmp_path):
+def test_output_can_go_to_a_file_that_grows(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for word in ("one", "two"):
         start(("echo", word), output=log).wait(5)

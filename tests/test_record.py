@@ -180,7 +180,7 @@ def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
         (),
         [0.096, load_catalog().offers["m5.large"].spot, 6.5],
         datetime.fromisoformat("2026-11-21T09:20:00+01:00").timestamp(),
-        {"w1"},
+        frozenset({"w1"}),
     )
 
 

@@ -12,7 +12,7 @@ from autoscaler.process import Completed
 from sge.admin import Administrator
 from sge.cell import Cell
 from sge.membership import Membership
-from tests.grid_engine.conftest import Until
+from tests.grid_engine.waiting import Until
 
 SLEEP = ("-b", "y", "-w", "n", "sleep", "300")
 HAD = Membership(slots=(("main.q", "2"),), host_groups=("@allhosts",))

@@ -15,6 +15,7 @@ from autoscaler import namespaces
 from sge import cell_folder
 from sge.cell import Cell, ExecHost
 from sge.private_root import CellError
+from tests.grid_engine.waiting import Until
 
 OWNER = """
 import time
@@ -42,13 +43,13 @@ def processes_of(directory: Path) -> list[str]:
     return found
 
 
-def test_jobs_run_on_several_hosts_at_once(cell, until):
+def test_jobs_run_on_several_hosts_at_once(cell: Cell, until: Until) -> None:
     cell.submit("-b", "y", "-pe", "mpi", "4", "sleep", "60")
     running = until(lambda: re.findall(r"main\.q@(\S+)", cell.out("qstat", "-s", "r", "-g", "t")))
     assert set(running) == {host.name for host in cell.declared}
 
 
-def test_every_host_has_a_name_and_an_address_that_resolve_both_ways(cell):
+def test_every_host_has_a_name_and_an_address_that_resolve_both_ways(cell: Cell) -> None:
     names = [host.name for host in cell.declared]
     seen = [
         (
@@ -61,7 +62,7 @@ def test_every_host_has_a_name_and_an_address_that_resolve_both_ways(cell):
     assert seen == [(name, name, name) for name in names]
 
 
-def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell, until):
+def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell: Cell, until: Until) -> None:
     # Without -nostdin, qrsh eats the loop's input; with </dev/null its output is lost now and then.
     script = cell.home / "reach"
     script.write_text(
@@ -74,21 +75,21 @@ def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell, until):
     assert sorted(out.read_text().split()) == sorted(host.name for host in cell.declared)
 
 
-def test_no_profile_is_run_before_a_job(cell, until):
+def test_no_profile_is_run_before_a_job(cell: Cell, until: Until) -> None:
     out = cell.output / "shell"
     cell.submit("-b", "y", "-o", str(out), "shopt", "-p", "login_shell")
     until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0)
     assert out.read_text() == "shopt -u login_shell\n"
 
 
-def test_a_job_sees_no_switch_that_was_meant_for_the_execd(cell, until):
+def test_a_job_sees_no_switch_that_was_meant_for_the_execd(cell: Cell, until: Until) -> None:
     out = cell.output / "environment"
     cell.submit("-b", "y", "-o", str(out), "env")
     until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0)
     assert "SGE_ND" not in out.read_text()
 
 
-def test_reset_takes_back_whatever_a_scenario_left(cell):
+def test_reset_takes_back_whatever_a_scenario_left(cell: Cell) -> None:
     cell.submit("-b", "y", "-t", "1-20", "sleep", "60")
     cell.add_host(ExecHost("ip-10-1-0-7", slots=8))
     cell.configure(max_unheard="00:00:05")
@@ -106,14 +107,14 @@ def test_reset_takes_back_whatever_a_scenario_left(cell):
     assert after == ({f"main.q@{host.name}" for host in cell.declared}, "", False, True, "1")
 
 
-def test_reset_ends_machines_and_processes_that_a_scenario_started(cell):
+def test_reset_ends_machines_and_processes_that_a_scenario_started(cell: Cell) -> None:
     namespaces.start_host(cell.tree, "ip-10-1-0-7", boot=("sleep", "998"))
     with cell.start(("sleep", "998")) as child:
         cell.reset()
         assert (child.wait(5) != 0, "ip-10-1-0-7" in cell.tree.hosts()) == (True, False)
 
 
-def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell, until):
+def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell: Cell, until: Until) -> None:
     victim = cell.declared[0].name
     cell.submit("-b", "y", "-q", f"main.q@{victim}", "sleep", "997")
     until(lambda: " r " in cell.out("qstat"))
@@ -122,14 +123,14 @@ def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell, until):
     assert cell.out("qconf", "-sh").split() == ["master"]
 
 
-def test_a_queue_master_that_died_starts_again_with_its_jobs(cell):
+def test_a_queue_master_that_died_starts_again_with_its_jobs(cell: Cell) -> None:
     cell.submit("-h", "-b", "y", "true")
     cell.stop_qmaster()
     cell.start_qmaster()
     assert "hqw" in cell.out("qstat")
 
 
-def test_a_machine_started_from_inside_outlives_its_starter_and_dies_with_the_cell():
+def test_a_machine_started_from_inside_outlives_its_starter_and_dies_with_the_cell() -> None:
     with Cell.up() as cell:
         program = (
             "from pathlib import Path; from autoscaler.namespaces import Tree, start_host;"
@@ -140,18 +141,18 @@ def test_a_machine_started_from_inside_outlives_its_starter_and_dies_with_the_ce
     assert not Path(f"/proc/{machine}").exists()
 
 
-def test_cells_live_side_by_side_without_knowing_each_other(cell):
+def test_cells_live_side_by_side_without_knowing_each_other(cell: Cell) -> None:
     with Cell.up(hosts=[ExecHost("elsewhere", slots=64)]) as other:
         assert (queues(other), "elsewhere" in cell.out("qstat", "-f")) == ({"main.q@elsewhere"}, False)
 
 
-def test_a_bare_cell_is_a_master_and_nothing_else():
+def test_a_bare_cell_is_a_master_and_nothing_else() -> None:
     with Cell.up(prepared=False) as bare:
         shown = [bare.runner(("qconf", switch), timeout=5) for switch in ("-sql", "-spl", "-shgrpl", "-ss", "-sel")]
     assert [(ended.returncode, b"defined" in ended.stdout + ended.stderr) for ended in shown] == [(1, True)] * 5
 
 
-def test_the_master_can_be_an_execution_host_too(until):
+def test_the_master_can_be_an_execution_host_too(until: Until) -> None:
     with Cell.up(hosts=[ExecHost("master", slots=3)]) as cell:
         cell.submit("-b", "y", "-pe", "local", "3", "sleep", "60")
         until(lambda: "main.q@master" in cell.out("qstat", "-s", "r"))
@@ -159,8 +160,9 @@ def test_the_master_can_be_an_execution_host_too(until):
         assert queues(cell) == {"main.q@master"}
 
 
-def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until):
+def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until: Until) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
     place = Path(owner.stdout.readline().strip())
     links = set(Path("/sys/class/net").iterdir())
     assert any("sge_qmaster" in words for words in processes_of(place))
@@ -173,10 +175,11 @@ def test_nothing_is_left_of_a_cell_whose_owner_is_killed(until):
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
-def test_the_command_that_holds_a_cell_ends_it_with_itself(number, until):
+def test_the_command_that_holds_a_cell_ends_it_with_itself(number: signal.Signals, until: Until) -> None:
     name = f"held-{os.getpid()}-{number}"
     argv = (sys.executable, "-m", "autoscaler.commands.main", "cell", "up", name, "--hosts", "1")
     holder = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
     assert holder.stdout.readline().startswith(f"cell {name} is up")
     holder.send_signal(number)
     status = holder.wait(10)
@@ -184,7 +187,7 @@ def test_the_command_that_holds_a_cell_ends_it_with_itself(number, until):
     assert (status, (cell_folder.folder() / name).exists()) == (128 + number, False)
 
 
-def test_a_cell_can_be_entered_and_ended_by_name(cell):
+def test_a_cell_can_be_entered_and_ended_by_name(cell: Cell) -> None:
     argv = (sys.executable, "-m", "autoscaler.commands.main", "cell")
     with Cell.up(directory=None) as other:
         name = other.directory.name
@@ -194,7 +197,7 @@ def test_a_cell_can_be_entered_and_ended_by_name(cell):
     assert (entered.returncode, entered.stdout, ended.returncode, alive) == (7, b"master\n", 0, None)
 
 
-def test_a_name_is_given_once():
+def test_a_name_is_given_once() -> None:
     name = f"taken-{os.getpid()}"
     with cell_folder.claim(name), pytest.raises(CellError, match="already"), cell_folder.claim(name):
         pass

@@ -14,7 +14,7 @@ import pytest
 
 from sge import cell_folder
 from sge.cell import Cell
-from tests.grid_engine.conftest import Until
+from tests.grid_engine.waiting import Until
 
 ARGV = (sys.executable, "-m", "autoscaler.commands.main", "demo")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from autoscaler.process import Running
 from sge.cell import Cell
 from sge.events import Events, Starter
-from tests.grid_engine.conftest import Until
+from tests.grid_engine.waiting import Until
 
 
 def starting(cell: Cell, host: str | None = None) -> Starter:

@@ -21,6 +21,7 @@ from providers.local.hosts import TreeHosts
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
 from sge.cell import Cell, ExecHost
+from tests.grid_engine.waiting import Until
 
 
 class DyingHosts(TreeHosts):
@@ -117,10 +118,11 @@ def processes_of(worker_id: str) -> list[str]:
     return found
 
 
-def test_a_worker_runs_a_job_as_an_execution_host_and_leaves_nothing(empty_cell, until):
+def test_a_worker_runs_a_job_as_an_execution_host_and_leaves_nothing(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell)
     (worker_id,) = provider.launch(order(empty_cell)).ids
     (worker,) = provider.workers()
+    assert worker.name is not None
     empty_cell.enrol(ExecHost(worker.name, worker.type.vcpus))
     out = empty_cell.output / "ran-on"
     empty_cell.submit("-b", "y", "-o", str(out), "-pe", "local", "4", "hostname")
@@ -133,7 +135,7 @@ def test_a_worker_runs_a_job_as_an_execution_host_and_leaves_nothing(empty_cell,
     assert [listed.state for listed in provider.workers()] == [MachineState.TERMINATED]
 
 
-def test_a_worker_outlives_the_autoscaler_that_launched_it(empty_cell, until):
+def test_a_worker_outlives_the_autoscaler_that_launched_it(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell)
     script = empty_cell.home / "launch.py"
     bucket = "next(bucket for bucket in provider.buckets() if bucket.type.name == 'm5.large')"
@@ -157,7 +159,7 @@ def test_a_worker_outlives_the_autoscaler_that_launched_it(empty_cell, until):
     assert worker.name in empty_cell.tree.hosts()
 
 
-def test_a_worker_listed_from_inside_the_cell_is_the_one_launched_from_outside(empty_cell):
+def test_a_worker_listed_from_inside_the_cell_is_the_one_launched_from_outside(empty_cell: Cell) -> None:
     provider = provider_of(empty_cell)
     launched = provider.launch(order(empty_cell))
     listing = (
@@ -176,7 +178,7 @@ def test_a_worker_listed_from_inside_the_cell_is_the_one_launched_from_outside(e
     assert seen.stdout.decode().split() == list(launched.ids), seen.stderr
 
 
-def test_a_worker_dies_suddenly_with_all_it_runs(empty_cell, until):
+def test_a_worker_dies_suddenly_with_all_it_runs(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell, sudden_death=1)
     (worker_id,) = provider.launch(order(empty_cell)).ids
     until(lambda: "sge_execd" in processes_of(worker_id))
@@ -186,7 +188,7 @@ def test_a_worker_dies_suddenly_with_all_it_runs(empty_cell, until):
     until(lambda: processes_of(worker_id) == [])
 
 
-def test_a_worker_waits_its_boot_delay_before_it_runs_the_script(empty_cell, until):
+def test_a_worker_waits_its_boot_delay_before_it_runs_the_script(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell, boot_delay=1)
     (worker_id,) = provider.launch(order(empty_cell)).ids
     first = (provider.workers()[0].state, provider.console(worker_id))
@@ -197,7 +199,7 @@ def test_a_worker_waits_its_boot_delay_before_it_runs_the_script(empty_cell, unt
     assert provider.workers()[0].state is MachineState.RUNNING
 
 
-def test_a_boot_that_fails_leaves_a_machine_and_its_last_words(empty_cell, until):
+def test_a_boot_that_fails_leaves_a_machine_and_its_last_words(empty_cell: Cell, until: Until) -> None:
     provider = provider_of(empty_cell, failing_boots=("m5.xlarge",))
     (worker_id,) = provider.launch(order(empty_cell)).ids
 
@@ -206,7 +208,7 @@ def test_a_boot_that_fails_leaves_a_machine_and_its_last_words(empty_cell, until
     assert provider.workers()[0].state is MachineState.RUNNING
 
 
-def test_a_persistent_host_of_the_cell_is_never_taken_for_a_worker_nor_its_name_used(cell):
+def test_a_persistent_host_of_the_cell_is_never_taken_for_a_worker_nor_its_name_used(cell: Cell) -> None:
     provider = provider_of(cell)
     provider.launch(order(cell, count=3))
 
@@ -216,7 +218,7 @@ def test_a_persistent_host_of_the_cell_is_never_taken_for_a_worker_nor_its_name_
     assert names.isdisjoint(host.name for host in cell.declared)
 
 
-def test_two_cells_side_by_side_see_only_their_own(empty_cell, tmp_path):
+def test_two_cells_side_by_side_see_only_their_own(empty_cell: Cell, tmp_path: Path) -> None:
     provider = provider_of(empty_cell)
     provider.launch(order(empty_cell))
     with namespaces.own_tree(tmp_path / "tree", names={1: "master"}) as other:
@@ -227,11 +229,11 @@ def test_two_cells_side_by_side_see_only_their_own(empty_cell, tmp_path):
         assert len(provider.workers()) == len(beside.workers()) == 1
 
 
-def test_a_check_in_a_living_cell_finds_nothing(empty_cell):
+def test_a_check_in_a_living_cell_finds_nothing(empty_cell: Cell) -> None:
     assert list(provider_of(empty_cell).check()) == []
 
 
-def test_a_check_says_that_the_cell_is_gone(tmp_path):
+def test_a_check_says_that_the_cell_is_gone(tmp_path: Path) -> None:
     (problem,) = LocalProvider(LocalSettings(network=tmp_path), cell=CELL).check()
 
     assert problem.what == f"no namespace tree lives in {tmp_path}"

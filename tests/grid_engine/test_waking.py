@@ -4,7 +4,7 @@ import time
 
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.conftest import Until
+from tests.grid_engine.waiting import Until
 
 POLL = 60.0
 """Seconds: longer than the whole test may take, so that only an event can explain a launch."""
