@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from autoscaler.core.fleet import Bucket, BucketKey, Worker
+from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
 from autoscaler.errors import AutoscalerError, ProviderNotObservable
 
 
@@ -140,15 +140,6 @@ class HasConsole(Protocol):
     """A provider that can show what a machine last printed."""
 
     def console(self, worker_id: str) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Interruption:
-    """A machine that will be taken from us."""
-
-    worker_id: str
-    at: float
-    kind: str
 
 
 @runtime_checkable

@@ -99,4 +99,78 @@ class Terminate:
     """
 
 
-Action = Launch | Enrol | Enable | Disable | Remove | Terminate
+@dataclass(frozen=True, slots=True)
+class Phantom:
+    """An execution host without a machine: what Grid Engine is asked about. Disabled; no job can ever start on one."""
+
+    queue: str
+    """The queue whose slots it would give; it is attached to that directly, to no host group."""
+    slots: int
+    complex_values: tuple[tuple[str, str], ...]
+    """In Grid Engine's notation; load values that a machine of its kind would report included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One job that Grid Engine is asked about."""
+
+    job: int
+    fingerprint: str
+    """Of all the answer rests on: what the job asks for, PEs, queues, policy, phantoms. An answer to another question
+    is none.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class AskGridEngine:
+    """Could these jobs ever run on such hosts? Phantoms are put up, every job is asked about, phantoms are removed.
+
+    At most one a pass. Its answers are evidence for a later plan.
+    """
+
+    questions: tuple[Question, ...]
+    phantoms: tuple[Phantom, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Leave the reason where the owner looks: in the job's context (`qstat -j`)."""
+
+    jobs: tuple[str, ...]
+    """`12` or `12.3-9:2`."""
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Hold waiting jobs as operator, the reason in their context."""
+
+    jobs: tuple[str, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Delete jobs, the reason in their context first. `lost`: their machine is gone, which needs force."""
+
+    jobs: tuple[str, ...]
+    reason: Reason
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PushBack:
+    """Put running jobs back among the waiting (rule 7: only when their machine is surely gone, or still ours to stop).
+
+    `forced`: also those that may not be started again, because the operator wishes it so.
+    """
+
+    jobs: tuple[str, ...]
+    worker_id: str
+    host: str
+    reason: Reason
+    forced: bool = False
+
+
+Action = Launch | Enrol | Enable | Disable | Remove | Terminate | AskGridEngine | Annotate | Hold | Kill | PushBack

@@ -68,6 +68,16 @@ class MachineState(StrEnum):
     TERMINATED = "terminated"
 
 
+class Ending(StrEnum):
+    """Why a machine ended, as far as its provider knows. What nobody asked for and is none of these was lost."""
+
+    UNKNOWN = ""
+    RELEASED = "released"
+    """It shut itself down: a legal way to leave, no failure."""
+    INTERRUPTED = "interrupted"
+    """Its cloud took it back (spot)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """One machine that carries this cell's tag. Its identity is `id`, never its host name."""
@@ -90,6 +100,7 @@ class Worker:
     """For providers that enrol by themselves: whether the machine says its set-up is done."""
     message: str | None = None
     """The provider's last word on it (`Insufficient instance capacity.`)."""
+    ending: Ending = Ending.UNKNOWN
 
     @property
     def bucket(self) -> BucketKey:
@@ -141,6 +152,17 @@ class LaunchFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Interruption:
+    """A machine that will be taken from us, or may be."""
+
+    worker_id: str
+    at: float
+    """When it ends; for a mere advice to move away, when that was given."""
+    kind: str
+    """`terminate`, `stop` or `rebalance`: the last is an advice, nothing ends yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """One complete reading of the provider, with what our journal adds to it."""
 
@@ -151,3 +173,5 @@ class Fleet:
     """Newer than the longest unavailability delay, oldest first."""
     enrols_itself: bool = False
     """Whether workers of this provider register themselves in Grid Engine (disabled)."""
+    interruptions: tuple[Interruption, ...] = ()
+    """Notices that hold now; a provider without any gives none."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from autoscaler.core.actions import Action
 from autoscaler.core.cluster import Ask, Cluster
+from autoscaler.core.evidence import Evidence
 from autoscaler.core.fleet import BucketKey, Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.policy import Policy
@@ -114,6 +115,7 @@ class Snapshot:
     memory: Memory
     policy: Policy
     now: float
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Durations in seconds, memory in bytes, prices per hour. None means "no limit" un
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from autoscaler.core.fleet import PriceType
 
@@ -71,6 +72,23 @@ class QueuePolicy:
     """Persistent workers belong to it."""
 
 
+class DeadlockAnswer(StrEnum):
+    """What becomes of a job that was shown to be impossible (rule 6)."""
+
+    KILL = "kill"
+    HOLD = "hold"
+    REPORT = "report"
+
+
+class LostJobs(StrEnum):
+    """What becomes of a job that may not be started again, when its machine is gone."""
+
+    REPORT = "report"
+    DELETE = "delete"
+    FORCE = "force"
+    """Started again all the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Brake:
     """More of these in `window` seconds than allowed pauses the autoscaler until a person resumes it."""
@@ -95,6 +113,12 @@ class Policy:
     """So long an acknowledged order counts though no listing shows it (rule 3)."""
     detail_lookups: int = 200
     """At most so many jobs in the one `qstat -j` of a pass."""
+    deadlock: DeadlockAnswer = DeadlockAnswer.HOLD
+    swap: bool = True
+    """Whether weak workers may be replaced by stronger ones when the cluster is full."""
+    silence_timeout: float = 600.0
+    """Seconds of silence after which a worker is fenced."""
+    lost_jobs: LostJobs = LostJobs.REPORT
     detail_age: float = 600.0
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
 

@@ -1,0 +1,67 @@
+"""Dated findings that a plan may rest on: what Grid Engine answered, what failed where, what a health check says.
+
+Gathered by the shell, kept in the store, brought to plan with the next snapshot. Times as Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Answer(StrEnum):
+    """Grid Engine's answer to whether a job could ever run on the cluster with phantoms in it."""
+
+    POSSIBLE = "possible"
+    IMPOSSIBLE = "impossible"
+    """Explicitly: no suitable queues."""
+    NONE = "none"
+    """No answer that means either: the job runs, is held or gone, the command failed, a phantom could not be put up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer, with the question it is one to."""
+
+    job: int
+    fingerprint: str
+    at: float
+    answer: Answer
+    said: str = ""
+    """Grid Engine's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """A job that Grid Engine could not run on a host, from its accounting (`failed` not 0)."""
+
+    host: str
+    job: int
+    at: float
+    failed: str
+    """Number and words, `21 : in recognizing job`."""
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a node array's health check last said of a worker."""
+
+    worker_id: str
+    at: float
+    healthy: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All of it that is not too old to matter."""
+
+    answers: Mapping[int, Finding] = field(default_factory=lambda: MappingProxyType({}))
+    """By job number, the newest each."""
+    failures: tuple[JobFailure, ...] = ()
+    """Oldest first."""
+    health: Mapping[str, Health] = field(default_factory=lambda: MappingProxyType({}))
+    """By worker id."""
