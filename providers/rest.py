@@ -1,0 +1,355 @@
+"""A REST client for providers: every call has an end, verifies certificates, decodes JSON, raises our errors.
+
+It retries what may be asked again, with jitter and the server's own `Retry-After`, within one time limit for all tries.
+What it does not know is whose API it is: paths, bodies and the meaning of a refusal are the provider's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+import tenacity
+from requests.auth import AuthBase
+
+from autoscaler.errand import on_thread
+from autoscaler.errors import SettingsError
+from providers.interface import ProviderError, Refused, Throttled, Unreachable
+
+LARGEST_ANSWER = 256 * 1024 * 1024
+"""Bytes of an answer that are read: a listing of 100,000 nodes has about a tenth of that."""
+_PIECE = 65536
+_WORDS = 400
+"""Characters of a server's own words that stand in a message."""
+_TOO_MANY, _UNAVAILABLE = 429, 503
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait, in seconds, and how often to ask."""
+
+    connect: float = 5.0
+    read: float = 20.0
+    """Of silence, between two pieces of an answer."""
+    total: float = 25.0
+    """From the first try to the last answer, name look-up and pauses included: an order is accepted within 30 s."""
+    tries: int = 4
+    pause: float = 0.5
+    """Before the second try at most; it doubles from try to try."""
+
+
+class Deadline:
+    """One time limit for several calls that belong together."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._end = clock, clock() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 when it has passed."""
+        return max(0.0, self._end - self._clock())
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer that was read to its end."""
+
+    what: str
+    """Method and path, for messages."""
+    status: int
+    text: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def json(self) -> Any:
+        """The decoded body. Raises Unreachable for what is no JSON: what was asked may have happened or not."""
+        try:
+            return json.loads(self.text)
+        except ValueError as error:
+            raise Unreachable(f"{self.what} answered what is no JSON ({error}): {self.words or 'nothing'}") from error
+
+    def record(self) -> dict[str, Any]:
+        """The decoded body, which must be a JSON object."""
+        body = self.json()
+        if not isinstance(body, dict):
+            raise Unreachable(f"{self.what} answered a JSON {type(body).__name__} where an object belongs")
+        return body
+
+    @property
+    def words(self) -> str:
+        """What the server says in it, on one line and cut short, without the markup of an error page."""
+        plain = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", self.text, flags=re.DOTALL | re.IGNORECASE)
+        return " ".join(plain.split())[:_WORDS]
+
+
+class Rest:
+    """One server, with a connection pool. Safe to be called from several threads.
+
+    `verify`: True for the system's certificates, a path for others, False for none. `hidden` are values (passwords,
+    tokens) that stand in no message, whatever a server echoes; it is asked anew each time, for tokens that change.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        *,
+        auth: AuthBase | None = None,
+        verify: bool | Path = True,
+        limits: Limits | None = None,
+        hidden: Callable[[], Sequence[str]] = tuple,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.base, self.limits = checked_url(base), limits or Limits()
+        self._auth, self._verify, self._hidden, self._sleep = auth, verify, hidden, sleep
+        self._session: requests.Session | None = None
+        self._guard = threading.Lock()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: Mapping[str, Any] | None = None,
+        accept: Collection[int] = (200,),
+        repeat: bool | None = None,
+        deadline: Deadline | None = None,
+    ) -> Answer:
+        """One call; `path` is made of quoted segments (`segment`), `body` is sent as JSON.
+
+        `repeat`: whether asking twice is as good as once, so that a lost answer or a server error may be tried again;
+        None: for GET only. A status outside `accept` raises: 429 Throttled, other 4xx Refused, all else Unreachable.
+        """
+        patience = deadline or Deadline(self.limits.total)
+        again = method == "GET" if repeat is None else repeat
+        what = f"{method} {self.base}/{path.lstrip('/')}"
+
+        def attempt() -> Answer:
+            answer = self._once(method, what, params, body, patience)
+            if answer.status in accept:
+                return answer
+            raise _Failed(answer.status, self._said(answer), answer.headers)
+
+        try:
+            return tenacity.Retrying(
+                retry=tenacity.retry_if_exception(lambda error: _worth_repeating(error, again=again)),
+                stop=tenacity.stop_any(tenacity.stop_after_attempt(self.limits.tries), _StopBefore(patience)),
+                wait=_pause(self.limits.pause),
+                sleep=self._sleep,
+                reraise=True,
+            )(attempt)
+        except _Failed as failure:
+            raise failure.error() from None
+        except _Lost as lost:
+            raise Unreachable(str(lost)) from None
+
+    def _once(
+        self,
+        method: str,
+        what: str,
+        params: Mapping[str, str | int] | None,
+        body: Mapping[str, Any] | None,
+        patience: Deadline,
+    ) -> Answer:
+        """One try, on a thread of its own: neither a name server nor a server that drips may hold its caller."""
+        if patience.left <= 0:
+            raise _Lost(f"{what} was given up: no time is left for it", arrived=False)
+        call = on_thread(lambda: self._exchange(method, what, params, body, patience), "rest")
+        try:
+            return call.result(patience.left)
+        except TimeoutError:
+            raise _Lost(f"{what} was not answered in time", arrived=True) from None
+        except requests.exceptions.RequestException as error:
+            raise _Lost(self._hide(f"{what} got no answer: {_cause(error)}"), arrived=_arrived(error)) from None
+
+    def _exchange(
+        self,
+        method: str,
+        what: str,
+        params: Mapping[str, str | int] | None,
+        body: Mapping[str, Any] | None,
+        patience: Deadline,
+    ) -> Answer:
+        response = self._connected().request(
+            method,
+            what.partition(" ")[2],
+            params=params,
+            json=body,
+            auth=self._auth,
+            verify=str(self._verify) if isinstance(self._verify, Path) else self._verify,
+            timeout=(min(self.limits.connect, patience.left), min(self.limits.read, patience.left)),
+            allow_redirects=False,
+            stream=True,
+        )
+        with response:
+            return Answer(what, response.status_code, _read(response, patience), dict(response.headers))
+
+    def _connected(self) -> requests.Session:
+        with self._guard:
+            if self._session is None:
+                session = requests.Session()
+                session.headers.update({"Accept": "application/json", "User-Agent": "sge-autoscaler"})
+                self._session = session
+            return self._session
+
+    def _said(self, answer: Answer) -> str:
+        words = f": {answer.words}" if answer.words else ""
+        return self._hide(f"{answer.what} answered {answer.status}{words}")
+
+    def _hide(self, text: str) -> str:
+        for value in self._hidden():
+            text = text.replace(value, "(secret)") if value else text
+        return text
+
+
+def segment(text: str) -> str:
+    """`text` as one segment of a path, whatever stands in it."""
+    return quote(text, safe="")
+
+
+def checked_url(url: str) -> str:
+    """The address of a server without its last slash. Raises SettingsError for what is none, never showing it whole:
+    a password may stand in it.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError("the provider's address is no URL: write https://HOST or https://HOST/PATH")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise SettingsError(
+            f"the address of {parts.hostname} holds more than scheme, host and path: give credentials by their settings"
+        )
+    return url.rstrip("/")
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Whatever goes wrong with a listing is one thing, it was not read: a provider's errors become Unreachable."""
+    try:
+        yield
+    except Unreachable:
+        raise
+    except ProviderError as error:
+        raise Unreachable(f"{what} could not be read: {error}") from error
+
+
+class _Failed(Exception):
+    """An answer that was not accepted."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+
+    def error(self) -> ProviderError:
+        if self.status == _TOO_MANY:
+            return Throttled(str(self))
+        if 400 <= self.status < 500:
+            return Refused(str(self))
+        return Unreachable(str(self))
+
+
+class _Lost(Exception):
+    """No answer. `arrived`: the server may have heard what was asked."""
+
+    def __init__(self, message: str, *, arrived: bool) -> None:
+        super().__init__(message)
+        self.arrived = arrived
+
+
+def _worth_repeating(error: BaseException, *, again: bool) -> bool:
+    match error:
+        case _Failed(status=status):
+            return status == _TOO_MANY or (again and status >= 500)
+        case _Lost(arrived=arrived):
+            return again or not arrived
+        case _:
+            return False
+
+
+def _pause(longest_first: float) -> Callable[[tenacity.RetryCallState], float]:
+    """What the server asks for, else a random time that grows: many refused at once do not come back at once."""
+    jitter = tenacity.wait_random_exponential(multiplier=longest_first, max=8.0)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = _retry_after(error.headers) if isinstance(error, _Failed) else None
+        return jitter(state) if asked is None else asked
+
+    return wait
+
+
+class _StopBefore(tenacity.stop.stop_base):
+    """No pause that would end after the deadline is begun."""
+
+    def __init__(self, patience: Deadline) -> None:
+        self._patience = patience
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
+        return retry_state.upcoming_sleep >= self._patience.left
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _read(response: requests.Response, patience: Deadline) -> str:
+    """The body to its end. Raises requests' own errors when it breaks off, drips too long or is endless."""
+    pieces, size = list[bytes](), 0
+    for piece in response.iter_content(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_ANSWER:
+            raise requests.exceptions.ContentDecodingError(f"the answer is larger than {LARGEST_ANSWER} bytes")
+        if patience.left <= 0:
+            raise requests.exceptions.ReadTimeout("the answer was not complete in time")
+    return b"".join(pieces).decode("utf-8", errors="replace")
+
+
+def _arrived(error: requests.exceptions.RequestException) -> bool:
+    """Whether the server may have heard the call: not where no connection (or no trusted one) came about."""
+    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.SSLError):
+        return False
+    return "NewConnectionError" not in repr(error) and "NameResolutionError" not in repr(error)
+
+
+def _cause(error: requests.exceptions.RequestException) -> str:
+    """The innermost reason in a few words: requests wraps urllib3's wrapping of the system's."""
+    match error:
+        case requests.exceptions.SSLError():
+            return f"its certificate is not trusted, or its TLS not understood: {_innermost(error)}"
+        case requests.exceptions.ConnectTimeout():
+            return "no connection within the time limit"
+        case requests.exceptions.ReadTimeout():
+            return "silence longer than the time limit"
+        case _:
+            return _innermost(error)
+
+
+def _innermost(error: BaseException) -> str:
+    seen = error
+    for _ in range(8):
+        inner = getattr(seen, "reason", None) or next(
+            (arg for arg in seen.args if isinstance(arg, BaseException)), None
+        )
+        if not isinstance(inner, BaseException):
+            break
+        seen = inner
+    return " ".join(str(seen).split())[:_WORDS] or type(seen).__name__
