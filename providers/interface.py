@@ -39,6 +39,9 @@ class Throttled(ProviderError):
     Raised only after the provider's own bounded back-off; the order is tried again in a later pass with the same token.
     """
 
+    retry_after: float | None = None
+    """Seconds that the cloud asks to wait; None: it did not say."""
+
 
 class Refused(ProviderError):
     """Permanent: bad image, no permission, bad setting.

@@ -1,0 +1,121 @@
+"""All calls to a cloud keep one pace, and one that is told to slow down slows all."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from providers.interface import Throttled, Unreachable
+from providers.pace import Pace, pace_of
+
+
+class Clock:
+    """Simulated time that passes by sleeping only."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def pace(clock: Clock, *, rate: float = 10, burst: int = 1, patience: float = 8) -> Pace:
+    return Pace(rate, burst, patience, clock, clock.sleep)
+
+
+def throttled(times: int, retry_after: float | None = None) -> Callable[[], str]:
+    left = [times]
+
+    def ask() -> str:
+        if left[0] > 0:
+            left[0] -= 1
+            error = Throttled("too many calls")
+            error.retry_after = retry_after
+            raise error
+        return "answer"
+
+    return ask
+
+
+def test_calls_start_no_oftener_than_the_rate(clock: Clock) -> None:
+    kept = pace(clock, rate=10)
+
+    starts = [kept.call(lambda: clock.now) for _ in range(4)]
+
+    assert starts == pytest.approx([100.0, 100.1, 100.2, 100.3])
+
+
+def test_after_a_rest_a_burst_starts_at_once_and_no_more(clock: Clock) -> None:
+    kept = pace(clock, rate=10, burst=3)
+    clock.now += 1000
+
+    starts = [kept.call(lambda: clock.now) for _ in range(4)]
+
+    assert starts == pytest.approx([1100.0, 1100.0, 1100.0, 1100.1])
+
+
+def test_a_throttled_call_is_asked_again_and_waits_longer_each_time(clock: Clock) -> None:
+    assert pace(clock).call(throttled(3)) == "answer"
+    assert len(clock.slept) >= 3
+
+
+def test_patience_ends(clock: Clock) -> None:
+    with pytest.raises(Throttled):
+        pace(clock, patience=8).call(throttled(1000))
+    assert clock.now - 100 <= 8
+
+
+def test_a_cloud_that_names_a_wait_longer_than_our_patience_is_not_asked_again(clock: Clock) -> None:
+    with pytest.raises(Throttled):
+        pace(clock, patience=8).call(throttled(1, retry_after=60))
+    assert clock.slept == []
+
+
+def test_the_wait_that_the_cloud_asks_for_is_kept(clock: Clock) -> None:
+    pace(clock).call(throttled(1, retry_after=3))
+    assert clock.now == pytest.approx(103.0, abs=0.3)
+
+
+def test_one_throttled_call_slows_every_other(clock: Clock) -> None:
+    kept = pace(clock, patience=1)
+    with pytest.raises(Throttled):
+        kept.call(throttled(1, retry_after=60))
+
+    assert kept.call(lambda: clock.now) == pytest.approx(160.0)
+
+
+def test_any_other_error_is_not_asked_again(clock: Clock) -> None:
+    asked = []
+
+    def ask() -> None:
+        asked.append(clock.now)
+        raise Unreachable("no answer")
+
+    with pytest.raises(Unreachable):
+        pace(clock).call(ask)
+    assert len(asked) == 1
+
+
+def test_threads_share_the_pace() -> None:
+    kept, starts = Pace(rate=200, burst=1), list[float]()
+    threads = [threading.Thread(target=lambda: kept.call(lambda: starts.append(kept.clock()))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(starts) - min(starts) >= 5 / 200 * 0.9
+
+
+def test_a_cloud_has_one_pace_in_a_process() -> None:
+    assert pace_of("somewhere") is pace_of("somewhere")
+    assert pace_of("somewhere") is not pace_of("elsewhere")
