@@ -18,7 +18,7 @@ from typing import Protocol
 
 from autoscaler.act.actor import Actor
 from autoscaler.bell import Bell
-from autoscaler.core.actions import Launch, Terminate
+from autoscaler.core.actions import Terminate, kind_of, subject_of
 from autoscaler.core.fleet import Worker
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
@@ -154,7 +154,7 @@ class Loop:
         """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
         complaints = set()
         for outcome in outcomes:
-            kind, target = type(outcome.action).__name__.lower(), _target(outcome)
+            kind, target = kind_of(outcome.action), subject_of(outcome.action)
             words = " | ".join(outcome.message.splitlines())
             line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
             if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome):
@@ -341,8 +341,3 @@ def _gives_up(outcome: Outcome) -> bool:
     """Whether it ended a machine that never joined: its last words are often the only trace of why."""
     action = outcome.action
     return outcome.result is Result.DONE and isinstance(action, Terminate) and action.failure is not None
-
-
-def _target(outcome: Outcome) -> str:
-    action = outcome.action
-    return action.node_array if isinstance(action, Launch) else action.host or action.worker_id

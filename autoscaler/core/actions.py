@@ -6,7 +6,9 @@ Actions name machines by worker id and hosts by host name, so that act needs not
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from autoscaler.core.fleet import Bucket, InstanceType
 from autoscaler.core.reasons import Reason
@@ -99,6 +101,12 @@ class Terminate:
     """
 
 
+PHANTOM_PREFIX = "sge-autoscaler-phantom-"
+"""Names of phantoms begin so, and no other host's does: whatever carries it is never counted, never listed, and swept
+away by whoever serves the cell.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Phantom:
     """An execution host without a machine: what Grid Engine is asked about. Disabled; no job can ever start on one."""
@@ -151,6 +159,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """Lift the hold that Hold set; the owner's own holds stay."""
+
+    jobs: tuple[str, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """Delete jobs, the reason in their context first. `lost`: their machine is gone, which needs force."""
 
@@ -173,4 +189,49 @@ class PushBack:
     forced: bool = False
 
 
-Action = Launch | Enrol | Enable | Disable | Remove | Terminate | AskGridEngine | Annotate | Hold | Kill | PushBack
+WorkerAction = Enrol | Enable | Disable | Remove | Terminate
+"""What is done with one worker; each has `worker_id` and `host`."""
+JobAction = Annotate | Hold | Release | Kill | PushBack
+"""What is done with jobs; each has `jobs`."""
+Action = Launch | WorkerAction | AskGridEngine | JobAction
+
+_KINDS: Mapping[type[Action], str] = MappingProxyType(
+    {
+        Launch: "launch",
+        Enrol: "enrol",
+        Enable: "enable",
+        Disable: "disable",
+        Remove: "remove",
+        Terminate: "terminate",
+        AskGridEngine: "ask",
+        Annotate: "annotate",
+        Hold: "hold",
+        Release: "release",
+        Kill: "kill",
+        PushBack: "push_back",
+    }
+)
+
+
+def kind_of(action: Action) -> str:
+    """Its stable name, in the journal, in JSON and in the log."""
+    return _KINDS[type(action)]
+
+
+def subject_of(action: Action) -> str:
+    """What it is done with, in a word or two: a node array, a host, jobs."""
+    match action:
+        case Launch():
+            return action.node_array
+        case AskGridEngine():
+            return _some([str(question.job) for question in action.questions])
+        case Annotate() | Hold() | Release() | Kill() | PushBack():
+            return _some(action.jobs)
+        case Enrol() | Enable() | Disable() | Remove() | Terminate():
+            return action.host or action.worker_id
+
+
+def _some(jobs: Sequence[str]) -> str:
+    """`12, 13, 14`, or of many `12, 13, 14 and 97 more`: a line stays a line."""
+    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+    return ", ".join(jobs[:3]) + more

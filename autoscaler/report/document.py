@@ -6,7 +6,24 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any, assert_never
 
-from autoscaler.core.actions import Action, Candidate, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Candidate,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    Kill,
+    Launch,
+    Phantom,
+    PushBack,
+    Release,
+    Remove,
+    Terminate,
+    kind_of,
+)
 from autoscaler.core.model import BucketVerdict, Plan, ShapeVerdict, Snapshot, WorkerVerdict
 from autoscaler.core.reasons import Reason
 from autoscaler.report.schema import SCHEMA
@@ -56,20 +73,21 @@ def reason_part(reason: Reason) -> dict[str, Any]:
 
 def action_part(action: Action) -> dict[str, Any]:
     """One action, `kind` first."""
-    reason = reason_part(action.reason)
+    return {"kind": kind_of(action), **_particulars(action), "reason": reason_part(action.reason)}
+
+
+def _particulars(action: Action) -> dict[str, Any]:
+    """What an action says besides its kind and reason."""
     match action:
         case Launch():
             first = _candidate_part(action.candidates[0])
             return {
-                "kind": "launch",
                 "node_array": action.node_array,
                 **{name: first[name] for name in ("instance_type", "count", "price_per_hour")},
                 "candidates": [_candidate_part(candidate) for candidate in action.candidates],
-                "reason": reason,
             }
         case Enrol():
             return {
-                "kind": "enrol",
                 "worker_id": action.worker_id,
                 "host": action.host,
                 "node_array": action.node_array,
@@ -77,14 +95,23 @@ def action_part(action: Action) -> dict[str, Any]:
                 "host_group": action.host_group,
                 "slots": action.slots,
                 "complex_values": dict(action.complex_values),
-                "reason": reason,
             }
         case Enable() | Disable() | Remove():
-            kind = type(action).__name__.lower()
-            return {"kind": kind, "worker_id": action.worker_id, "host": action.host, "reason": reason}
+            return {"worker_id": action.worker_id, "host": action.host}
         case Terminate():
-            ended = {"worker_id": action.worker_id, "host": action.host, "failure": action.failure}
-            return {"kind": "terminate", **ended, "reason": reason}
+            return {"worker_id": action.worker_id, "host": action.host, "failure": action.failure}
+        case AskGridEngine():
+            return {
+                "jobs": [str(question.job) for question in action.questions],
+                "phantoms": [_phantom_part(phantom) for phantom in action.phantoms],
+            }
+        case Annotate() | Hold() | Release():
+            return {"jobs": list(action.jobs)}
+        case Kill():
+            return {"jobs": list(action.jobs), "lost": action.lost}
+        case PushBack():
+            told = {"worker_id": action.worker_id, "host": action.host, "forced": action.forced}
+            return {"jobs": list(action.jobs), **told}
         case _:
             assert_never(action)
 
@@ -106,6 +133,10 @@ def _candidate_part(candidate: Candidate) -> dict[str, Any]:
         "price_type": candidate.buckets[0].key.price_type.value,
         "zones": [bucket.key.zone for bucket in candidate.buckets if bucket.key.zone],
     }
+
+
+def _phantom_part(phantom: Phantom) -> dict[str, Any]:
+    return {"queue": phantom.queue, "slots": phantom.slots, "complex_values": dict(phantom.complex_values)}
 
 
 def _shape_part(verdict: ShapeVerdict) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
-from autoscaler.core.actions import Launch
+from autoscaler.core.actions import Launch, PushBack, WorkerAction
 from autoscaler.core.cluster import Ask, ExecutionHost
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
 from autoscaler.core.policy import Policy
@@ -70,7 +70,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
         "actions": [
             action_part(action)
             for action in plan.actions
-            if not isinstance(action, Launch) and action.worker_id == verdict.id
+            if isinstance(action, WorkerAction | PushBack) and action.worker_id == verdict.id
         ],
         "instances": [] if host is None else list(_instances(host)),
         "machine": None

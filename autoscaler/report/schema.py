@@ -83,7 +83,55 @@ class TerminatePart(Part):
     reason: ReasonPart
 
 
-ActionPart = Annotated[LaunchPart | EnrolPart | HostPart | TerminatePart, Field(discriminator="kind")]
+class PhantomPart(Part):
+    """A host without a machine that Grid Engine is asked about; taken away again at once."""
+
+    queue: str
+    slots: int
+    complex_values: dict[str, str]
+
+
+class AskPart(Part):
+    """Ask Grid Engine whether these jobs could ever run on such hosts. Nothing else is decided before it answers."""
+
+    kind: Literal["ask"] = "ask"
+    jobs: list[str]
+    phantoms: list[PhantomPart]
+    reason: ReasonPart
+
+
+class JobsPart(Part):
+    """Leave the reason in the jobs' context, hold them, or lift that hold."""
+
+    kind: Literal["annotate", "hold", "release"]
+    jobs: list[str] = Field(description='Job numbers, of array jobs with the tasks meant: "12", "12.3-9:2".')
+    reason: ReasonPart
+
+
+class KillPart(Part):
+    """Delete jobs, the reason in their context first."""
+
+    kind: Literal["kill"] = "kill"
+    jobs: list[str]
+    lost: bool = Field(default=False, description="Their machine is gone, so Grid Engine has to be forced.")
+    reason: ReasonPart
+
+
+class PushBackPart(Part):
+    """Put running jobs back among the waiting."""
+
+    kind: Literal["push_back"] = "push_back"
+    jobs: list[str]
+    worker_id: str
+    host: str
+    forced: bool = Field(default=False, description="Also those that may not be started again.")
+    reason: ReasonPart
+
+
+ActionPart = Annotated[
+    LaunchPart | EnrolPart | HostPart | TerminatePart | AskPart | JobsPart | KillPart | PushBackPart,
+    Field(discriminator="kind"),
+]
 
 
 class ShapePart(Part):

@@ -9,7 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.actions import (
+    Annotate,
+    AskGridEngine,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    JobAction,
+    Kill,
+    Launch,
+    PushBack,
+    Release,
+    Remove,
+    Terminate,
+    WorkerAction,
+    subject_of,
+)
 from autoscaler.core.model import Plan, ShapeVerdict
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.report.brief import brief
@@ -18,12 +34,19 @@ from autoscaler.report.wording import duration, text
 NAMED = 3
 """At most so many hosts or causes are named in one part of the sentence."""
 
-_VERBS: tuple[tuple[type[Action], str], ...] = (
+_VERBS: tuple[tuple[type[WorkerAction], str], ...] = (
     (Enrol, "enrolling"),
     (Enable, "enabling"),
     (Disable, "disabling"),
     (Remove, "removing"),
     (Terminate, "terminating"),
+)
+_JOB_VERBS: tuple[tuple[type[JobAction], str], ...] = (
+    (PushBack, "pushing back"),
+    (Kill, "killing"),
+    (Hold, "holding"),
+    (Release, "releasing"),
+    (Annotate, "telling the owner of"),
 )
 _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     ("waiting for", frozenset({Code.BOOTING, Code.JOINING, Code.SETTLING, Code.ENDING})),
@@ -90,13 +113,17 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
             first = action.candidates[0]
             yield f"launching {first.count} {first.type.name}{_limits(action.reason, times=times)}"
     for kind, verb in _VERBS:
-        some = [
-            (action.host or action.worker_id, action.reason)
-            for action in plan.actions
-            if isinstance(action, kind) and not isinstance(action, Launch)
-        ]
+        some = [(subject_of(action), action.reason) for action in plan.actions if isinstance(action, kind)]
         if some:
             yield f"{verb} {_named(some, 'host', times=times)}"
+    for job_kind, verb in _JOB_VERBS:
+        jobs = [(f"job {job}", a.reason) for a in plan.actions if isinstance(a, job_kind) for job in a.jobs]
+        if jobs:
+            yield f"{verb} {_named(jobs, 'job', times=times)}"
+    for action in plan.actions:
+        if isinstance(action, AskGridEngine):
+            count = len(action.questions)
+            yield f"asking Grid Engine about {f'{count} jobs' if count > 1 else f'job {subject_of(action)}'}"
 
 
 def _limits(reason: Reason, *, times: bool) -> str:
@@ -109,7 +136,7 @@ def _limits(reason: Reason, *, times: bool) -> str:
 
 
 def _kept(plan: Plan, *, times: bool) -> Iterator[str]:
-    acted = {action.worker_id for action in plan.actions if not isinstance(action, Launch)}
+    acted = {action.worker_id for action in plan.actions if isinstance(action, WorkerAction)}
     for verb, codes in _KEPT:
         some = [
             (worker.name, worker.reason)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from autoscaler.core.actions import Action, Candidate, Enrol, Launch
+from autoscaler.core.actions import Action, Candidate, Enrol, Launch, kind_of
 from autoscaler.core.fleet import BucketKey, LaunchFailure, Order, OrderState
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
@@ -194,7 +194,7 @@ class Journal:
             "INSERT INTO actions (plan, kind, worker_id, host, order_id, action) VALUES (?, ?, ?, ?, ?, ?)",
             (
                 plan,
-                type(action).__name__.lower(),
+                kind_of(action),
                 getattr(action, "worker_id", None),
                 getattr(action, "host", None),
                 order_id,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaler.core.actions import Action, Launch
+from autoscaler.core.actions import Action, Launch, kind_of, subject_of
 from autoscaler.core.cluster import (
     Ask,
     Cluster,
@@ -306,13 +306,13 @@ def a_snapshot(
 
 def acts(plan: Plan) -> list[tuple[str, object]]:
     """A plan's actions in short: `("launch", {"m5.large": 2})`, `("disable", "w1")`."""
-    return [(type(action).__name__.lower(), _subject(action)) for action in plan.actions]
+    return [(kind_of(action), _subject(action)) for action in plan.actions]
 
 
 def _subject(action: Action) -> object:
     if isinstance(action, Launch):
         return {candidate.type.name: candidate.count for candidate in action.candidates}
-    return action.host or action.worker_id
+    return subject_of(action)
 
 
 def launched(plan: Plan) -> dict[str, int]:

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.actions import Disable, Enable, Enrol, Launch, PushBack, Remove, Terminate, WorkerAction
 from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot, Wishes
@@ -146,7 +146,7 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
     hosts = {host.name: host for host in seen.cluster.hosts}
     ours = {worker.id for worker in seen.fleet.workers}
     for action in made.actions:
-        if isinstance(action, Launch):
+        if not isinstance(action, WorkerAction | PushBack):
             continue
         assert action.worker_id in ours, "rule 4: only what is ours"
         assert action.host not in PERSISTENT, "rule 4: persistent hosts are never touched"
@@ -167,6 +167,8 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
                 assert not world.hosts[action.host].by_person, "rule 4: what a person disabled is left alone"
             case Enrol():
                 assert action.host not in hosts, "no host of another is enrolled"
+            case PushBack():
+                pass
     check_launches(seen, made)
     again = plan(replace(seen, memory=made.memory))
     assert again.actions == (), f"rule 9: nothing twice, but after {made.actions}"

@@ -8,7 +8,22 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    Kill,
+    Launch,
+    PushBack,
+    Release,
+    Remove,
+    Terminate,
+    kind_of,
+)
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, Queue, QueueInstance, Shape
 from autoscaler.core.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.memory import Memory
@@ -121,6 +136,8 @@ class World:
                 self.ended.append(action.worker_id)
                 self.machines.pop(action.worker_id, None)
                 self.unlisted.discard(action.worker_id)
+            case AskGridEngine() | Annotate() | Hold() | Release() | Kill() | PushBack():
+                raise AssertionError(f"nothing in this world calls for {kind_of(action)}")
 
     def _launch(self, action: Launch) -> None:
         candidate = action.candidates[0]
