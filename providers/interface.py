@@ -14,6 +14,23 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
 from autoscaler.errors import AutoscalerError, ProviderNotObservable
 
+__all__ = [
+    "HasConsole",
+    "HasInterruptions",
+    "Interruption",
+    "LaunchOrder",
+    "Launched",
+    "Operates",
+    "OutOfCapacity",
+    "Problem",
+    "Provider",
+    "ProviderError",
+    "QuotaReached",
+    "Refused",
+    "Throttled",
+    "Unreachable",
+]
+
 
 class ProviderError(AutoscalerError):
     """Base of what a provider may raise."""

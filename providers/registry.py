@@ -6,6 +6,7 @@ Its settings come from values under its own prefix. Nothing of a cloud is import
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
@@ -54,17 +55,16 @@ def known() -> tuple[str, ...]:
     return tuple(_points())
 
 
-def known_prefixes() -> tuple[str, ...]:
-    """Environment prefixes of all installed providers that can be imported, sorted.
+def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
+    """Environment prefixes under which providers declare settings of their own, sorted.
 
-    One whose cloud's library is missing is passed over: its name may be chosen, and then says what to install.
+    Of an installed one by its name, so that no cloud's library is imported in vain; of the `chosen` one as it says
+    itself, unless it cannot be imported: making it then says what to install.
     """
-    prefixes = set()
-    for name in known():
-        try:
-            prefixes.add(prefix_of(provider_class(name).Settings))
-        except AutoscalerError:
-            continue
+    prefixes = {f"CP_CAP_AUTOSCALE_{name.upper()}_" for name in known()}
+    if chosen is not None:
+        with contextlib.suppress(AutoscalerError):
+            prefixes.add(prefix_of(provider_class(chosen).Settings))
     return tuple(sorted(prefixes))
 
 

@@ -55,6 +55,12 @@ def read_settings(model: type[Model], values: Mapping[str, str]) -> Model:
     return settings
 
 
+def main_names(model: type[BaseSettings]) -> dict[str, str]:
+    """The name to show for each field, in the order of the model: environment name → field."""
+    prefix = prefix_of(model)
+    return {names[0]: field for field, info in model.model_fields.items() if (names := _names_of(prefix, field, info))}
+
+
 def _names(model: type[BaseSettings]) -> dict[str, str]:
     """Every name the model listens to, with its field."""
     prefix = prefix_of(model)

@@ -9,12 +9,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
-from autoscaler.settings import load_settings, master_type_problem
-from autoscaler.settings.pages import generated, shown_rows
-from providers.registry import known_prefixes
+from autoscaler.errors import SettingsError
+from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
+from providers.registry import known, known_prefixes, settings_of
+from providers.settings import main_names, read_settings
+
+_FOR_TESTS = frozenset({"fake"})
+"""Providers that operators have no use for."""
 
 _FILE = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), help="Settings file. Default: CP_CAP_AUTOSCALE_CONFIG."
@@ -32,8 +38,9 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each value and where it came from."""
-    settings = load_settings(os.environ, file, known_prefixes=known_prefixes())
+    settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
+    rows += _of_provider(settings)
     if as_json:
         click.echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
         return
@@ -51,12 +58,14 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 @_FILE
 def check(file: Path | None) -> None:
     """Check settings before the autoscaler is started; unknown names are errors here."""
-    settings = load_settings(os.environ, file, known_prefixes=known_prefixes(), strict=True)
+    settings = load_settings(os.environ, file, known_prefixes=known_prefixes, strict=True)
     for warning in settings.warnings:
         click.echo(f"note: {warning}")
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if settings.process.provider is None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
+    else:
+        problems += _wrong_for_provider(settings)
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
     if problems:
@@ -70,12 +79,40 @@ def check(file: Path | None) -> None:
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The checkout to write into."
 )
 def docs(only_check: bool, root: Path) -> None:
-    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings."""
-    stale = [path for path, text in generated(root).items() if not path.exists() or path.read_text("utf-8") != text]
+    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the providers' own."""
+    texts = generated(root, {name: list(model_rows(model, main_names(model))) for name, model in _models().items()})
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         if only_check:
             click.echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
         else:
-            path.write_text(generated(root)[path], "utf-8")
+            path.write_text(texts[path], "utf-8")
             click.echo(f"wrote {path}")
     sys.exit(1 if only_check and stale else 0)
+
+
+def _of_provider(settings: Settings) -> list[Row]:
+    """The chosen provider's own settings; none where none is chosen, or where they are wrong."""
+    name = settings.process.provider
+    if name is None:
+        return []
+    try:
+        model = settings_of(name)
+        own = read_settings(model, {**os.environ, **settings.provider_values})
+    except SettingsError as error:
+        click.echo(f"warning: {error}", err=True)
+        return []
+    return list(given_rows(own, main_names(model), settings.origins))
+
+
+def _wrong_for_provider(settings: Settings) -> list[str]:
+    try:
+        read_settings(settings_of(settings.process.provider or ""), {**os.environ, **settings.provider_values})
+    except SettingsError as error:
+        return [str(error)]
+    return []
+
+
+def _models() -> dict[str, type[BaseSettings]]:
+    """Settings of the providers that come with us."""
+    return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}

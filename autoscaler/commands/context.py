@@ -37,7 +37,7 @@ class Invocation:
     @cached_property
     def settings(self) -> Settings:
         """Raises SettingsError."""
-        return load_settings(self.environ, known_prefixes=known_prefixes())
+        return load_settings(self.environ, known_prefixes=known_prefixes)
 
     @cached_property
     def cell(self) -> CellKey:

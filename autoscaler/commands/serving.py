@@ -141,7 +141,7 @@ def _address(master: str) -> str:
 
 def _reload(invocation: Invocation) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
-        settings = load_settings(invocation.environ, known_prefixes=known_prefixes())
+        settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         refuse_unusable(settings)
         fixed = [
             name for name in ("provider", "work_directory", "tag", "dry_run") if _differs(name, settings, invocation)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,8 @@ from autoscaler.settings.policies import node_array_policy, queue_policy
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
 
 PREFIX = "CP_CAP_AUTOSCALE_"
+PROVIDER_ENV = "CP_CAP_AUTOSCALE_PROVIDER"
+"""Looked at first: who is chosen says which further names are settings."""
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 Section = TypeVar("Section", bound=BaseModel)
@@ -68,17 +70,18 @@ def load_settings(
     environ: Mapping[str, str],
     file: Path | None = None,
     *,
-    known_prefixes: Iterable[str] = (),
+    known_prefixes: Callable[[str | None], Iterable[str]] = lambda _: (),
     strict: bool = False,
 ) -> Settings:
-    """Read everything. `known_prefixes`: environment prefixes that installed providers declare for themselves.
+    """Read everything. `known_prefixes`: name of the chosen provider → environment prefixes that providers
+    declare for themselves.
 
     Raises SettingsError naming every wrong value and unknown key at once. `strict` (as `config check` asks) makes
     unknown environment variables errors too; otherwise they are in `.warnings`.
     """
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
-    prefixes = tuple(known_prefixes)
     in_file = _read_file(path) if path else {}
+    prefixes = tuple(known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)))
     in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
     values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
     values |= {key: Origin(value, "environment") for key, value in in_env.items() if _is_ours(key, prefixes)}
@@ -99,7 +102,7 @@ def load_settings(
         if place := _place(key):
             section, name = place
             sections.setdefault(section, {})[name] = origin.value
-    origins = {key: origin for key, origin in values.items() if _place(key)}
+    origins = {key: origin for key, origin in values.items() if _place(key) or key in provided}
     _stand_ins(environ, sections, origins)
     process = _validate(Process, sections.pop("process"), "", problems)
     queues = {

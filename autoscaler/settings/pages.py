@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from autoscaler.settings.loading import Settings, is_secret
+from autoscaler.settings.loading import Origin, Settings, is_secret
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
 
 _HEADINGS: dict[type[BaseModel], str] = {
@@ -38,17 +39,31 @@ class Row:
 
 def table_rows(section: type[BaseModel]) -> Iterator[Row]:
     """The rows of a section in the order of the table."""
-    for env, name in rows(section).items():
-        info = section.model_fields[name]
+    return model_rows(section, rows(section))
+
+
+def model_rows(model: type[BaseModel], fields: Mapping[str, str]) -> Iterator[Row]:
+    """The rows of a model that declares its settings itself, as a provider's does. `fields`: by environment name."""
+    for env, name in fields.items():
+        info = model.model_fields[name]
         yield Row(
             env=env,
             kind=_kind(info.annotation),
             default="" if info.default is None or info.default is PydanticUndefined else _shown(info.default),
-            unit=extra(section, name, "unit"),
+            unit=extra(model, name, "unit"),
             help=info.description or "",
-            also=extra(section, name, "also"),
-            unheeded=extra(section, name, "unheeded"),
+            also=extra(model, name, "also"),
+            unheeded=extra(model, name, "unheeded"),
         )
+
+
+def given_rows(model: BaseModel, fields: Mapping[str, str], origins: Mapping[str, Origin]) -> Iterator[Row]:
+    """The same with the values in force and where each came from; secrets masked."""
+    for row, (env, name) in zip(model_rows(type(model), fields), fields.items(), strict=True):
+        value, origin = getattr(model, name), origins.get(env)
+        shown = "***" if value is not None and is_secret(env) else "" if value is None else _shown(value)
+        given = name in model.model_fields_set
+        yield replace(row, value=shown, origin=origin.source if origin else "environment" if given else "default")
 
 
 def shown_rows(settings: Settings) -> Iterator[Row]:
@@ -86,8 +101,8 @@ def sample_file() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def reference_page() -> str:
-    """docs/configure.md."""
+def reference_page(providers: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> str:
+    """docs/configure.md. `providers`: the rows of each, by its name."""
     lines = [
         "# Configure",
         "",
@@ -113,11 +128,16 @@ def reference_page() -> str:
                 "",
             ]
         lines += ["| setting | value | default | meaning |", "|---|---|---|---|"]
-        for row in heeded:
-            kind = row.kind + (f", {row.unit}" if row.unit else "")
-            default = f"`{row.default}`" if row.default else ""
-            default += f" (`${row.also}`)" if row.also else ""
-            lines.append(f"| `{row.env}` | {kind.replace('|', chr(92) + '|')} | {default.strip()} | {row.help} |")
+        lines += map(_table_line, heeded)
+    for name, own in providers.items():
+        lines += [
+            "",
+            f"## For the provider `{name}`",
+            "",
+            "| setting | value | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        lines += map(_table_line, own)
     lines += ["", "## Known, but not heeded", ""]
     lines += ["| setting | why |", "|---|---|"]
     lines += [
@@ -126,9 +146,16 @@ def reference_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def generated(root: Path) -> dict[Path, str]:
-    """What stands in the repository and must agree with the table."""
-    return {root / "docs/configure.md": reference_page(), root / "conf/sge-autoscaler.toml": sample_file()}
+def _table_line(row: Row) -> str:
+    kind = row.kind + (f", {row.unit}" if row.unit else "")
+    default = f"`{row.default}`" if row.default else ""
+    default += f" (`${row.also}`)" if row.also else ""
+    return f"| `{row.env}` | {kind.replace('|', chr(92) + '|')} | {default.strip()} | {row.help} |"
+
+
+def generated(root: Path, providers: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> dict[Path, str]:
+    """What stands in the repository and must agree with the table and with what `providers` declare."""
+    return {root / "docs/configure.md": reference_page(providers), root / "conf/sge-autoscaler.toml": sample_file()}
 
 
 def _kind(annotation: object) -> str:
@@ -145,7 +172,7 @@ def _kind(annotation: object) -> str:
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(str(member.value) for member in annotation)
     names: dict[object, str] = {bool: "boolean", int: "whole number", float: "number", str: "text", Path: "path"}
-    return names[annotation]
+    return names.get(annotation, "text")
 
 
 def _shown(value: object) -> str:

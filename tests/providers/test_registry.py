@@ -65,6 +65,15 @@ def test_prefixes_of_installed_providers_are_known() -> None:
     assert "CP_CAP_AUTOSCALE_FAKE_" in registry.known_prefixes()
 
 
+def test_the_prefix_of_a_chosen_provider_that_is_installed_nowhere_is_known() -> None:
+    assert "CP_CAP_AUTOSCALE_FAKE_" in registry.known_prefixes("providers.fake:FakeProvider")
+
+
+def test_no_provider_is_imported_for_its_prefix_unless_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "provider_class", lambda _: pytest.fail("imported"))
+    assert "CP_CAP_AUTOSCALE_LOCAL_" in registry.known_prefixes()
+
+
 def test_settings_are_read_from_the_given_values() -> None:
     settings = read_settings(
         SampleSettings,

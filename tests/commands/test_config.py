@@ -1,0 +1,45 @@
+"""`config show` and `config check` cover the chosen provider's own settings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from autoscaler.commands.config import command
+
+WELL = {
+    "instance_size": "m5.large",
+    "CP_CAP_AUTOSCALE_PROVIDER": "local",
+    "CP_CAP_AUTOSCALE_LOCAL_NETWORK": "/somewhere",
+}
+
+
+def rows(**environ: str) -> dict[str, dict[str, str]]:
+    done = CliRunner().invoke(command, ["show", "--json"], env={**WELL, **environ})
+    return {row["env"]: row for row in json.loads(done.stdout)["settings"]}
+
+
+def test_show_tells_the_chosen_providers_own_settings_and_where_they_came_from() -> None:
+    shown = rows(CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY="3")
+    own = [shown[f"CP_CAP_AUTOSCALE_LOCAL_{name}"] for name in ("BOOT_DELAY", "LISTING_LAG")]
+    assert [(row["value"], row["origin"]) for row in own] == [("3", "environment"), ("0", "default")]
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    (
+        ({"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELY": "3"}, "did you mean CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY"),
+        ({"CP_CAP_AUTOSCALE_LOCAL_NETWORK": ""}, "CP_CAP_AUTOSCALE_LOCAL_NETWORK: Field required"),
+        ({"CP_CAP_AUTOSCALE_PROVIDER": "locl"}, "did you mean local?"),
+    ),
+)
+def test_check_finds_what_is_wrong_for_the_chosen_provider(environ: dict[str, str], message: str) -> None:
+    done = CliRunner().invoke(command, ["check"], env={**WELL, **environ})
+    assert (done.exit_code, message in done.output) == (2, True), done.output
+
+
+def test_check_finds_nothing_where_all_is_given() -> None:
+    done = CliRunner().invoke(command, ["check"], env=WELL)
+    assert done.exit_code == 0, done.output
