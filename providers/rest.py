@@ -1,6 +1,7 @@
 """A REST client for providers: every call has an end, verifies certificates, decodes JSON, raises our errors.
 
-It retries what may be asked again, with jitter and the server's own `Retry-After`, within one time limit for all tries.
+It retries what may be asked again, with jitter, within one time limit for all tries; being told to slow down is
+`providers.pace`'s to wait out, for all threads together.
 What it does not know is whose API it is: paths, bodies and the meaning of a refusal are the provider's.
 """
 
@@ -26,13 +27,14 @@ from requests.auth import AuthBase
 from autoscaler.errand import on_thread
 from autoscaler.errors import SettingsError
 from providers.interface import ProviderError, Refused, Throttled, Unreachable
+from providers.pace import Pace, pace_of
 
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Bytes of an answer that are read: a listing of 100,000 nodes has about a tenth of that."""
 _PIECE = 65536
 _WORDS = 400
 """Characters of a server's own words that stand in a message."""
-_TOO_MANY, _UNAVAILABLE = 429, 503
+_TOO_MANY = 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,9 @@ class Limits:
     connect: float = 5.0
     read: float = 20.0
     """Of silence, between two pieces of an answer."""
-    total: float = 25.0
-    """From the first try to the last answer, name look-up and pauses included: an order is accepted within 30 s."""
+    total: float = 20.0
+    """From the first try to the last answer, name look-up and pauses included; with `Pace`'s patience when throttled
+    it stays below the 30 s that an order may take."""
     tries: int = 4
     pause: float = 0.5
     """Before the second try at most; it doubles from try to try."""
@@ -107,10 +110,12 @@ class Rest:
         verify: bool | Path = True,
         limits: Limits | None = None,
         hidden: Callable[[], Sequence[str]] = tuple,
+        pace: Pace | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.base, self.limits = checked_url(base), limits or Limits()
         self._auth, self._verify, self._hidden, self._sleep = auth, verify, hidden, sleep
+        self._pace = pace or pace_of(self.base)
         self._session: requests.Session | None = None
         self._guard = threading.Lock()
 
@@ -138,6 +143,8 @@ class Rest:
             answer = self._once(method, what, params, body, patience)
             if answer.status in accept:
                 return answer
+            if answer.status == _TOO_MANY:
+                raise self._throttled(answer)
             raise _Failed(answer.status, self._said(answer), answer.headers)
 
         try:
@@ -147,7 +154,7 @@ class Rest:
                 wait=_pause(self.limits.pause),
                 sleep=self._sleep,
                 reraise=True,
-            )(attempt)
+            )(lambda: self._pace.call(attempt))
         except _Failed as failure:
             raise failure.error() from None
         except _Lost as lost:
@@ -206,6 +213,11 @@ class Rest:
         words = f": {answer.words}" if answer.words else ""
         return self._hide(f"{answer.what} answered {answer.status}{words}")
 
+    def _throttled(self, answer: Answer) -> Throttled:
+        error = Throttled(self._said(answer))
+        error.retry_after = _retry_after(answer.headers)
+        return error
+
     def _hide(self, text: str) -> str:
         for value in self._hidden():
             text = text.replace(value, "(secret)") if value else text
@@ -250,8 +262,6 @@ class _Failed(Exception):
         self.status, self.headers = status, headers
 
     def error(self) -> ProviderError:
-        if self.status == _TOO_MANY:
-            return Throttled(str(self))
         if 400 <= self.status < 500:
             return Refused(str(self))
         return Unreachable(str(self))
@@ -268,7 +278,7 @@ class _Lost(Exception):
 def _worth_repeating(error: BaseException, *, again: bool) -> bool:
     match error:
         case _Failed(status=status):
-            return status == _TOO_MANY or (again and status >= 500)
+            return again and status >= 500
         case _Lost(arrived=arrived):
             return again or not arrived
         case _:
@@ -276,7 +286,7 @@ def _worth_repeating(error: BaseException, *, again: bool) -> bool:
 
 
 def _pause(longest_first: float) -> Callable[[tenacity.RetryCallState], float]:
-    """What the server asks for, else a random time that grows: many refused at once do not come back at once."""
+    """What a server that is unavailable asks for, else a random time that grows."""
     jitter = tenacity.wait_random_exponential(multiplier=longest_first, max=8.0)
 
     def wait(state: tenacity.RetryCallState) -> float:

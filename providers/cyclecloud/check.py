@@ -1,0 +1,92 @@
+"""What would fail with this cluster, found by reading only: address, certificate, credentials, node arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from providers.cyclecloud.api import Api
+from providers.cyclecloud.settings import Boot, CycleCloudSettings
+from providers.cyclecloud.status import Status
+from providers.interface import Problem, ProviderError, Refused, Throttled
+
+PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
+
+
+def problems(api: Api, settings: CycleCloudSettings) -> Sequence[Problem]:
+    """All that is wrong, the fatal ones first."""
+    found = [*_of_transport(api, settings)]
+    try:
+        status = api.status()
+    except Throttled as error:
+        return [*found, Problem(str(error), "wait, or let fewer programs ask this CycleCloud server", fatal=False)]
+    except Refused as error:
+        return [Problem(str(error), _remedy(str(error), settings)), *found]
+    except ProviderError as error:
+        return [Problem(str(error), f"check {PREFIX}URL, the network and the certificate ({PREFIX}CA)"), *found]
+    found += _of_status(status, settings)
+    return sorted(found, key=lambda problem: not problem.fatal)
+
+
+def _remedy(words: str, settings: CycleCloudSettings) -> str:
+    if " 401" in words or " 403" in words:
+        return f"check {PREFIX}USERNAME and {PREFIX}PASSWORD, and that this user may see cluster {settings.cluster}"
+    return f"check {PREFIX}URL and {PREFIX}CLUSTER: a cluster's name counts upper and lower case"
+
+
+def _of_transport(api: Api, settings: CycleCloudSettings) -> Iterator[Problem]:
+    if not settings.verify and settings.ca is None:
+        yield Problem(
+            "the CycleCloud server's certificate is not verified: whoever is in between reads the password",
+            f"give the server's certificate as {PREFIX}CA",
+            fatal=False,
+        )
+    if api.rest.base.startswith("http://"):
+        yield Problem(
+            "the CycleCloud server is asked without encryption", f"write https:// in {PREFIX}URL", fatal=False
+        )
+
+
+def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem]:
+    if status.problem is not None:
+        yield Problem(status.problem, f"start cluster {status.cluster} in CycleCloud, and look again")
+    present = {array.name for array in status.arrays}
+    wanted = [pair.partition("=")[2] for pair in settings.node_arrays]
+    for name in wanted:
+        if name not in present:
+            yield Problem(
+                f"cluster {status.cluster} has no node array {name}",
+                f"it has {', '.join(sorted(present)) or 'none'}: mend {PREFIX}NODE_ARRAYS or the cluster's template",
+            )
+    served = [array for array in status.arrays if settings.serves(array.name) is not None]
+    buckets = [(array, bucket) for array in served for bucket in array.buckets]
+    if not any(bucket.problem is None for _, bucket in buckets):
+        reasons = dict.fromkeys(f"{array.name} {bucket.machine_type}: {bucket.problem}" for array, bucket in buckets)
+        yield Problem(
+            f"no bucket of cluster {status.cluster} can be ordered from: {'; '.join(reasons) or 'there is none'}",
+            "mend machine types and limits in its template, or ask Azure for more quota",
+        )
+    for array in served:
+        if array.own_cloud_init and settings.boot is Boot.CLOUD_INIT:
+            yield Problem(
+                f"node array {array.name} has a cloud-init of its own, which our boot script replaces",
+                f"set {PREFIX}BOOT to cluster-init, and let a cluster-init script run the boot script",
+                fatal=False,
+            )
+    yield from _twice(status, settings)
+
+
+def _twice(status: Status, settings: CycleCloudSettings) -> Iterator[Problem]:
+    """Two arrays that offer one thing to one of ours: only the first is ever used."""
+    first: dict[tuple[str, str, str, str], str] = {}
+    for array in status.arrays:
+        ours = settings.serves(array.name)
+        for bucket in array.buckets if ours is not None else ():
+            key = (ours or "", bucket.machine_type, array.zone, array.price_type)
+            other = first.setdefault(key, array.name)
+            if other != array.name:
+                yield Problem(
+                    f"node arrays {other} and {array.name} both offer {bucket.machine_type} to {ours}: {array.name} "
+                    "is never used for it",
+                    f"let them differ in zone or price, or name only one in {PREFIX}NODE_ARRAYS",
+                    fatal=False,
+                )

@@ -1,0 +1,154 @@
+"""Node records, read and written: whose a node is, what became of it, and what a new one is given. Pure.
+
+A node is ours when its own configuration says so: `Configuration.sge_autoscaler` holds this cell's tag, the order and
+its token. It is set in the creating call, travels with every listing, and the store may be lost without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.fleet import ANY, InstanceType, MachineState, PriceType, Worker
+from providers.catalog import GIB, Catalog, family_of
+from providers.cyclecloud.settings import Boot
+from providers.cyclecloud.status import NodeArray
+from providers.interface import LaunchOrder, Unreachable
+
+MARK = "sge_autoscaler"
+_REQUESTS = uuid.UUID("6a0a5f2e-6a0e-5d0c-9f55-3c1f3f0c8b52")
+_ENDING = frozenset({"Terminated", "Off", "Deallocated"})
+"""As TargetState: somebody asked for its end."""
+_GONE = frozenset({"Terminated", "Off"})
+READY, FAILED = "Ready", "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What a node of ours carries."""
+
+    cell: str
+    order: str
+    token: str
+    node_array: str
+    ordered_at: float
+
+
+def request_id(cell: str, token: str, bucket: int) -> str:
+    """The id of one creating request, the same whoever asks it again: two cells with one token are two requests, and
+    so are the buckets of one order. A UUID, as all of CycleCloud's ids.
+    """
+    return str(uuid.uuid5(_REQUESTS, f"{cell}\n{token}\n{bucket}"))
+
+
+def attributes(order: LaunchOrder, cell: str, ordered_at: float, boot: Boot) -> dict[str, Any]:
+    """The node attributes of a new node: our tag, and the boot script as far as it travels with it."""
+    mark: dict[str, Any] = {
+        **order.tags,
+        "cell": cell,
+        "order": order.order_id,
+        "token": order.token,
+        "node_array": order.node_array,
+        "ordered_at": ordered_at,
+    }
+    given: dict[str, Any] = {"Configuration": {MARK: mark}}
+    match boot:
+        case Boot.CLOUD_INIT:
+            given["CloudInit"] = order.boot_script
+        case Boot.CLUSTER_INIT:
+            mark["boot_script"] = base64.b64encode(order.boot_script.encode()).decode("ascii")
+        case Boot.NONE:
+            pass
+    return given
+
+
+def tag_of(record: Mapping[str, Any]) -> Tag | None:
+    """What a node carries of ours; None: it is nobody's of any autoscaler like us."""
+    configuration = record.get("Configuration")
+    mark = configuration.get(MARK) if isinstance(configuration, Mapping) else None
+    if not isinstance(mark, Mapping) or not mark.get("cell"):
+        return None
+    try:
+        return Tag(
+            str(mark["cell"]),
+            str(mark.get("order") or ""),
+            str(mark.get("token") or ""),
+            str(mark["node_array"]),
+            float(mark["ordered_at"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreachable(f"the tag of node {record.get('Name')} cannot be understood: {error!r}") from error
+
+
+def id_of(record: Mapping[str, Any]) -> str:
+    """A node's own id, which never changes. Raises Unreachable for a record without one: it could not be ended."""
+    if not record.get("NodeId"):
+        raise Unreachable(f"node {record.get('Name')} is listed without its NodeId")
+    return str(record["NodeId"])
+
+
+def state_of(record: Mapping[str, Any]) -> MachineState:
+    """A node runs once CycleCloud has set it up (`Ready`): before, its mounts and software may be missing."""
+    status, target = str(record.get("Status") or ""), str(record.get("TargetState") or "")
+    if target in _ENDING or status in _GONE | {"Deallocated"}:
+        return MachineState.TERMINATED if status in _GONE and target in _GONE | {""} else MachineState.STOPPING
+    return MachineState.RUNNING if status == READY else MachineState.PENDING
+
+
+def worker_from(record: Mapping[str, Any], tag: Tag, arrays: Sequence[NodeArray], catalog: Catalog) -> Worker:
+    """A node of ours as a worker. Its host name is known before it runs, and may be used then."""
+    array = next((array for array in arrays if array.name == record.get("Template")), None)
+    kind = _type(record, array, catalog)
+    price_type = _price_type(record, array)
+    offer = catalog.offers.get(kind.name)
+    priced = offer is not None and array is not None and same_region(array.region, offer.region)
+    return Worker(
+        id=id_of(record),
+        type=kind,
+        node_array=tag.node_array,
+        state=state_of(record),
+        created_at=tag.ordered_at,
+        name=str(record["Hostname"]).lower() if record.get("Hostname") else None,
+        address=str(record["PrivateIp"]) if record.get("PrivateIp") else None,
+        zone=array.zone if array else ANY,
+        price_type=price_type,
+        placement_group=str(record.get("PlacementGroupId") or ANY),
+        price_per_hour=offer.price(price_type) if priced and offer else None,
+        order_id=tag.order or None,
+        message=_message(record),
+    )
+
+
+def same_region(one: str, other: str) -> bool:
+    """Whether both name one region: `East US` is `eastus`. Prices of another region are no prices."""
+    return bool(one) and one.replace(" ", "").lower() == other.replace(" ", "").lower()
+
+
+def _type(record: Mapping[str, Any], array: NodeArray | None, catalog: Catalog) -> InstanceType:
+    """As its bucket says it, else the catalogue; for a size that both dropped meanwhile, as the node itself says."""
+    name = str(record.get("MachineType") or "")
+    bucket = array.bucket(name) if array else None
+    if bucket is not None:
+        return bucket.type
+    if name in catalog.types:
+        return catalog.types[name]
+    cores, memory = record.get("CoreCount"), record.get("Memory")
+    return InstanceType(name, family_of(name, "azure"), max(1, int(cores or 1)), int(float(memory or 0) * GIB))
+
+
+def _price_type(record: Mapping[str, Any], array: NodeArray | None) -> PriceType:
+    own = record.get("Interruptible")
+    if own is None:
+        return array.price_type if array else PriceType.ON_DEMAND
+    return PriceType.SPOT if str(own).lower() == "true" else PriceType.ON_DEMAND
+
+
+def _message(record: Mapping[str, Any]) -> str | None:
+    """CycleCloud's last word on a node that is not simply ready or on its way."""
+    words = " ".join(str(record.get("StatusMessage") or "").split())
+    if record.get("Status") == FAILED:
+        return f"CycleCloud says Failed: {words}" if words else "CycleCloud says Failed; its event log says why"
+    return words or None

@@ -1,0 +1,277 @@
+"""Nodes of a CycleCloud cluster as workers. One status call shows buckets and nodes; an order is one creating call and
+one that lists its nodes.
+
+What makes an order idempotent is its request id: asked twice, the server refuses the second (409), and the nodes of
+the first are listed by it. Whose a node is stands in the node (`nodes.tag_of`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from requests.auth import HTTPBasicAuth
+
+from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
+from providers.catalog import load_catalog
+from providers.cyclecloud.api import Api
+from providers.cyclecloud.check import problems
+from providers.cyclecloud.nodes import attributes, id_of, request_id, same_region, tag_of, worker_from
+from providers.cyclecloud.settings import CycleCloudSettings
+from providers.cyclecloud.status import NodeArray, Offered, Status
+from providers.interface import (
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    Problem,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Unreachable,
+)
+from providers.rest import Deadline, Limits, Rest, reading
+
+FRESH = 5.0
+"""Seconds for which a status that was read for the workers serves for the buckets, too."""
+KNOWN = 300.0
+"""Seconds for which an order finds its node array in an earlier status: templates change seldom."""
+VERBS = ("start", "restart", "reimage", "deallocate", "shutdown", "remove")
+
+
+class CycleCloudProvider:
+    """One client of one cluster, for the machines of one cell."""
+
+    name: ClassVar[str] = "cyclecloud"
+    enrols_itself: ClassVar[bool] = False
+    Settings: ClassVar[type[CycleCloudSettings]] = CycleCloudSettings
+
+    def __init__(
+        self,
+        settings: CycleCloudSettings,
+        *,
+        cell: str,
+        rest: Rest | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings, self.cell, self.clock = settings, cell, clock
+        self.api = Api(rest or rest_for(settings), settings.cluster)
+        self.catalog = load_catalog(settings.catalog)
+        self._guard = threading.Lock()
+        self._status: tuple[float, Status] | None = None
+        self._nodes: tuple[Mapping[str, Any], ...] = ()
+        self._evictions: dict[str, float] = {}
+
+    def buckets(self) -> Sequence[Bucket]:
+        status = self._recent(FRESH)
+        found: dict[BucketKey, Bucket] = {}
+        for array in status.arrays:
+            for offered in array.buckets:
+                bucket = self._bucket(array, offered, status)
+                if bucket is not None:  # of two arrays that offer the same the first is used; `check` says so
+                    found.setdefault(bucket.key, bucket)
+        return tuple(found.values())
+
+    def workers(self) -> Sequence[Worker]:
+        status = self._read()
+        ours = [(node, tag) for node in status.nodes if (tag := tag_of(node)) is not None and tag.cell == self.cell]
+        return [worker_from(node, tag, status.arrays, self.catalog) for node, tag in ours]
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        deadline = Deadline(self.api.rest.limits.total)
+        status = self._recent(KNOWN)
+        ids: list[str] = []
+        errors: dict[BucketKey, ProviderError] = {}
+        for number, bucket in enumerate(order.buckets):
+            try:
+                array = self._array_for(bucket.key, status)
+                request = request_id(self.cell, order.token, number)
+                made = self._create(request, self._node_set(order, bucket, array, order.count - len(ids)), deadline)
+            except Refused as error:
+                errors[bucket.key] = error
+                continue
+            if made is None:
+                return self._asked_before(order, deadline)
+            ids += made[0]
+            if len(ids) >= order.count:
+                break
+            errors[bucket.key] = self._shortage(array.name, bucket.type.name, len(made[0]), made[1], deadline)
+        with self._guard:
+            self._status = None
+        if not ids and errors and all(isinstance(error, Refused) for error in errors.values()):
+            raise next(iter(errors.values()))
+        return Launched(tuple(ids), tuple(errors.items()) if len(ids) < order.count else ())
+
+    def _create(
+        self, request: str, node_set: Mapping[str, Any], deadline: Deadline
+    ) -> tuple[tuple[str, ...], str] | None:
+        """The ids of new nodes, and what the server says of those that are lacking; None: the request was made before.
+
+        A 409 has two meanings. Only the server's memory of the request tells them apart.
+        """
+        answer = self.api.create(request, node_set, deadline)
+        if isinstance(answer, Refused):
+            if self.api.nodes_of(request, deadline) is None:
+                raise answer
+            return None
+        added, message = answer
+        found = [id_of(node) for node in self.api.nodes_of(request, deadline) or ()] if added else []
+        if len(found) < added:  # asked again, the request is known and its nodes are listed
+            raise Unreachable(f"CycleCloud added {added} nodes and lists {len(found)} of them yet")
+        return tuple(found), message
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        self._manage("terminate", ids, done=_ends)
+
+    def operate(self, worker_id: str, verb: str) -> None:
+        """`start`, `restart`, `reimage`, `deallocate`, `shutdown` or `remove` a node. Raises Refused."""
+        if verb not in VERBS:
+            raise Refused(f"CycleCloud knows no verb {verb!r}: it has {', '.join(VERBS)}")
+        self._manage(verb, [worker_id], done=lambda _: False)
+
+    def check(self) -> Sequence[Problem]:
+        return problems(self.api, self.settings)
+
+    def interruptions(self) -> Sequence[Interruption]:
+        """Nodes of ours that CycleCloud says wait for their eviction, as the last listing showed them."""
+        now = self.clock()
+        waiting = {
+            id_of(node)
+            for node in self._nodes
+            if (tag := tag_of(node)) is not None and tag.cell == self.cell and _evicted(node)
+        }
+        self._evictions = {worker_id: self._evictions.get(worker_id, now) for worker_id in waiting}
+        return [Interruption(worker_id, at, "terminate") for worker_id, at in sorted(self._evictions.items())]
+
+    def _read(self) -> Status:
+        with reading(f"the status of cluster {self.api.cluster}"):
+            status = self.api.status()
+        with self._guard:
+            self._status, self._nodes = (time.monotonic(), status), status.nodes
+        return status
+
+    def _recent(self, seconds: float) -> Status:
+        with self._guard:
+            read = self._status
+        if read is not None and time.monotonic() - read[0] < seconds:
+            return read[1]
+        return self._read()
+
+    def _bucket(self, array: NodeArray, offered: Offered, status: Status) -> Bucket | None:
+        ours = self.settings.serves(array.name)
+        if ours is None:
+            return None
+        offer = self.catalog.offers.get(offered.machine_type)
+        priced = offer is not None and same_region(array.region, offer.region)
+        return Bucket(
+            key=BucketKey(offered.machine_type, ours, array.zone, array.price_type),
+            type=offered.type,
+            price_per_hour=offer.price(array.price_type) if offer is not None and priced else None,
+            available=offered.available(self.settings.capacity_delay),
+            problem=status.problem or offered.problem,
+        )
+
+    def _array_for(self, key: BucketKey, status: Status) -> NodeArray:
+        """The cluster's node array behind a bucket. Raises Refused where the template has none (any more)."""
+        for array in status.arrays:
+            same = (array.zone, array.price_type) == (key.zone, key.price_type)
+            if same and self.settings.serves(array.name) == key.node_array and array.bucket(key.instance_type):
+                return array
+        raise Refused(
+            f"cluster {self.api.cluster} has no node array that offers {key.instance_type} ({key.price_type}) "
+            f"for {key.node_array}: mend its template or {self.settings.model_config['env_prefix']}NODE_ARRAYS"
+        )
+
+    def _node_set(self, order: LaunchOrder, bucket: Bucket, array: NodeArray, count: int) -> dict[str, Any]:
+        node_set: dict[str, Any] = {
+            "nodearray": array.name,
+            "count": count,
+            "definition": {"machineType": bucket.type.name},
+            "nodeAttributes": attributes(order, self.cell, round(self.clock(), 3), self.settings.boot),
+        }
+        if bucket.key.placement_group:
+            node_set["placementGroupId"] = bucket.key.placement_group
+        return node_set
+
+    def _asked_before(self, order: LaunchOrder, deadline: Deadline) -> Launched:
+        """What exists of an order that was made before, whole or in part: nothing is added to it, since what it lacks
+        may have been ended.
+        """
+        nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
+        made = [id_of(node) for node, tag in nodes if tag and (tag.cell, tag.token) == (self.cell, order.token)]
+        if made:
+            return Launched(tuple(made))
+        gone = OutOfCapacity("the same order was made before, and no node of it exists")
+        return Launched((), tuple((bucket.key, gone) for bucket in order.buckets))
+
+    def _shortage(self, array: str, machine_type: str, added: int, message: str, deadline: Deadline) -> ProviderError:
+        """Why fewer were added: the server's words, and the counter that holds now."""
+        said = f"CycleCloud added {added} {machine_type}" + (f": {message}" if message else "")
+        try:
+            status = self.api.status(deadline)
+        except ProviderError:
+            return OutOfCapacity(said)
+        offered = next((each.bucket(machine_type) for each in status.arrays if each.name == array), None)
+        least = offered.least if offered is not None else None
+        if offered is None or least is None or least.left > 0 or offered.failed_lately(self.settings.capacity_delay):
+            return OutOfCapacity(said)
+        full = next((counter for counter in offered.counters if counter.quota and counter.left <= 0), None)
+        if full is not None:
+            return QuotaReached(f"{said}; {full.words}")
+        return OutOfCapacity(f"{said}; {least.words}")
+
+    def _manage(self, verb: str, ids: Sequence[str], done: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Have something done with nodes that are ours; what is gone already is done. Raises Refused before anything
+        is asked where one is not ours.
+        """
+        if not ids:
+            return
+        deadline = Deadline(self.api.rest.limits.total)
+        listed = self._listed(ids, deadline)
+        for worker_id, node in listed.items():
+            tag = tag_of(node)
+            if tag is None or tag.cell != self.cell:
+                raise Refused(
+                    f"node {node.get('Name')} ({worker_id}) does not carry the tag of {self.cell}: left alone"
+                )
+        wanted = [worker_id for worker_id, node in listed.items() if not done(node)]
+        answer = self.api.manage(verb, wanted, deadline) if wanted else []
+        with self._guard:
+            self._status = None
+        if isinstance(answer, Refused):
+            failed = dict.fromkeys(wanted, str(answer))
+        else:
+            failed = {each.id: each.error for each in answer if each.error is not None}
+        if not failed:
+            return
+        left = [worker_id for worker_id, node in self._listed(list(failed), deadline).items() if not done(node)]
+        if left:
+            words = "; ".join(f"{worker_id}: {failed[worker_id]}" for worker_id in left)
+            raise Refused(f"CycleCloud did not {verb} {words}")
+
+    def _listed(self, ids: Sequence[str], deadline: Deadline) -> dict[str, Mapping[str, Any]]:
+        """Those of the nodes that exist, by id, in the order asked."""
+        known = {id_of(node): node for node in self.api.nodes(deadline) if node.get("NodeId")}
+        return {worker_id: known[worker_id] for worker_id in dict.fromkeys(ids) if worker_id in known}
+
+
+def rest_for(settings: CycleCloudSettings) -> Rest:
+    """A client with the settings' credentials, certificates and patience."""
+    password = settings.password.get_secret_value()
+    return Rest(
+        settings.url,
+        auth=HTTPBasicAuth(settings.username.encode(), password.encode()),
+        verify=settings.ca or settings.verify,
+        limits=Limits(connect=settings.connect_timeout, read=settings.read_timeout),
+        hidden=lambda: (password,),
+    )
+
+
+def _ends(node: Mapping[str, Any]) -> bool:
+    return str(node.get("TargetState")) in ("Terminated", "Off")
+
+
+def _evicted(node: Mapping[str, Any]) -> bool:
+    """Whether it waits for its eviction: the reference describes that state, and names no field for it."""
+    return any("evict" in str(node.get(field) or "").lower() for field in ("Status", "State", "StatusMessage"))

@@ -1,0 +1,72 @@
+"""Settings of the CycleCloud provider: which server, which cluster, and how our node arrays are called there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, FilePath, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from providers.secret import Secret
+from providers.settings import Names
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Boot(StrEnum):
+    """How the boot script travels to a node."""
+
+    CLOUD_INIT = "cloud-init"
+    """As the node's `CloudInit`: it runs before anything CycleCloud does on the node, and replaces the array's own."""
+    CLUSTER_INIT = "cluster-init"
+    """In its configuration, from where a cluster-init script of the array takes and runs it."""
+    NONE = "none"
+    """Not at all: the array's image or cluster-init starts the execution daemon by itself."""
+
+
+class CycleCloudSettings(BaseSettings):
+    """Under `CP_CAP_AUTOSCALE_CYCLECLOUD_`."""
+
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_CYCLECLOUD_", extra="forbid", frozen=True)
+
+    url: str = Field(description="Address of the CycleCloud server, https://HOST.")
+    username: str = Field(description="User of CycleCloud who may add and end nodes of the cluster.")
+    password: Secret = Field(description="The user's password; in a file only as env:NAME or file:PATH.")
+    cluster: str = Field(min_length=1, description="Name of the cluster whose node arrays are used.")
+    node_arrays: Names = Field(
+        (),
+        description="Which of the cluster's node arrays serve which of ours, as OURS=THEIRS; several may serve one. "
+        "Default: each its namesake.",
+    )
+    boot: Boot = Field(
+        Boot.CLOUD_INIT, description="How the boot script reaches a node: cloud-init, cluster-init or none."
+    )
+    capacity_delay: Annotated[float, Field(ge=0)] = Field(
+        300.0, description="Seconds after a bucket's last capacity failure in which nothing is ordered of it."
+    )
+    ca: FilePath | None = Field(None, description="File of certificates to trust instead of the system's.")
+    verify: bool = Field(True, description="Whether the server's certificate must be trusted; false only for trying.")
+    connect_timeout: Seconds = Field(5.0, description="Seconds in which a connection must come about.")
+    read_timeout: Seconds = Field(20.0, description="Seconds of silence after which an answer is given up.")
+    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+
+    @field_validator("node_arrays")
+    @classmethod
+    def _pairs(cls, pairs: tuple[str, ...]) -> tuple[str, ...]:
+        for pair in pairs:
+            ours, separator, theirs = pair.partition("=")
+            if not (ours and separator and theirs):
+                raise ValueError(f"{pair!r} is no OURS=THEIRS")
+        theirs_only = [pair.partition("=")[2] for pair in pairs]
+        if len(set(theirs_only)) < len(theirs_only):
+            raise ValueError("a node array of the cluster can serve one of ours only")
+        return pairs
+
+    def serves(self, theirs: str) -> str | None:
+        """Which of our node arrays the cluster's array `theirs` serves; None: none."""
+        if not self.node_arrays:
+            return theirs
+        pairs = (pair.partition("=") for pair in self.node_arrays)
+        return next((ours for ours, _, name in pairs if name == theirs), None)

@@ -1,0 +1,109 @@
+"""The control plane of the CycleCloud provider for tests: a server process on loopback, told what to do wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
+
+import requests
+from requests.auth import HTTPBasicAuth
+
+from providers.contract import ControlPlane, Fault
+from providers.cyclecloud.provider import CycleCloudProvider
+from providers.cyclecloud.settings import CycleCloudSettings
+from providers.pace import Pace
+from providers.rest import Limits, Rest
+from providers.settings import read_settings
+from tests.clouds.cyclecloud.server import PASSWORD, USER
+
+ROOT = Path(__file__).parents[3]
+PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
+IMPATIENT = Limits(connect=2.0, read=2.0, total=4.0, tries=2, pause=0.01)
+CHOSEN = {"array": "execute", "type": "Standard_D2s_v5"}
+"""The bucket that the contract's tests order from."""
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """A server process; its address."""
+    argv = (sys.executable, "-m", "tests.clouds.cyclecloud.server", "--port", "0")
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+class CycleCloudPlane(ControlPlane):
+    """A server with one started cluster, `demo`, and its faults."""
+
+    cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
+        {Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered"}
+    )
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.tell(do="reset")
+
+    def tell(self, **wish: Any) -> dict[str, Any]:
+        """Tell the server what to do wrong or otherwise; what it knows then."""
+        answer = requests.post(f"{self.url}/_control", json=wish, timeout=10)
+        return cast("dict[str, Any]", answer.json())
+
+    def faults(self, **faults: Any) -> None:
+        self.tell(do="faults", faults=faults)
+
+    def settings(self, **values: str) -> CycleCloudSettings:
+        given = {"url": self.url, "username": USER, "password": PASSWORD, "cluster": "demo", **values}
+        return read_settings(CycleCloudSettings, {PREFIX + name.upper(): value for name, value in given.items()})
+
+    def connect(self, cell: str, *, limits: Limits = IMPATIENT, **values: str) -> CycleCloudProvider:
+        settings = self.settings(**values)
+        password = settings.password.get_secret_value()
+        rest = Rest(
+            settings.url,
+            auth=HTTPBasicAuth(settings.username, password),
+            limits=limits,
+            hidden=lambda: (password,),
+            pace=Pace(rate=1000, burst=1000, patience=0.3),
+        )
+        return CycleCloudProvider(settings, cell=cell, rest=rest)
+
+    def billable(self) -> Collection[str]:
+        return cast("list[str]", self.tell()["billable"])
+
+    def calls(self) -> list[str]:
+        """Every call that arrived since the start, as METHOD PATH."""
+        return cast("list[str]", self.tell()["calls"])
+
+    def inject(self, fault: Fault) -> None:
+        match fault:
+            case Fault.OUT_OF_CAPACITY:
+                self.tell(do="bucket", **CHOSEN, set={"throttled": True})
+            case Fault.PARTIAL:
+                self.tell(do="bucket", **CHOSEN, set={"max_count": len(self.billable()) + 2})
+            case Fault.QUOTA:
+                self.tell(do="cluster", set={"regional_quota": 100, "consumed_by_others": 100})
+            case Fault.THROTTLED:
+                self.faults(status=429, on="create", retry_after="1")
+            case Fault.REFUSED:
+                self.faults(status=403, on="create")
+            case Fault.UNREACHABLE:
+                self.faults(reset="before")
+            case Fault.MALFORMED:
+                self.faults(body='{"nodes": [')
+            case Fault.LOST_ANSWER:
+                self.faults(reset="after", on="create")
+            case Fault.LAG:
+                raise NotImplementedError
+
+    def heal(self) -> None:
+        self.faults()
+        self.tell(do="bucket", **CHOSEN, set={"throttled": False, "max_count": 2000})
+        self.tell(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0})
