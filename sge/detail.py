@@ -20,6 +20,8 @@ _CONTEXT = re.compile(rb"<JB_context\b[^<>]*>(.*?)</JB_context\s*>", re.DOTALL)
 _VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<]*)</VA_value>)?")
 _RERUN = {b"1": True, b"2": False}
 """`JB_restart`: 0 leaves it to the queue."""
+_RESTARTS = 16
+"""The bit of `JB_checkpoint_attr` that stands for `r` in a checkpointing environment's `when`."""
 
 
 def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[int] = ()) -> dict[int, JobDetail]:
@@ -40,6 +42,7 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
             concurrency=concurrency or None,
             unscheduled=number in unscheduled,
             rerun=_RERUN.get(_value(block, b"JB_restart")),
+            restarts=bool(int(_value(block, b"JB_checkpoint_attr") or b"0") & _RESTARTS),
             context=_read_context(block),
         )
     return details

@@ -180,6 +180,9 @@ class JobDetail:
     unscheduled: bool = False
     """Whether its priority was zero when we looked: a change means look again."""
     rerun: bool | None = None
+    """`-r y` or `-r n`; None: its queue says."""
+    restarts: bool = False
+    """Its checkpointing environment starts it again when its host is lost (`when` with `r`)."""
     context: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

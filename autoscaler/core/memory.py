@@ -24,6 +24,16 @@ class Disabling(StrEnum):
     COMMAND = "command"
     STOP = "stop"
     BROKEN = "broken"
+    SILENT = "silent"
+    """Grid Engine hears nothing of it."""
+    INTERRUPTED = "interrupted"
+    """Its cloud gave notice."""
+    ADVISED = "advised"
+    """Its cloud advises to move away."""
+    LOST = "lost"
+    """Its machine is ending or gone without our doing."""
+    SWAP = "swap"
+    """It makes room for a stronger worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +67,36 @@ class WorkerNote:
     """Of a machine that its provider did not say is gone: with the next three, what it counts for against limits while
     no listing shows it.
     """
+    silent_s: float | None = None
+    """For so many seconds, as far as we looked, Grid Engine has heard other hosts but not this one; None: it is heard.
+    """
+    fenced_at: float | None = None
+    """When its end was first planned although it was an execution host, perhaps with jobs: it was silent for too long.
+    """
+    left: bool = False
+    """Whether a look showed that it is no execution host any more: one of its name is then another machine's."""
+    moved: tuple[str, ...] = ()
+    """Lost jobs of its that were last pushed back or deleted."""
+    moved_at: float | None = None
+    moves: int = 0
+    """How often the same ones were."""
     order_id: str | None = None
     vcpus: int = 0
     price_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A job that we hold while it is pushed back, because a part of it may still run on a host that lives."""
+
+    hosts: tuple[str, ...]
+    """Those hosts."""
+    at: float
+    """When the hold was planned."""
+    pushed_at: float | None = None
+    """When it was pushed back."""
+    released_at: float | None = None
+    """When the hold was last lifted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +108,26 @@ class Rest:
     failures: int
     kind: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SwapNote:
+    """What a node array considers or carries out: workers that make room for a stronger one."""
+
+    leaving: tuple[str, ...] = ()
+    """Ids of those workers. Empty: none is considered."""
+    hosts: tuple[str, ...] = ()
+    """Their names, for reasons that outlive them."""
+    type: str = ""
+    """Instance type that is to come."""
+    since: float | None = None
+    """Since when every look has found this change the best."""
+    begun_at: float | None = None
+    """When it was begun: its workers leave. None: only considered."""
+    ended_at: float | None = None
+    """When the last change was done or called off."""
+    spared: tuple[str, ...] = ()
+    """Workers that a person enabled while they made room: no swap touches them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +151,8 @@ class Memory:
     unable: tuple[int, ...] = ()
     """Job numbers seen unable to run at the last look, sorted."""
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
+    swaps: Mapping[str, SwapNote] = field(default_factory=lambda: MappingProxyType({}))
+    """By node array."""
     rests: tuple[Rest, ...] = ()
     stopped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → the permanent error that stopped its launches."""
@@ -105,5 +164,11 @@ class Memory:
     """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
     hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     """By name of every host ever heard: None while it reports, else since when it is silent."""
+    looked_at: float | None = None
+    """The time of the last look."""
+    asked: tuple[int, ...] = ()
+    """Jobs that run on lost or leaving workers, of which `qstat -j` is to tell whether they may start again."""
+    held_back: Mapping[str, HeldBack] = field(default_factory=lambda: MappingProxyType({}))
+    """By job (`12`, `12.3`)."""
     brake: Reason | None = None
     """Set: too much happened in too short a time; nothing is launched or removed until a person resumes."""

@@ -74,6 +74,29 @@ class Code(StrEnum):
     UNKNOWN_ARRAY = "UNKNOWN_ARRAY"
     NAME_TAKEN = "NAME_TAKEN"
     NOT_LISTED = "NOT_LISTED"
+    NAME_AWAITED = "NAME_AWAITED"
+
+    # -- workers that fell silent, are about to be taken, or are gone --------------------------------------
+    SILENT = "SILENT"
+    ALL_SILENT = "ALL_SILENT"
+    HEARD_AGAIN = "HEARD_AGAIN"
+    FENCED = "FENCED"
+    FENCE_CALLED_OFF = "FENCE_CALLED_OFF"
+    UNLISTED_AND_SILENT = "UNLISTED_AND_SILENT"
+    INTERRUPTED = "INTERRUPTED"
+    ENDED_BEFORE_TAKEN = "ENDED_BEFORE_TAKEN"
+    ADVISED_TO_LEAVE = "ADVISED_TO_LEAVE"
+    NOTICE_WITHDRAWN = "NOTICE_WITHDRAWN"
+    RELEASED = "RELEASED"
+    TAKEN = "TAKEN"
+    LOST_JOBS = "LOST_JOBS"
+    LOST_JOBS_FORCED = "LOST_JOBS_FORCED"
+    LOST_JOBS_DELETED = "LOST_JOBS_DELETED"
+    LOST_JOBS_STAY = "LOST_JOBS_STAY"
+    LOST_JOBS_ASKED = "LOST_JOBS_ASKED"
+    DELETED_BY_OWNER = "DELETED_BY_OWNER"
+    PARTLY_ALIVE = "PARTLY_ALIVE"
+    ENDED_EVERYWHERE = "ENDED_EVERYWHERE"
 
     # -- growth: launches, caps and buckets --------------------------------------------------------------
     DEMAND = "DEMAND"
@@ -91,6 +114,13 @@ class Code(StrEnum):
     BUCKET_NO_PRICE = "BUCKET_NO_PRICE"
     BUCKET_NOT_PREFERRED = "BUCKET_NOT_PREFERRED"
     LAUNCH_REPLACES = "LAUNCH_REPLACES"
+    SWAP = "SWAP"
+    SWAP_CALLED_OFF = "SWAP_CALLED_OFF"
+    SWAP_CONSIDERED = "SWAP_CONSIDERED"
+    SWAP_UNDER_WAY = "SWAP_UNDER_WAY"
+    SWAP_RESTS = "SWAP_RESTS"
+    SWAP_OFF = "SWAP_OFF"
+    NO_SWAP = "NO_SWAP"
     NODE_ARRAY_STOPPED = "NODE_ARRAY_STOPPED"
 
     # -- the pass as a whole -----------------------------------------------------------------------------
