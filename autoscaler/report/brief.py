@@ -72,6 +72,13 @@ _WORDS: dict[Code, str] = {
     Code.NO_INSTANCE_TYPE: "no instance type",
     Code.NO_WORKER_ALLOWED: "no worker allowed",
     Code.RESTRICTED_QUEUE: "restricted queue",
+    Code.TOO_LARGE_FOR_ONE_HOST: "too large for one host",
+    Code.TOO_MANY_SLOTS: "too many slots",
+    Code.TOO_MANY_HOSTS: "too many hosts",
+    Code.TOO_MUCH_ON_ONE_HOST: "too much on one host",
+    Code.TOO_MUCH_TOGETHER: "too much together",
+    Code.NO_SUCH_RESOURCE: "no such resource",
+    Code.NO_SUCH_HOST: "no such host",
 }
 _AGE = ("idle_s", "age_s", "waited_s", "silent_s")
 _LIMIT = ("limit_s", "timeout_s")

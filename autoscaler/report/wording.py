@@ -38,6 +38,19 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.NO_INSTANCE_TYPE: "the provider knows no instance type for workers of {node_array}[; {asked} is set]",
         Code.NO_WORKER_ALLOWED: "no worker of {node_array} may be launched",
         Code.RESTRICTED_QUEUE: "{queue} does not take such jobs ({by})",
+        Code.TOO_LARGE_FOR_ONE_HOST: "it asks {slots} slots on one host[; the largest allowed is {largest} with "
+        "{most}]",
+        Code.TOO_MANY_SLOTS: "it asks {slots} slots; all that is allowed together has {most} ({workers} workers, the "
+        "largest {largest})",
+        Code.TOO_MANY_HOSTS: "it asks {hosts} hosts with {slots} slots on each; at most {most} are allowed",
+        Code.TOO_MUCH_ON_ONE_HOST: "it asks {resource}={asked}[ for each of {slots} slots, {together} together,] on "
+        "one host; the most allowed is {largest} with {most}",
+        Code.TOO_MUCH_TOGETHER: "it asks {resource}={asked}[ for each of {slots} slots], more than all that is allowed "
+        "has together",
+        Code.NO_SUCH_RESOURCE: "it asks {resource}={asked}, which no allowed worker has",
+        Code.NO_SUCH_HOST: "it asks for a host with {asked}; no allowed worker is one[ (they have {offered})]",
+        Code.WAY_OUT: "[ask `{ask}` or ]set {limit_setting}[ to {to}]",
+        Code.WAY_OUT_ASK: "ask `{ask}`",
         Code.PERSISTENT: "it is a persistent worker",
         Code.MASTER: "it is the master",
         Code.RUNS_JOBS: "it runs jobs {jobs}",
@@ -128,6 +141,18 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
     }
 )
 
+SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "max_workers": "CP_CAP_AUTOSCALE_WORKERS",
+        "max_cores": "CP_CAP_AUTOSCALE_MAX_CORES",
+        "max_price_per_hour": "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR",
+        "max_cores_per_worker": "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE",
+        "instance_type": "CP_CAP_AUTOSCALE_INSTANCE_TYPE",
+        "family": "CP_CAP_AUTOSCALE_HYBRID_FAMILY",
+    }
+)
+"""By field of the policy, the setting that an operator changes."""
+
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _FACT = re.compile(r"\{(\w+)\}")
 
@@ -152,6 +177,8 @@ def shown(name: str, value: Fact) -> str:
         return "?"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name.endswith("_setting") and isinstance(value, tuple):
+        return _setting(*value)
     if isinstance(value, tuple):
         return ", ".join(value) if value else "none"
     if isinstance(value, str):
@@ -161,6 +188,12 @@ def shown(name: str, value: Fact) -> str:
     if name.endswith("_at"):
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _setting(limit: str, node_array: str) -> str:
+    """The setting's name, with the suffix of the queue whose node array is meant (`execute_1`)."""
+    suffix = node_array.partition("_")[2]
+    return SETTINGS[limit] + (f"_{suffix}" if suffix.isdigit() else "")
 
 
 def duration(seconds: float) -> str:

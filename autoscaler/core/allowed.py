@@ -1,0 +1,279 @@
+"""The best cluster that is allowed, as a bound: what is more than this, no allowed configuration can ever run.
+
+Every estimate errs on the side of possible: all limits are taken one by one, workers of all types at once, existing
+hosts as if nothing ran there. What this calls impossible is so; what it calls possible may still not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from autoscaler.core.capacity import offer_of
+from autoscaler.core.cluster import Cluster, Complex
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType
+from autoscaler.core.growth.options import allowed_types
+from autoscaler.core.limits import most_ever
+from autoscaler.core.model import Demand, Host
+from autoscaler.core.placement import PLENTY, as_shares, place
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy
+from autoscaler.core.reasons import Code, Reason, because
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One instance type in one node array, at the cheapest bucket it can be had from."""
+
+    bucket: Bucket
+    host: Host
+    """What an empty worker of it gives. Its name is the type's."""
+    obstacle: Reason | None = None
+    """Why it cannot be had, where that may pass: quota, an unknown price. As rests and sold-out types, it counts."""
+
+    @property
+    def type(self) -> InstanceType:
+        return self.bucket.type
+
+    def most(self, limits: Limits) -> int:
+        """How many the limits ever allow; what an unknown price would do to a price cap is not known, so nothing."""
+        if self.bucket.price_per_hour is None:
+            limits = replace(limits, max_price_per_hour=None)
+        return most_ever(self.bucket, limits).count
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What one node array may consist of."""
+
+    array: NodeArrayPolicy
+    kinds: tuple[Kind, ...]
+    """Smallest first; those of which the limits allow none are `barred`."""
+    barred: tuple[Kind, ...] = ()
+    others: tuple[Kind, ...] = ()
+    """Types that the provider knows and settings leave out, smallest first."""
+    family: str | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the provider knows any type that settings allow, within limits or not."""
+        return bool(self.kinds or self.barred)
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A setting that, changed alone, would allow more."""
+
+    limit: str
+    """Name of the policy's field."""
+    node_array: str
+    to: str | None
+    allowed: Allowed
+
+
+class Allowed:
+    """All ranges together, with the hosts that are there anyway."""
+
+    def __init__(
+        self,
+        ranges: Iterable[Range],
+        complexes: Mapping[str, Complex],
+        persistent: Sequence[Host] = (),
+        present: Sequence[Host] = (),
+        spreading: Mapping[str, str] | None = None,
+    ) -> None:
+        """`persistent`: hosts that are not ours, emptied. `present`: workers that are execution hosts, emptied.
+
+        `spreading`: by pool, a parallel environment there that lets slots stand on any hosts.
+        """
+        self.ranges = tuple(ranges)
+        self.complexes = complexes
+        self.persistent = persistent
+        self.present = present
+        self.spreading = spreading or {}
+
+    def of(self, demand: Demand) -> tuple[Range, ...]:
+        """The node arrays whose workers could serve it."""
+        return tuple(each for each in self.ranges if each.array.queue in demand.pools)
+
+    def there(self, demand: Demand) -> bool:
+        """Whether hosts that are there could run one such task, once they are free."""
+        return place(((demand, 1),), (*self.persistent, *self.present)).complete
+
+    def serves(self, demand: Demand, *, only_to_be_had: bool = False) -> bool:
+        """Whether one such task might fit on what is allowed. `only_to_be_had`: without types that an obstacle bars."""
+        if self.there(demand):
+            return True
+        most, once = 0, not (demand.per_job and not demand.one_host)
+        for each in self.of(demand):
+            kinds = [kind for kind in each.kinds if not (only_to_be_had and kind.obstacle)]
+            most += _most_visits(demand, kinds, each.array.limits)
+            once = once or any(_room(replace(_share(demand), per_job=demand.per_job), kind.host) for kind in kinds)
+        for host in self.persistent:
+            most += _visits(demand, host)
+            once = once or bool(_room(replace(_share(demand), per_job=demand.per_job), host))
+        return once and most >= demand.slots // (demand.per_host or 1)
+
+    def obstacles(self, demand: Demand) -> Iterator[Reason]:
+        """Why types cannot be had now, where that may pass."""
+        for each in self.of(demand):
+            yield from (kind.obstacle for kind in each.kinds if kind.obstacle is not None)
+
+    def most_slots(self, demand: Demand) -> int:
+        """A bound of the slots that one such task could have on all that is allowed together."""
+        workers = sum(_most_visits(demand, each.kinds, each.array.limits) for each in self.of(demand))
+        visits = workers + sum(_visits(demand, host) for host in self.persistent)
+        return visits * (demand.per_host or 1)
+
+    def hosts(self, demand: Demand) -> tuple[Host, ...]:
+        """One empty host of every allowed type, and all persistent ones, that have slots in its pools."""
+        kinds = [kind.host for each in self.of(demand) for kind in each.kinds]
+        return tuple(host for host in (*kinds, *self.persistent) if slots_in(demand.pools, host))
+
+    def lifts(self, demand: Demand) -> Iterator[Lift]:
+        """Single settings that, changed, allow this demand: limits first, then types, the smallest that does."""
+        for each in self.of(demand):
+            limits = each.array.limits
+            for limit, without in (
+                ("max_workers", replace(limits, max_workers=PLENTY)),
+                ("max_cores", replace(limits, max_cores=None)),
+                ("max_price_per_hour", replace(limits, max_price_per_hour=None)),
+            ):
+                if without != limits:
+                    array = replace(each.array, limits=without)
+                    lifted = replace(each, array=array, kinds=(*each.kinds, *each.barred))
+                    yield from self._lift(demand, each, lifted, limit)
+            for kind in each.others:
+                setting = _type_setting(each, kind.type)
+                if setting is not None:
+                    yield from self._lift(demand, each, replace(each, kinds=(*each.kinds, kind)), *setting)
+
+    def _lift(self, demand: Demand, old: Range, new: Range, limit: str, to: str | None = None) -> Iterator[Lift]:
+        ranges = [new if each is old else each for each in self.ranges]
+        lifted = Allowed(ranges, self.complexes, self.persistent, self.present, self.spreading)
+        if lifted.serves(demand):
+            yield Lift(limit, old.array.name, to, lifted)
+
+
+def allowed_by(
+    policy: Policy,
+    buckets: Sequence[Bucket],
+    cluster: Cluster,
+    persistent: Sequence[Host] = (),
+    present: Sequence[Host] = (),
+    there: Iterable[tuple[str, BucketKey, InstanceType]] = (),
+) -> Allowed:
+    """The best that this policy allows. `there`: node array, bucket and type of machines that are there or coming, also
+    of types that are not allowed any more.
+    """
+    machines = tuple(there)
+    ranges = [_range(array, buckets, cluster.complexes, machines) for array in policy.node_arrays]
+    return Allowed(ranges, cluster.complexes, persistent, present, _spreading(cluster))
+
+
+def slots_in(pools: Iterable[str], host: Host) -> int:
+    return sum(host.slots.get(pool, 0) for pool in pools)
+
+
+def _range(
+    array: NodeArrayPolicy,
+    buckets: Sequence[Bucket],
+    complexes: Mapping[str, Complex],
+    there: Sequence[tuple[str, BucketKey, InstanceType]],
+) -> Range:
+    allowed = allowed_types(array, buckets)
+    found: dict[str, Kind] = {}
+    for bucket in sorted(buckets, key=lambda one: (_dear(one), one.key)):
+        if bucket.key.node_array not in (ANY, array.name) or bucket.key.price_type not in array.price_types:
+            continue
+        obstacle = _obstacle(bucket, array.limits)
+        known = found.get(bucket.type.name)
+        if known is None or (known.obstacle is not None and obstacle is None):
+            found[bucket.type.name] = _kind(bucket, array, complexes, obstacle)
+    kinds = [kind for name, kind in found.items() if name in allowed]
+    extra = {type_.name: (key, type_) for name, key, type_ in there if name == array.name}
+    kinds += [_kind(Bucket(*pair), array, complexes, None) for name, pair in extra.items() if name not in allowed]
+    usable = [kind for kind in kinds if kind.most(array.limits) > 0]
+    return Range(
+        array,
+        kinds=_by_size(usable),
+        barred=_by_size(kind for kind in kinds if kind not in usable),
+        others=_by_size(kind for name, kind in found.items() if name not in allowed),
+        family=array.family or next((type_.family for type_ in allowed.values()), None),
+    )
+
+
+def _kind(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex], obstacle: Reason | None) -> Kind:
+    offer = offer_of(bucket.type, array, complexes)
+    return Kind(bucket, offer.host(bucket.type.name, array.queue), obstacle)
+
+
+def _by_size(kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+    return tuple(sorted(kinds, key=lambda kind: (kind.type.vcpus, kind.type.memory, kind.type.name)))
+
+
+def _dear(bucket: Bucket) -> float:
+    return float("inf") if bucket.price_per_hour is None else bucket.price_per_hour
+
+
+def _obstacle(bucket: Bucket, limits: Limits) -> Reason | None:
+    """What keeps this bucket from being launched and may pass: it is the provider's, no setting of ours."""
+    if bucket.problem is not None:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
+    if limits.max_price_per_hour is not None and bucket.price_per_hour is None:
+        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
+    return None
+
+
+def _type_setting(each: Range, type_: InstanceType) -> tuple[str, str] | None:
+    """The setting that alone would bring this type in, and to what."""
+    array, most = each.array, each.array.max_cores_per_worker
+    if not array.hybrid:
+        return "instance_type", type_.name
+    if type_.family != each.family:
+        return ("family", type_.family) if not most or type_.vcpus <= most else None
+    return "max_cores_per_worker", str(type_.vcpus)
+
+
+def _spreading(cluster: Cluster) -> dict[str, str]:
+    rules = {name for name, pe in cluster.pes.items() if pe.allocation_rule in ("$fill_up", "$round_robin")}
+    found = {name: sorted(rules.intersection(queue.pe_list)) for name, queue in cluster.queues.items()}
+    return {name: pes[0] for name, pes in found.items() if pes}
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+def _most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
+    """How many visits of one task a node array's workers could take at most: the least of what each limit alone
+    allows. Sound for any mix of types, because each worker's visits are counted at the best rate.
+    """
+    rooms = [(kind, room) for kind in kinds if (room := _visits(demand, kind.host)) and kind.most(limits) > 0]
+    if not rooms:
+        return 0
+    bounds: list[float] = [
+        limits.max_workers * max(room for _, room in rooms),
+        sum(kind.most(limits) * room for kind, room in rooms),
+    ]
+    if limits.max_cores is not None:
+        bounds.append(limits.max_cores * max(room / kind.type.vcpus for kind, room in rooms))
+    prices = [(kind.bucket.price_per_hour, room) for kind, room in rooms]
+    if limits.max_price_per_hour is not None and all(price for price, _ in prices):
+        bounds.append(limits.max_price_per_hour * max(room / price for price, room in prices if price))
+    return int(min(bounds) + 1e-6)
+
+
+def _visits(demand: Demand, host: Host) -> int:
+    """How many visits of one task such an empty host takes; where each must be on another host, at most one."""
+    room = _room(_share(demand), host)
+    return room if demand.per_host is None else min(room, 1)
+
+
+def _room(share: Demand, host: Host) -> int:
+    return place(((share, PLENTY),), (replace(host, empty=True),)).placed[0]
+
+
+@lru_cache(maxsize=1024)
+def _share(demand: Demand) -> Demand:
+    """What one visit asks of an empty host: there a demand for the whole host is like any other."""
+    return replace(as_shares(((demand, 1),))[0][0], exclusive=False)
