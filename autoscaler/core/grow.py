@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.cluster import Complex
-from autoscaler.core.fleet import Bucket
+from autoscaler.core.fleet import Bucket, PriceType
 from autoscaler.core.growth.options import Option, options_for
 from autoscaler.core.growth.registry import strategy_of
 from autoscaler.core.limits import Room, Usage, launches_left
@@ -48,6 +48,26 @@ class Growth:
     note: Reason | None = None
     """Why nothing is launched although something is wanted."""
 
+    def besides(self, told: Reason | None) -> Growth:
+        """With what is done about it otherwise."""
+        if told is None or self.launch is not None:
+            return self
+        return replace(self, note=told if self.note is None else self.note.then(told))
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """What a launch is kept to that comes in the place of weaker workers."""
+
+    options: tuple[tuple[str, PriceType], ...]
+    """Instance and price types, best first."""
+    reason: Reason
+
+    def sorted(self, options: Sequence[Option]) -> tuple[Option, ...]:
+        """The options that it may be, in its order."""
+        by_key = {(option.type.name, option.price_type): option for option in options}
+        return tuple(by_key[key] for key in self.options if key in by_key)
+
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
@@ -71,10 +91,11 @@ def grow(
     ground: Ground,
     *,
     short_of_floor: int = 0,
+    replacing: Replacing | None = None,
 ) -> Growth:
     """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is.
 
-    `board` is the supply with all demand placed on it that fits.
+    `board` is the supply with all demand placed on it that fits. `replacing` stands in for the array's strategy.
     """
     lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True)]
     if not any(unmet) and short_of_floor <= 0:
@@ -83,9 +104,11 @@ def grow(
         return Growth(note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=ground.stopped[array.name]))
     options, refused = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
     if any(unmet):
-        sized = _sizes_for_demand(strategy_of(array)(lacking, options), lacking, board)
+        ordered = strategy_of(array)(lacking, options) if replacing is None else replacing.sorted(options)
+        sized = _sizes_for_demand(ordered, lacking, board)
         slots = sum(demand.slots * count for demand, count in lacking)
         reason = because(Code.DEMAND, queue=array.queue, tasks=sum(unmet), slots=slots)
+        reason = reason if replacing is None else reason.then(replacing.reason)
     else:
         ordered = options if array.hybrid else strategy_of(array)((), options)
         sized = [_size_for_floor(option, short_of_floor) for option in ordered]

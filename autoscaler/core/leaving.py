@@ -15,6 +15,7 @@ _BY_MARK = {
     Disabling.COMMAND: because(Code.DRAINED_BY_COMMAND),
     Disabling.STOP: because(Code.STOPPING),
     Disabling.BROKEN: because(Code.INSTANCE_IN_ERROR),
+    Disabling.SWAP: because(Code.SWAP),
 }
 
 

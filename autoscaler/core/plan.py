@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
 from autoscaler.core.brake import pressed
@@ -19,6 +20,7 @@ from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
 from autoscaler.core.leaving import depart, leave
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
+from autoscaler.core.limits import Usage
 from autoscaler.core.memory import Disabling, Memory
 from autoscaler.core.model import BucketVerdict, Plan, Snapshot, Wanted, WorkerVerdict
 from autoscaler.core.outlook import Outlook, foresee
@@ -30,6 +32,7 @@ from autoscaler.core.rests import resting, stopped_arrays
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
 from autoscaler.core.steps import Moment, Step, disable, keep, wait
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
+from autoscaler.core.swap import Scene, Swaps, swap_workers, under_way
 from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
@@ -68,29 +71,35 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # What is there and what is coming: ordered and booting workers are supply, so the same need never launches twice.
     # So are hosts that fell silent a moment ago, as all do when the queue master starts.
     silent = expected_back(listen(cluster, memory.hearing, now), cluster, now)
-    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names, silent)
     # What fits is nobody's need any more; what no allowed configuration could ever run must not launch anything.
-    reach = Reach(policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
-    outlook = foresee(reading.wanted, supply, reach)
-    # Workers on their way in go on, whatever is paused: they cost already.
-    steps = [join(machine, moment) for machine in sight.machines if machine.coming]
-    # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
-    steps += [_depart(machine, moment, outlook) for machine in sight.machines if machine.life in _LEAVING]
-    # Workers in service leave only when idle, unneeded and above the floor.
-    steps += _shrink(sight, reading, supply, outlook, moment, memory, policy)
-    # Everything else is only told.
-    steps += [_stand(machine, moment) for machine in sight.machines if machine.life in _STANDING]
-    # Launches last: they cover only what nothing else does.
+    supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(memory.swaps))
+    # Where the limits are reached and what waits needs stronger workers, a weaker one makes room, while that helps.
     rests = resting(memory, fleet.failures, policy, now)
     stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
     ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now)
-    growth = _grow(snapshot, sight, reading.wanted, outlook, moment, ground)
-    kept = remember(snapshot, sight, reading, steps, growth.launches, rests, stopped, brake)
+    usage = usage_of(fleet, policy, sight, now)
+    floors = _floors(sight, policy, moment)
+    scene = Scene(sight, cluster, reading.wanted, reading.names, supply, outlook, usage, floors, ground, moment)
+    swaps = swap_workers(scene, memory.swaps, allowed=policy.swap)
+    if swaps.called_off:
+        supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes))
+    # Workers on their way in go on, whatever is paused: they cost already.
+    steps = [join(machine, moment) for machine in sight.machines if machine.coming]
+    # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
+    steps += [_depart(machine, moment, outlook, swaps) for machine in sight.machines if machine.life in _LEAVING]
+    # Workers in service leave only when idle, unneeded and above the floor, or where a stronger one is to come.
+    steps += _shrink(sight, reading, supply, outlook, moment, memory, policy, swaps)
+    # Everything else is only told.
+    steps += [_stand(machine, moment) for machine in sight.machines if machine.life in _STANDING]
+    # Launches last: they cover only what nothing else does.
+    growth = _grow(snapshot, sight, reading.wanted, outlook, moment, ground, usage, swaps)
+    kept = remember(snapshot, sight, reading, steps, growth.launches, swaps.notes, rests, stopped, brake)
     arrays = {machine.worker.id: machine.worker.node_array for machine in sight.machines}
+    due = next_due(reading.wanted, kept.workers, arrays, kept.launches, policy, cluster.schedule_interval, now)
     return Plan(
         actions=_actions(steps, growth),
         memory=kept,
-        due=next_due(reading.wanted, kept.workers, arrays, kept.launches, policy, cluster.schedule_interval, now),
+        due=min((moment for moment in (due, swaps.due) if moment is not None), default=None),
         shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,
@@ -123,9 +132,24 @@ def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
     )
 
 
-def _depart(machine: Machine, moment: Moment, outlook: Outlook) -> Step:
+def _outlook(
+    snapshot: Snapshot,
+    sight: Sight,
+    reading: Reading,
+    moment: Moment,
+    silent: frozenset[str],
+    making_room: frozenset[str],
+) -> tuple[Supply, Outlook]:
+    """The supply, without those that make room for a stronger worker, and how demand fares with it."""
+    cluster, fleet, policy = snapshot.cluster, snapshot.fleet, snapshot.policy
+    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names, silent, making_room)
+    reach = Reach(policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
+    return supply, foresee(reading.wanted, supply, reach)
+
+
+def _depart(machine: Machine, moment: Moment, outlook: Outlook, swaps: Swaps) -> Step:
     needed = because(Code.NEEDED_AGAIN) if machine.name in outlook.again else None
-    return depart(machine, moment, needed=needed)
+    return depart(machine, moment, needed=swaps.called_off.get(machine.worker.id, needed))
 
 
 def _shrink(
@@ -136,6 +160,7 @@ def _shrink(
     moment: Moment,
     memory: Memory,
     policy: Policy,
+    swaps: Swaps,
 ) -> list[Step]:
     serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
     dispensable = {host.name for _, host in supply.dispensable}
@@ -153,23 +178,28 @@ def _shrink(
         serving,
         moment,
         needed=needed_hosts(outlook.possible(reading.wanted), fixed, supply.dispensable),
-        floors=_floors(sight, policy, moment),
+        floors=_floors(sight, policy, moment, swaps.leaving),
         quiet=quiet,
         under_way=Counter(
             machine.array.name
             for machine in sight.machines
             if machine.array is not None and machine.life is Life.DRAINING and not machine.note.seen_disabled
         ),
+        making_room=swaps.leaving,
     )
 
 
-def _floors(sight: Sight, policy: Policy, moment: Moment) -> dict[str, Floor]:
+def _floors(
+    sight: Sight, policy: Policy, moment: Moment, making_room: Mapping[str, Reason] = MappingProxyType({})
+) -> dict[str, Floor]:
+    """The floor of every array, and who stays there if nobody leaves but those that make room for a stronger worker."""
     return {
         array.name: Floor(
             array.limits.min_workers,
             sum(
                 machine.array == array and (machine.life is Life.IN_SERVICE or counts_as_coming(machine, moment))
                 for machine in sight.machines
+                if machine.worker.id not in making_room
             ),
         )
         for array in policy.node_arrays
@@ -213,11 +243,17 @@ class Grown:
 
 
 def _grow(
-    snapshot: Snapshot, sight: Sight, wanted: Sequence[Wanted], outlook: Outlook, moment: Moment, ground: Ground
+    snapshot: Snapshot,
+    sight: Sight,
+    wanted: Sequence[Wanted],
+    outlook: Outlook,
+    moment: Moment,
+    ground: Ground,
+    usage: Mapping[str, Usage],
+    swaps: Swaps,
 ) -> Grown:
     """Array after array, in policy order; what one array brings the next need not."""
-    policy, fleet, now = snapshot.policy, snapshot.fleet, snapshot.now
-    usage = usage_of(fleet, policy, sight, now)
+    policy = snapshot.policy
     board, lacking = outlook.board, outlook.lacking(wanted)
     found: list[tuple[NodeArrayPolicy, Growth]] = []
     blocked = moment.held_back or _stopping(moment)
@@ -232,8 +268,12 @@ def _grow(
         if blocked is not None:
             found.append((array, Growth(note=blocked) if any(mine) or short > 0 else Growth()))
             continue
-        growth = grow(array, wanted, mine, board, usage[array.name], ground, short_of_floor=short)
-        found.append((array, growth))
+        replacement = swaps.replacements.get(array.name)
+        if replacement is None:
+            growth = grow(array, wanted, mine, board, usage[array.name], ground, short_of_floor=short)
+        else:
+            growth = replacement.grow(array, wanted, mine, board, usage[array.name], ground, short_of_floor=short)
+        found.append((array, growth.besides(swaps.told.get(array.name))))
         board = growth.board or board
         if growth.covered:
             lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]

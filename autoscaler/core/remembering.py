@@ -9,7 +9,7 @@ from autoscaler.core.demand import Reading
 from autoscaler.core.hearing import listen
 from autoscaler.core.life import Sight
 from autoscaler.core.limits import HOUR
-from autoscaler.core.memory import Event, Memory, Rest
+from autoscaler.core.memory import Event, Memory, Rest, SwapNote
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason
@@ -22,6 +22,7 @@ def remember(
     reading: Reading,
     steps: Sequence[Step],
     launches: Sequence[Launch],
+    swaps: Mapping[str, SwapNote],
     rests: tuple[Rest, ...],
     stopped: Mapping[str, str],
     brake: Reason | None,
@@ -39,6 +40,7 @@ def remember(
         able_since=reading.able_since,
         unable=reading.unable,
         details=reading.details,
+        swaps=swaps,
         rests=rests,
         stopped=stopped,
         failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),

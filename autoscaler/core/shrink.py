@@ -83,9 +83,11 @@ def shrink(
     floors: dict[str, Floor],
     quiet: Callable[[NodeArrayPolicy], Reason | None],
     under_way: Mapping[str, int],
+    making_room: Mapping[str, Reason],
 ) -> list[Step]:
     """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
-    leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet.
+    leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet;
+    `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against.
     """
     steps: list[Step] = []
     disabled = dict.fromkeys(floors, 0)
@@ -104,6 +106,7 @@ def shrink(
             floor=replace(floor, staying=floor.staying - gone),
             batch=batch,
             quiet=quiet,
+            making_room=making_room.get(machine.worker.id),
         )
         if step.action is not None and step.note.disabling is Disabling.IDLE:
             disabled[array.name] += 1
@@ -120,6 +123,7 @@ def _judge(
     floor: Floor,
     batch: int,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
+    making_room: Reason | None,
 ) -> Step:
     host = machine.host
     asked_away = moment.let_go(machine)
@@ -130,6 +134,8 @@ def _judge(
         return keep(machine, because(Code.KEPT_BY_COMMAND))
     if host is not None and any("E" in instance.states for instance in host.instances):
         return disable(machine, moment, Disabling.BROKEN, because(Code.INSTANCE_IN_ERROR))
+    if making_room is not None:
+        return disable(machine, moment, Disabling.SWAP, making_room)
     if not machine.empty:
         return keep(machine, busy_reason(machine))
     if moment.winding_down is not None and machine.name not in needed:

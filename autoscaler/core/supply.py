@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.capacity import HOSTNAME, emptied_host, joined_host, offer_of
 from autoscaler.core.cluster import Cluster
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderState
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderState, Worker
 from autoscaler.core.joining import overdue
 from autoscaler.core.leaving import wanted_back
 from autoscaler.core.life import Life, Machine, Sight
@@ -48,10 +48,12 @@ def supply_of(
     moment: Moment,
     names: frozenset[str],
     silent: frozenset[str] = frozenset(),
+    making_room: frozenset[str] = frozenset(),
 ) -> Supply:
     """All capacity of this snapshot.
 
-    `names`: complexes that demand asks for. `silent`: hosts that are expected to report again.
+    `names`: complexes that demand asks for. `silent`: hosts that are expected to report again. `making_room`: ids of
+    workers that a stronger one is to replace, so that demand does not want them back.
     """
     complexes = cluster.complexes
     foreign = [*sight.others, *sight.missing_hosts.values()]
@@ -66,7 +68,9 @@ def supply_of(
         for machine in sorted((m for m in serving if could_leave(m, moment)), key=let_go_order, reverse=True)
         if (host := _free(machine, cluster, names)) is not None
     ]
-    draining = [machine for machine in sight.machines if wanted_back(machine, moment)]
+    draining = [
+        machine for machine in sight.machines if wanted_back(machine, moment) and machine.worker.id not in making_room
+    ]
     kept = [host for host in (_free(machine, cluster, names) for machine in staying) if host is not None]
     let_in = [host for host in (_free(machine, cluster, names, "d") for machine in draining) if host is not None]
     return Supply(
@@ -169,6 +173,13 @@ def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str
             price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
             usage[order.node_array] = usage[order.node_array].plus(order.type.vcpus, price, count)
     return usage
+
+
+def price_of(worker: Worker, buckets: Sequence[Bucket]) -> float | None:
+    """What a worker costs, by its provider or else the catalogue; None: nobody knows."""
+    if worker.price_per_hour is not None:
+        return worker.price_per_hour
+    return _price(worker.bucket, {bucket.key: bucket for bucket in buckets})
 
 
 def _price(key: BucketKey, buckets: Mapping[BucketKey, Bucket]) -> float | None:

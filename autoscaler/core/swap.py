@@ -1,0 +1,429 @@
+"""When a node array has all the workers it may have and what waits needs stronger ones: who makes room, and until when.
+
+One change at a time for each array, noted in `Memory.swaps`: first *considered* (a change that has to wait for jobs is
+looked at twice), then *begun* (its workers are disabled to run dry and leave), then *open* until the stronger worker is
+ordered. At every look it is weighed anew, and called off when it no longer helps. What a change brings is `change`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.capacity import emptied_host
+from autoscaler.core.change import (
+    Change,
+    Leaver,
+    Readiness,
+    Standing,
+    best_change,
+    options_with_room,
+    serving_options,
+    weigh,
+)
+from autoscaler.core.cluster import Cluster
+from autoscaler.core.grow import Ground, Growth, Replacing, grow
+from autoscaler.core.growth.options import Option, options_for
+from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.limits import Usage, launches_left
+from autoscaler.core.memory import Disabling, SwapNote
+from autoscaler.core.model import Host, Wanted
+from autoscaler.core.outlook import Outlook
+from autoscaler.core.placement import Board, Want, place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.shrink import Floor
+from autoscaler.core.soon import dry_at, freed_host
+from autoscaler.core.steps import Moment
+from autoscaler.core.supply import Supply, price_of
+
+_ON_ITS_WAY_OUT = frozenset({Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.ENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a swap is judged by, of every array alike."""
+
+    sight: Sight
+    cluster: Cluster
+    wanted: Sequence[Wanted]
+    names: frozenset[str]
+    """Complexes that demand asks for."""
+    supply: Supply
+    outlook: Outlook
+    usage: Mapping[str, Usage]
+    floors: Mapping[str, Floor]
+    ground: Ground
+    moment: Moment
+
+    def price_of(self, machine: Machine) -> float | None:
+        return price_of(machine.worker, self.ground.buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What growth of an array is kept to while a worker makes room there."""
+
+    stuck: frozenset[int]
+    """Positions among the wanted demands of those that it is for."""
+    replacing: Replacing
+    """What there is room for now; no option: nothing yet."""
+    reserved: Usage
+    """What limits are to hold for meanwhile, so that nothing else takes the room."""
+    count: int
+    """Workers that come."""
+
+    def grow(
+        self,
+        array: NodeArrayPolicy,
+        wanted: Sequence[Wanted],
+        unmet: Sequence[int],
+        board: Board,
+        usage: Usage,
+        ground: Ground,
+        *,
+        short_of_floor: int,
+    ) -> Growth:
+        """Launch for the stuck demands alone once there is room for them; before, for all others beside that room."""
+        if self.replacing.options:
+            mine = [count if at in self.stuck else 0 for at, count in enumerate(unmet)]
+            return grow(array, wanted, mine, board, usage, ground, replacing=self.replacing)
+        mine = [0 if at in self.stuck else count for at, count in enumerate(unmet)]
+        short = short_of_floor - self.count
+        return grow(array, wanted, mine, board, self.reserved, ground, short_of_floor=short)
+
+
+@dataclass(frozen=True, slots=True)
+class Swaps:
+    """What all node arrays swap in this pass."""
+
+    notes: Mapping[str, SwapNote] = field(default_factory=dict)
+    leaving: Mapping[str, Reason] = field(default_factory=dict)
+    """By worker id: who begins to leave now."""
+    called_off: Mapping[str, Reason] = field(default_factory=dict)
+    """By worker id: who is let in again."""
+    replacements: Mapping[str, Replacement] = field(default_factory=dict)
+    told: Mapping[str, Reason] = field(default_factory=dict)
+    """By array: what makes room, or why nothing does."""
+    due: float | None = None
+    """When time alone would change any of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What one array does."""
+
+    note: SwapNote
+    leaving: Mapping[str, Reason] = field(default_factory=dict)
+    replacement: Replacement | None = None
+    told: Reason | None = None
+    due: float | None = None
+
+
+def swap_workers(scene: Scene, notes: Mapping[str, SwapNote], *, allowed: bool) -> Swaps:
+    """One turn of every node array, and who of those disabled for a swap no longer needs to be."""
+    turns: dict[str, _Turn] = {}
+    for array in scene.ground.policy.node_arrays:
+        note = notes.get(array.name, SwapNote())
+        standing = _standing(array, scene)
+        if note.begun_at is not None:
+            turns[array.name] = _go_on(note, standing, scene, allowed)
+            note = turns[array.name].note
+        if note.begun_at is None:
+            turns[array.name] = _begin(note, standing, scene, allowed)
+    standing_by = {worker_id for turn in turns.values() if turn.note.begun_at for worker_id in turn.note.leaving}
+    return Swaps(
+        notes={name: turn.note for name, turn in turns.items() if turn.note != SwapNote()},
+        leaving={worker_id: reason for turn in turns.values() for worker_id, reason in turn.leaving.items()},
+        called_off={
+            machine.worker.id: because(Code.SWAP_CALLED_OFF)
+            for machine in scene.sight.machines
+            if _revocable(machine) and machine.worker.id not in standing_by
+        },
+        replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
+        told={name: turn.told for name, turn in turns.items() if turn.told is not None},
+        due=min((turn.due for turn in turns.values() if turn.due is not None), default=None),
+    )
+
+
+def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
+    """Ids of the workers that make room, as far as their change was begun."""
+    return frozenset(worker_id for note in notes.values() if note.begun_at is not None for worker_id in note.leaving)
+
+
+def boot_time(array: NodeArrayPolicy, sight: Sight) -> float:
+    """How long a worker of this array took at most from its making until it was heard; the timeout where none tells."""
+    taken = [
+        machine.note.heard_at - machine.worker.created_at
+        for machine in sight.machines
+        if machine.array == array and machine.note.heard_at is not None
+    ]
+    return max((time for time in taken if 0 < time <= array.boot_timeout), default=array.boot_timeout)
+
+
+# -- beginning ---------------------------------------------------------------------------------------------------------
+
+
+def _begin(note: SwapNote, standing: Standing | None, scene: Scene, allowed: bool) -> _Turn:
+    """Consider a change; begin it once its workers are idle, or it was the same at two looks."""
+    now = scene.moment.now
+    nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, scene.sight))
+    if standing is None or not _may_begin(standing.array, scene):
+        return _Turn(nothing)
+    if not serving_options(standing) or options_with_room(standing, standing.soon):
+        return _Turn(nothing)  # nothing that can be had would do, or a launch will without any swap
+    array = standing.array
+    if not allowed:
+        return _Turn(nothing, told=because(Code.SWAP_OFF, node_array=array.name))
+    rest = boot_time(array, scene.sight)
+    if note.ended_at is not None and now - note.ended_at < rest:
+        told = because(Code.SWAP_RESTS, node_array=array.name, limit_s=rest)
+        return _Turn(nothing, told=told, due=note.ended_at + rest)
+    leavers = tuple(_leavers(array, scene, note.spared, now + rest))
+    best = best_change(standing, leavers)
+    if best is None:
+        return _Turn(nothing, told=because(Code.NO_SWAP, node_array=array.name))
+    change = _same_again(note, standing, leavers, best)
+    since = note.since if change.ids == note.leaving and note.since is not None else now
+    considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
+    if change.readiness is not Readiness.IDLE and (since == now or now - since < scene.moment.schedule_interval):
+        told = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
+        return _Turn(considered, told=told, due=since + scene.moment.schedule_interval)
+    return _begun(considered, change, standing, scene)
+
+
+def _begun(note: SwapNote, change: Change, standing: Standing, scene: Scene) -> _Turn:
+    reason = because(Code.SWAP, type=change.option.type.name, tasks=change.served)
+    return _Turn(
+        replace(note, begun_at=scene.moment.now),
+        leaving={one.id: reason for one in change.leaving if one.machine.life is Life.IN_SERVICE},
+        replacement=_replacement(note, change, standing),
+        told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
+    )
+
+
+def _same_again(note: SwapNote, standing: Standing, leavers: Sequence[Leaver], best: Change) -> Change:
+    """What was considered at the last look, where it still holds and nobody became readier: of many busy workers
+    another is the best at every look, as their jobs come and go.
+    """
+    by_id = {one.id: one for one in leavers}
+    if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
+        return best
+    same = [by_id[worker_id] for worker_id in note.leaving]
+    changes = (weigh(standing, same, option) for option in standing.options if option.type.name == note.type)
+    last = min((change for change in changes if change is not None), key=lambda change: change.order, default=None)
+    return best if last is None or best.readiness < last.readiness else last
+
+
+def _may_begin(array: NodeArrayPolicy, scene: Scene) -> bool:
+    """Whether a launch could follow: nothing is paused, stopped or spent for this hour."""
+    moment, ground = scene.moment, scene.ground
+    if moment.held_back is not None or moment.wishes.stop is not None or array.name in ground.stopped:
+        return False
+    hourly = launches_left(array.limits, ground.launches, array.name, moment.now)
+    return hourly is None or hourly.count > 0
+
+
+def _leavers(array: NodeArrayPolicy, scene: Scene, spared: Sequence[str], soon: float) -> Iterator[Leaver]:
+    """Workers in service that may make room: not those that a person keeps, sends away or has enabled, that broke, or
+    that hold reserved slots.
+    """
+    moment = scene.moment
+    for machine in scene.sight.machines:
+        if machine.array != array or machine.life is not Life.IN_SERVICE or machine.host is None:
+            continue
+        if machine.before is None or machine.enabled_by_hand or machine.worker.id in spared:
+            continue
+        if moment.kept(machine) or moment.let_go(machine) is not None:
+            continue
+        if any("E" in instance.states or instance.reserved for instance in machine.host.instances):
+            continue
+        yield _leaver(machine, scene, soon)
+
+
+def _leaver(machine: Machine, scene: Scene, soon: float) -> Leaver:
+    end, since = dry_at(machine.host, scene.cluster), machine.note.idle_since
+    if since is not None and machine.before is not None and machine.before.idle_since is not None:
+        idle = scene.moment.now - since >= scene.moment.schedule_interval
+    else:
+        idle = False
+    return Leaver(
+        machine=machine,
+        emptied=emptied_host(machine.host, scene.cluster.complexes, scene.names) if machine.host else None,
+        readiness=Readiness.IDLE if idle else Readiness.SOON if end <= soon else Readiness.LATER,
+        dry_at=end,
+        price=scene.price_of(machine),
+    )
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def _go_on(note: SwapNote, standing: Standing | None, scene: Scene, allowed: bool) -> _Turn:
+    """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
+    now, sight = scene.moment.now, scene.sight
+    by_id = {machine.worker.id: machine for machine in sight.machines if machine.life is not Life.GONE}
+    there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
+    back = [machine.worker.id for machine in there if machine.life not in _ON_ITS_WAY_OUT]
+    spared = tuple(dict.fromkeys((*note.spared, *back)))
+    ended = _Turn(SwapNote(ended_at=now, spared=_still_there(spared, sight)))
+    if standing is None or back or not allowed or scene.moment.wishes.stop is not None:
+        return ended
+    if any(scene.moment.kept(machine) for machine in there):
+        return ended
+    if not there and not any(worker_id in sight.missing for worker_id in note.leaving):
+        return _launching(note, standing) or ended
+    if not there:
+        return _Turn(note, told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
+    if options_with_room(standing, standing.soon) and not options_with_room(standing, standing.usage):
+        return ended
+    soon = now + boot_time(standing.array, sight)
+    leaving = [_leaver(machine, scene, soon) for machine in there]
+    change = _best_of(standing, leaving)
+    if change is None:
+        return ended
+    busy = any(_revocable(machine) and not machine.empty for machine in there)
+    other = _readier(note, standing, scene, soon) if busy and scene.moment.held_back is None else None
+    if other is not None:
+        return other
+    return _Turn(
+        note,
+        replacement=_replacement(note, change, standing),
+        told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
+    )
+
+
+def _best_of(standing: Standing, leaving: Sequence[Leaver]) -> Change | None:
+    changes = (weigh(standing, leaving, option) for option in serving_options(standing))
+    return min((change for change in changes if change is not None), key=lambda change: change.order, default=None)
+
+
+def _readier(note: SwapNote, standing: Standing, scene: Scene, soon: float) -> _Turn | None:
+    """Another worker has become idle while one was still running dry: it makes room instead."""
+    if not _may_begin(standing.array, scene):
+        return None
+    best = best_change(standing, tuple(_leavers(standing.array, scene, note.spared, soon)))
+    if best is None or best.readiness is not Readiness.IDLE:
+        return None
+    return _begun(replace(note, leaving=best.ids, hosts=_hosts(best)), best, standing, scene)
+
+
+def _launching(note: SwapNote, standing: Standing) -> _Turn | None:
+    """All who made room are gone: the stronger worker is launched, as long as one can be had that fits in."""
+    options = options_with_room(standing, standing.usage)
+    if not options:
+        return None
+    return _Turn(note, replacement=Replacement(standing.positions, _replacing(note, options), standing.usage, 0))
+
+
+def _replacement(note: SwapNote, change: Change, standing: Standing) -> Replacement:
+    """The room is kept for what comes, unless there is room for it already."""
+    usage, after = standing.usage, standing.usage_without(change.leaving)
+    type_ = change.option.type
+    after = after.plus(type_.vcpus, change.option.buckets[0].price_per_hour, change.count)
+    prices = (usage.price_per_hour, after.price_per_hour)
+    known = [price for price in prices if price is not None]
+    reserved = Usage(
+        max(usage.workers, after.workers),
+        max(usage.cores, after.cores),
+        max(known) if len(known) == len(prices) else None,
+    )
+    replacing = _replacing(note, options_with_room(standing, usage))
+    return Replacement(standing.positions, replacing, reserved, change.count)
+
+
+# -- how things stand --------------------------------------------------------------------------------------------------
+
+
+def _standing(array: NodeArrayPolicy, scene: Scene) -> Standing | None:
+    """How an array stands that has stuck demand; None where it has none."""
+    ground, outlook, usage = scene.ground, scene.outlook, scene.usage[array.name]
+    queue = ground.policy.queue(array.queue)
+    lacking = outlook.lacking(scene.wanted)
+    waiting = [
+        at
+        for at, (want, count) in enumerate(zip(scene.wanted, lacking, strict=True))
+        if count and want.expired and array.queue in want.launches
+    ]
+    if not waiting or queue is None or queue.node_array != array.name:
+        return None
+    soon = scene.moment.now + boot_time(array, scene.sight)
+    workers = dict(_emptied(scene))
+    others = (*_others(scene, soon), *scene.supply.coming)
+    hosts = (*others, *workers.values())
+    stuck = [at for at in waiting if not place(((scene.wanted[at].demand, 1),), hosts).complete]
+    if not stuck:
+        return None
+    options, _ = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
+    fits = [fate.now + fate.coming for fate in outlook.fates]
+    return Standing(
+        array=array,
+        options=options,
+        positions=frozenset(stuck),
+        stuck=tuple((scene.wanted[at].demand, lacking[at]) for at in stuck),
+        lacking=_wants(scene.wanted, lacking),
+        fitting=_wants(scene.wanted, fits),
+        supply=outlook.supply,
+        workers=workers,
+        others=others,
+        usage=usage,
+        soon=_usage_soon(array, usage, scene, soon),
+        floor=scene.floors[array.name],
+    )
+
+
+def _wants(wanted: Sequence[Wanted], counts: Sequence[int]) -> tuple[Want, ...]:
+    return tuple((want.demand, count) for want, count in zip(wanted, counts, strict=True) if count)
+
+
+def _emptied(scene: Scene) -> Iterator[tuple[str, Host]]:
+    """Every worker that jobs can come to, or will when it is heard again or a swap is called off: as if empty."""
+    coming = {host.name for host in scene.supply.coming}
+    for machine in scene.sight.machines:
+        host = machine.host
+        if host is None or machine.name in coming or scene.moment.let_go(machine) is not None:
+            continue
+        if any("E" in instance.states for instance in host.instances):
+            continue
+        back = _revocable(machine) or machine.name in scene.outlook.again
+        if machine.life in (Life.IN_SERVICE, Life.UNHEARD) or back:
+            yield machine.worker.id, emptied_host(host, scene.cluster.complexes, scene.names)
+
+
+def _others(scene: Scene, soon: float) -> Iterator[Host]:
+    """Hosts that are not ours, as they will be when the jobs have ended that end soon."""
+    for host in (*scene.sight.others, *scene.sight.missing_hosts.values()):
+        freed = freed_host(host, soon, scene.cluster, scene.names) if host.heard else None
+        if freed is not None:
+            yield freed
+
+
+def _usage_soon(array: NodeArrayPolicy, usage: Usage, scene: Scene, soon: float) -> Usage:
+    """Without the workers that leave anyway, and for no swap, before a new one would be up."""
+    for machine in scene.sight.machines:
+        if machine.array != array or machine.life not in _ON_ITS_WAY_OUT or _revocable(machine):
+            continue
+        if machine.note.disabling is Disabling.SWAP or machine.name in scene.outlook.again:
+            continue
+        if dry_at(machine.host, scene.cluster) <= soon:
+            usage = usage.plus(machine.worker.type.vcpus, scene.price_of(machine), -1)
+    return usage
+
+
+def _revocable(machine: Machine) -> bool:
+    """Whether it was disabled for a swap and could be enabled again."""
+    return machine.life is Life.DRAINING and machine.note.disabling is Disabling.SWAP
+
+
+def _hosts(change: Change) -> tuple[str, ...]:
+    return tuple(one.machine.name for one in change.leaving)
+
+
+def _replacing(note: SwapNote, options: Sequence[Option]) -> Replacing:
+    keys = tuple((option.type.name, option.price_type) for option in options)
+    return Replacing(keys, because(Code.LAUNCH_REPLACES, worker=", ".join(note.hosts)))
+
+
+def _still_there(spared: Sequence[str], sight: Sight) -> tuple[str, ...]:
+    there = {machine.worker.id for machine in sight.machines if machine.life is not Life.GONE} | sight.missing.keys()
+    return tuple(worker_id for worker_id in spared if worker_id in there)
