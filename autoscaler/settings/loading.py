@@ -63,6 +63,7 @@ class Settings:
             batch_delay=process.batch_delay,
             order_grace=process.order_grace,
             detail_lookups=process.detail_lookups,
+            swap=process.swap,
         )
 
 

@@ -121,6 +121,11 @@ class Process(_Section):
     detail_lookups: Annotated[int, Field(ge=1)] = setting(
         "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "At most so many jobs in a pass's one `qstat -j`."
     )
+    swap: bool = setting(
+        "CP_CAP_AUTOSCALE_SWAP",
+        True,
+        "When limits are reached and waiting jobs need stronger workers than any there, a weaker one makes room.",
+    )
     grid_engine_timeout: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT",
         30.0,
