@@ -1,0 +1,509 @@
+"""When a full cluster's weak worker makes room for a stronger one, who it is, and when it is let in again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.memory import Disabling, Event, Memory, SwapNote, WorkerNote
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code
+from tests.core.building import (
+    GIB,
+    LARGE,
+    NOW,
+    X2LARGE,
+    X4LARGE,
+    XLARGE,
+    AWorker,
+    Thing,
+    a_bucket,
+    a_failure,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    codes,
+    jobs,
+    launched,
+    noted,
+    shape_of,
+    told,
+)
+
+FULL = Limits(max_workers=2)
+CONSIDERED = SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW - 15)
+BEGUN = replace(CONSIDERED, since=NOW - 60, begun_at=NOW - 60)
+
+
+def remembering(note: SwapNote) -> Memory:
+    return Memory(passes=7, swaps={"execute": note})
+
+
+def a_full_cluster(*things: Thing, limits: Limits = FULL, **array: Any) -> Snapshot:
+    """Hybrid m5, all its workers there; job 1 wants 16 slots on one host, which none of them has."""
+    return a_snapshot(a_job(slots=16), *things, limits=limits, **{"hybrid": True, "idle_timeout": 9999.0, **array})
+
+
+def idle(name: str = "w1", seconds: float = 20.0, **worker: Any) -> AWorker:
+    return a_worker(name, idle=seconds, **worker)
+
+
+def busy(name: str = "w1", used: int = 1, **worker: Any) -> AWorker:
+    return a_worker(name, used=used, **worker)
+
+
+def making_room(name: str = "w1", *, used: int = 0, empty: float | None = None, **worker: Any) -> AWorker:
+    """Disabled for a swap, and shown so by an earlier look."""
+    made = a_worker(name, mark=Disabling.SWAP, used=used, empty=empty, **worker)
+    assert made.note is not None
+    return replace(made, note=replace(made.note, seen_disabled=True))
+
+
+def limited(name: str, h_rt: str, *, ran: float, **worker: Any) -> AWorker:
+    """A worker whose one job has a time limit and has run for so many seconds."""
+    made = a_worker(name, host=a_host(name, used=1, hard={"h_rt": h_rt}), **worker)
+    assert made.host is not None
+    (instance,) = made.host.instances
+    running = replace(instance.jobs[0], started=NOW - ran)
+    return replace(made, host=replace(made.host, instances=(replace(instance, jobs=(running,)),)))
+
+
+def swap_of(made: Plan) -> SwapNote | None:
+    return made.memory.swaps.get("execute")
+
+
+# -- an idle worker ----------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_weak_worker_makes_room_at_once() -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2")))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.SWAP))
+
+
+def test_it_is_remembered_as_leaving_for_a_swap() -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2")))
+    assert made.memory.workers["i-w1"].disabling is Disabling.SWAP
+    assert swap_of(made) == SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW, begun_at=NOW)
+
+
+def test_the_waiting_job_is_told_who_makes_room() -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2")))
+    assert Code.SWAP_UNDER_WAY in codes(shape_of(made).reason)
+
+
+def test_nothing_is_launched_before_it_is_gone() -> None:
+    for worker in (making_room("w1", empty=99), a_machine("w1")):
+        assert launched(plan(a_full_cluster(worker, busy("w2"), remembering(BEGUN)))) == {}
+
+
+def test_it_leaves_by_the_usual_way() -> None:
+    assert acts(plan(a_full_cluster(making_room("w1", empty=99), busy("w2"), remembering(BEGUN)))) == [("remove", "w1")]
+
+
+def test_once_it_is_gone_the_stronger_worker_is_launched_in_its_place() -> None:
+    made = plan(a_full_cluster(busy("w2"), remembering(BEGUN)))
+    assert (launched(made), codes(made.actions[0].reason)[:2]) == (
+        {"m5.4xlarge": 1},
+        [Code.DEMAND, Code.LAUNCH_REPLACES],
+    )
+
+
+def test_the_launch_is_for_the_job_that_needs_it_whatever_else_waits() -> None:
+    made = plan(a_full_cluster(busy("w2"), jobs(200, 100), remembering(BEGUN), scale_up_batch=1))
+    assert launched(made) == {"m5.4xlarge": 1}
+
+
+def test_an_ordered_stronger_worker_ends_the_swap() -> None:
+    coming = a_machine(None, type_=X4LARGE, age=5)
+    note = swap_of(plan(a_full_cluster(busy("w2"), coming, remembering(BEGUN))))
+    assert note == SwapNote(ended_at=NOW)
+
+
+def test_a_worker_just_seen_empty_is_looked_at_twice() -> None:
+    made = plan(a_full_cluster(idle("w1", seconds=5), busy("w2")))
+    assert (acts(made), swap_of(made)) == ([], SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW))
+
+
+def test_it_need_not_have_idled_for_its_timeout_nor_wait_for_empty_queues() -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), queue={"scale_down_timeout": 60.0}))
+    assert acts(made) == [("disable", "w1")]
+
+
+# -- who makes room ----------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_worker_goes_before_a_busy_one() -> None:
+    assert acts(plan(a_full_cluster(busy("w1"), idle("w2")))) == [("disable", "w2")]
+
+
+def test_the_change_that_adds_the_least_to_the_price_is_made() -> None:
+    made = plan(a_full_cluster(idle("w1"), idle("w2", type_=XLARGE)))
+    assert acts(made) == [("disable", "w2")]
+
+
+def test_of_two_for_one_price_the_weaker_goes() -> None:
+    weak, strong = idle("w1", price_per_hour=0.2), idle("w2", type_=XLARGE, price_per_hour=0.2)
+    assert acts(plan(a_full_cluster(strong, weak))) == [("disable", "w1")]
+
+
+def test_who_would_serve_more_of_what_waits_stays() -> None:
+    small = jobs(50, 100)
+    made = plan(a_full_cluster(busy("w1", 2), busy("w2", 4, type_=XLARGE), small))
+    note = swap_of(made)
+    assert note is not None
+    assert note.leaving == ("i-w1",)
+
+
+def test_of_busy_ones_who_is_soon_free_by_its_time_limit_goes() -> None:
+    made = plan(a_full_cluster(limited("w1", "9000", ran=60), limited("w2", "0:10:0", ran=500)))
+    note = swap_of(made)
+    assert note is not None
+    assert note.leaving == ("i-w2",)
+
+
+def test_as_many_leave_as_their_cores_take_and_no_more() -> None:
+    workers = [idle(f"w{n}") for n in range(8)]
+    made = plan(a_full_cluster(*workers, limits=Limits(max_workers=20, max_cores=20), scale_down_batch=1))
+    assert acts(made) == [("disable", f"w{n}") for n in range(6)]
+
+
+def test_a_larger_idle_one_that_suffices_alone_spares_many_small_ones() -> None:
+    workers = [idle(f"w{n}") for n in range(4)]
+    large = idle("w9", type_=X2LARGE)
+    made = plan(a_full_cluster(*workers, large, limits=Limits(max_workers=20, max_cores=24)))
+    assert acts(made) == [("disable", "w9")]
+
+
+def test_the_price_an_hour_is_a_limit_too() -> None:
+    made = plan(a_full_cluster(idle("w1"), idle("w2"), limits=Limits(max_workers=9, max_price_per_hour=0.85)))
+    assert acts(made) == [("disable", "w1"), ("disable", "w2")]
+
+
+def test_under_a_price_cap_nobody_makes_room_for_an_unknown_price() -> None:
+    priceless = a_bucket(X4LARGE, price=-1)
+    limits = Limits(max_workers=2, max_price_per_hour=9.0)
+    made = plan(a_full_cluster(idle("w1"), idle("w2"), a_bucket(LARGE), priceless, limits=limits))
+    assert acts(made) == []
+
+
+def test_the_smallest_type_that_serves_comes() -> None:
+    note = swap_of(plan(a_full_cluster(idle("w1"), busy("w2"))))
+    assert note is not None
+    assert note.type == "m5.4xlarge"
+
+
+def test_the_type_that_ends_most_waiting_comes() -> None:
+    note = swap_of(plan(a_full_cluster(a_job(2, slots=16), idle("w1"), busy("w2"))))
+    assert note is not None
+    assert note.type == "m5.8xlarge"
+
+
+def test_a_type_that_rests_is_nobodys_successor() -> None:
+    failures = [a_failure(X4LARGE, age=60.0 + n) for n in range(5)]
+    note = swap_of(plan(a_full_cluster(idle("w1"), busy("w2"), *failures)))
+    assert note is not None
+    assert note.type == "m5.8xlarge"
+
+
+def test_a_worker_that_only_one_kind_of_waiting_job_can_use_is_not_given_for_another() -> None:
+    """Else the two kinds would take turns at making room for each other."""
+    many, much = XLARGE, replace(LARGE, name="m5.fat", memory=64 * GIB)
+    buckets = (a_bucket(many), a_bucket(much))
+    wide, fat = a_job(2, slots=4), a_job(1, hard={"h_vmem": "40G"})
+    worker = busy("w1", 4, type_=many)
+    made = plan(a_snapshot(wide, fat, worker, *buckets, hybrid=True, family="m5", limits=Limits(max_workers=1)))
+    assert (acts(made), noted(made)[-1]) == ([], Code.NO_SWAP)
+
+
+# -- who does not ------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_waiting_jobs_could_use_now_stays_where_its_successor_would_be_full() -> None:
+    made = plan(a_full_cluster(jobs(2, 10), idle("w1"), busy("w2", 2), max_cores_per_worker=16))
+    assert ("disable", "w1") not in acts(made)
+
+
+def test_a_worker_goes_though_waiting_jobs_could_use_it_where_its_successor_has_room_for_them() -> None:
+    made = plan(a_snapshot(a_job(slots=12), jobs(2, 10), idle("w1"), busy("w2", 2), limits=FULL, hybrid=True))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_worker_kept_by_a_person_stays() -> None:
+    assert acts(plan(a_full_cluster(idle("w1"), busy("w2"), Wishes(keep=frozenset({"w1", "w2"}))))) == []
+
+
+def test_a_worker_disabled_by_a_person_is_not_touched() -> None:
+    made = plan(a_full_cluster(a_worker("w1", states="d"), a_worker("w2", states="d")))
+    assert (acts(made), told(made, "w1")) == ([], ("keep", Code.DISABLED_BY_HAND))
+
+
+def test_a_persistent_host_never_makes_room() -> None:
+    made = plan(a_full_cluster(a_host("h1"), busy("w1"), busy("w2"), Wishes(keep=frozenset({"w1", "w2"}))))
+    assert acts(made) == []
+
+
+def test_a_worker_with_reserved_slots_stays() -> None:
+    made = plan(a_full_cluster(*(a_worker(n, host=a_host(n, reserved=1)) for n in ("w1", "w2"))))
+    assert swap_of(made) is None
+
+
+def test_at_the_first_look_at_a_worker_nothing_begins() -> None:
+    assert swap_of(plan(a_full_cluster(a_worker("w1", known=False), a_worker("w2", known=False)))) is None
+
+
+def test_the_floor_of_workers_is_kept() -> None:
+    limits = Limits(max_workers=20, min_workers=8, max_cores=20)
+    made = plan(a_full_cluster(*(idle(f"w{n}") for n in range(8)), limits=limits))
+    assert (acts(made), noted(made)[-1]) == ([], Code.NO_SWAP)
+
+
+def test_one_for_one_keeps_the_floor() -> None:
+    limits = Limits(max_workers=2, min_workers=2)
+    assert acts(plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits))) == [("disable", "w1")]
+
+
+# -- when no swap is called for ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("things", "array"),
+    (
+        pytest.param((a_host("h1", slots=16),), {}, id="it fits on a persistent host"),
+        pytest.param((a_machine("w3", type_=X4LARGE),), {}, id="a worker that it fits on is coming"),
+        pytest.param((a_worker("w3", used=16, type_=X4LARGE),), {}, id="a busy worker could run it one day"),
+        pytest.param((Wishes(paused=True),), {}, id="paused"),
+        pytest.param((Wishes(stop="drain"),), {}, id="stopping"),
+        pytest.param((), {"hybrid": False}, id="no other type is allowed"),
+        pytest.param((), {"max_cores_per_worker": 8}, id="no type is large enough"),
+        pytest.param((), {"queue": {"scale_up_timeout": 90.0}}, id="its job has not waited long enough"),
+    ),
+)
+def test_no_swap_where(things: tuple[Thing, ...], array: dict[str, Any]) -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), *things, limits=Limits(max_workers=2), **array))
+    assert (told(made, "w1")[1] is not Code.SWAP, swap_of(made)) == (True, None)
+
+
+def test_no_swap_where_a_launch_will_do() -> None:
+    made = plan(a_full_cluster(idle("w1"), limits=FULL))
+    assert acts(made) == [("launch", {"m5.4xlarge": 1, "m5.8xlarge": 1})]
+
+
+def test_no_swap_where_a_worker_on_its_way_out_leaves_room() -> None:
+    leaving = a_worker("w2", mark=Disabling.IDLE, empty=5)
+    assert swap_of(plan(a_full_cluster(idle("w1"), leaving))) is None
+
+
+def test_no_swap_where_a_persistent_hosts_jobs_end_soon() -> None:
+    large = replace(X4LARGE, vcpus=16)
+    host = limited("h1", "600", ran=100, type_=large).host
+    assert host is not None
+    (instance,) = host.instances
+    (job,) = instance.jobs
+    host = replace(host, instances=(replace(instance, slots=16, used=16, jobs=(replace(job, slots=16),)),))
+    assert swap_of(plan(a_full_cluster(idle("w1"), busy("w2"), host))) is None
+
+
+def test_a_persistent_host_whose_jobs_may_run_for_ever_is_not_waited_for() -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), a_host("h1", slots=16, used=16)))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_where_set_off_nothing_is_swapped_and_the_pass_says_so() -> None:
+    seen = a_full_cluster(idle("w1"), busy("w2"))
+    made = plan(replace(seen, policy=replace(seen.policy, swap=False)))
+    assert (acts(made), noted(made)[-1]) == ([], Code.SWAP_OFF)
+
+
+def test_not_where_the_hours_launches_are_spent() -> None:
+    limits = Limits(max_workers=2, max_launches_per_hour=1)
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), limits=limits, launches=(Event(NOW - 600, 1, "execute"),)))
+    assert swap_of(made) is None
+
+
+def test_at_most_one_swap_in_the_time_that_a_boot_took() -> None:
+    done, ninety_seconds_to_boot = SwapNote(ended_at=NOW - 60), idle("w1", age=3600 + 90)
+    made = plan(a_full_cluster(ninety_seconds_to_boot, busy("w2"), remembering(done)))
+    assert (acts(made), noted(made)[-1:], made.due) == ([], [Code.SWAP_RESTS], NOW + 30)
+
+
+def test_a_smaller_type_once_taken_for_want_of_the_given_one_makes_room_for_it() -> None:
+    made = plan(
+        a_snapshot(a_job(slots=16), idle("w1"), busy("w2"), instance_type="m5.4xlarge", descending=True, limits=FULL)
+    )
+    assert acts(made) == [("disable", "w1")]
+
+
+# -- a busy worker -----------------------------------------------------------------------------------------------------
+
+
+def test_a_busy_worker_is_only_considered_at_the_first_look() -> None:
+    made = plan(a_full_cluster(busy("w1"), busy("w2", 2)))
+    assert (acts(made), swap_of(made)) == ([], SwapNote(("i-w1",), ("w1",), "m5.4xlarge", since=NOW))
+
+
+def test_it_is_disabled_to_run_dry_when_a_second_look_a_scheduler_interval_later_finds_the_same() -> None:
+    made = plan(a_full_cluster(busy("w1"), busy("w2"), remembering(CONSIDERED)))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_two_looks_within_a_scheduler_interval_are_one() -> None:
+    made = plan(a_full_cluster(busy("w1"), busy("w2"), remembering(replace(CONSIDERED, since=NOW - 14))))
+    assert acts(made) == []
+
+
+def test_the_second_look_is_due_in_time() -> None:
+    assert plan(a_full_cluster(busy("w1"), busy("w2"))).due == NOW + 15
+
+
+def test_who_was_considered_stays_so_though_another_would_now_be_chosen() -> None:
+    considered = SwapNote(("i-w2",), ("w2",), "m5.4xlarge", since=NOW - 15)
+    made = plan(a_full_cluster(busy("w1"), busy("w2"), remembering(considered)))
+    assert acts(made) == [("disable", "w2")]
+
+
+def test_an_idle_worker_takes_the_place_of_a_busy_one_that_was_considered() -> None:
+    assert acts(plan(a_full_cluster(busy("w1"), idle("w2"), remembering(CONSIDERED)))) == [("disable", "w2")]
+
+
+def test_a_busy_worker_that_makes_room_is_never_removed() -> None:
+    made = plan(a_full_cluster(making_room("w1", used=1), busy("w2"), remembering(BEGUN)))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.RUNS_JOBS))
+
+
+def test_jobs_that_would_fit_on_it_do_not_want_it_back() -> None:
+    made = plan(a_full_cluster(making_room("w1", used=1), busy("w2", 2), jobs(50, 100), remembering(BEGUN)))
+    assert acts(made) == []
+
+
+# -- called off --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "things",
+    (
+        pytest.param((busy("w2", 2, type_=X4LARGE),), id="a worker that it fits on is there"),
+        pytest.param((busy("w2"), a_host("h1", slots=16)), id="a persistent host was freed"),
+        pytest.param((a_machine("w2", type_=X4LARGE),), id="one is coming"),
+        pytest.param((a_worker("w2", mark=Disabling.IDLE, empty=5),), id="another worker leaves anyway"),
+        pytest.param((busy("w2"), Wishes(keep=frozenset({"w1"}))), id="a person keeps it"),
+    ),
+)
+def test_it_is_let_in_again_when(things: tuple[Thing, ...]) -> None:
+    made = plan(a_full_cluster(making_room("w1", used=1), *things, remembering(BEGUN)))
+    assert (("enable", "w1") in acts(made), swap_of(made)) == (True, SwapNote(ended_at=NOW))
+
+
+def test_it_is_let_in_again_when_the_job_is_gone() -> None:
+    made = plan(a_snapshot(making_room("w1", used=1), busy("w2"), remembering(BEGUN), limits=FULL, hybrid=True))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.SWAP_CALLED_OFF))
+
+
+def test_it_is_let_in_again_when_the_setting_is_turned_off() -> None:
+    seen = a_full_cluster(making_room("w1", used=1), busy("w2"), remembering(BEGUN))
+    assert acts(plan(replace(seen, policy=replace(seen.policy, swap=False)))) == [("enable", "w1")]
+
+
+def test_it_is_let_in_again_when_no_stronger_type_can_be_had_any_more() -> None:
+    sold_out = (a_bucket(LARGE), a_bucket(X4LARGE, available=0))
+    made = plan(a_full_cluster(making_room("w1", used=1), busy("w2"), *sold_out, remembering(BEGUN)))
+    assert acts(made) == [("enable", "w1")]
+
+
+def test_another_worker_that_has_become_idle_makes_room_instead() -> None:
+    made = plan(a_full_cluster(making_room("w1", used=1), idle("w2"), remembering(BEGUN)))
+    note = swap_of(made)
+    assert note is not None
+    assert (acts(made), note.leaving) == ([("enable", "w1"), ("disable", "w2")], ("i-w2",))
+
+
+def test_one_that_has_run_dry_is_not_let_in_for_another_that_is_idle() -> None:
+    made = plan(a_full_cluster(making_room("w1", empty=5), idle("w2"), remembering(BEGUN)))
+    assert acts(made) == []
+
+
+def test_one_without_a_swap_is_let_in_again_whatever_happened_to_the_memory_of_it() -> None:
+    assert ("enable", "w1") in acts(plan(a_full_cluster(making_room("w1"), busy("w2"))))
+
+
+def test_jobs_that_it_could_run_are_not_launched_for_when_it_is_let_in_again() -> None:
+    made = plan(a_snapshot(making_room("w1"), jobs(2), remembering(BEGUN), limits=Limits(max_workers=5), hybrid=True))
+    assert acts(made) == [("enable", "w1")]
+
+
+def test_after_it_was_called_off_the_next_one_waits_for_a_boots_time() -> None:
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), remembering(SwapNote(ended_at=NOW - 899))))
+    assert acts(made) == []
+
+
+def test_one_that_a_person_enabled_is_left_in_service_and_no_swap_touches_it_again() -> None:
+    enabled = replace(making_room("w1", used=1), host=a_host("w1", used=1))
+    made = plan(a_full_cluster(enabled, busy("w2"), remembering(BEGUN)))
+    assert (acts(made), swap_of(made)) == ([], SwapNote(ended_at=NOW, spared=("i-w1",)))
+
+
+def test_a_spared_worker_stays_spared() -> None:
+    note = SwapNote(ended_at=NOW - 9999, spared=("i-w1",))
+    assert acts(plan(a_full_cluster(idle("w1"), idle("w2"), remembering(note)))) == [("disable", "w2")]
+
+
+def test_one_that_is_past_turning_back_leaves_though_the_job_is_gone() -> None:
+    retired = a_machine("w1", note=replace(making_room("w1").note or WorkerNote(0.0), retired_at=NOW - 60))
+    made = plan(a_snapshot(retired, busy("w2"), remembering(BEGUN), limits=FULL, hybrid=True))
+    assert acts(made) == [("terminate", "w1")]
+
+
+# -- pauses and people -------------------------------------------------------------------------------------------------
+
+
+def test_a_pause_leaves_a_swap_as_it_is() -> None:
+    seen = a_full_cluster(making_room("w1", empty=99), busy("w2"), Wishes(paused=True), remembering(BEGUN))
+    made = plan(seen)
+    assert (acts(made), swap_of(made)) == ([], BEGUN)
+
+
+def test_a_drain_wish_lets_it_go_on_leaving() -> None:
+    seen = a_full_cluster(making_room("w1", empty=99), busy("w2"), Wishes(drain=frozenset({"w1"})), remembering(BEGUN))
+    assert acts(plan(seen)) == [("remove", "w1")]
+
+
+def test_small_jobs_are_launched_for_beside_the_room_that_is_being_made() -> None:
+    limits = Limits(max_workers=9, max_cores=20)
+    made = plan(
+        a_snapshot(
+            a_job(slots=16),
+            jobs(40, 100),
+            making_room("w1", used=1, type_=X2LARGE),
+            busy("w2", 2),
+            remembering(BEGUN),
+            limits=limits,
+            hybrid=True,
+        )
+    )
+    assert launched(made) == {"m5.large": 1}
+
+
+# -- rule 9 ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "seen",
+    (
+        pytest.param(a_full_cluster(idle("w1"), busy("w2")), id="begun"),
+        pytest.param(a_full_cluster(busy("w1"), busy("w2")), id="considered"),
+        pytest.param(a_full_cluster(busy("w1"), busy("w2"), remembering(CONSIDERED)), id="begun with a busy one"),
+        pytest.param(a_full_cluster(making_room("w1", used=1), idle("w2"), remembering(BEGUN)), id="another instead"),
+        pytest.param(a_snapshot(making_room("w1"), remembering(BEGUN), limits=FULL), id="called off"),
+        pytest.param(a_full_cluster(busy("w2"), remembering(BEGUN)), id="launched"),
+    ),
+)
+def test_a_second_pass_over_an_unchanged_world_changes_nothing(seen: Snapshot) -> None:
+    made = plan(seen)
+    again = plan(replace(seen, memory=made.memory))
+    assert (again.actions, replace(again.memory, passes=0)) == ((), replace(made.memory, passes=0))
