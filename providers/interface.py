@@ -90,6 +90,10 @@ class LaunchOrder:
     boot_script: str
     """What the machine runs at its first boot, as root."""
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What the operator set for this node array, by environment name without its suffix: for providers whose machines
+    join by themselves, or that have an image or disk for each array.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +178,16 @@ class Operates(Protocol):
     """A provider that knows further verbs (start, restart, reimage, …)."""
 
     def operate(self, worker_id: str, verb: str) -> None: ...
+
+
+@runtime_checkable
+class HasRunLog(Protocol):
+    """A provider whose platform keeps a log and tags of the very run in which the autoscaler works."""
+
+    def tell(self, line: str) -> None:
+        """Append a line to that log. Raises ProviderError; the line is then not told again."""
+        ...
+
+    def mark(self, tags: Mapping[str, str]) -> None:
+        """Set these tags of that run and leave its others as they are. Raises ProviderError."""
+        ...

@@ -101,6 +101,8 @@ class Worker:
     message: str | None = None
     """The provider's last word on it (`Insufficient instance capacity.`)."""
     ending: Ending = Ending.UNKNOWN
+    failure: str | None = None
+    """Kind of LaunchFailure that it ended by before it came up (`capacity`, `boot`), where its provider knows."""
 
     @property
     def bucket(self) -> BucketKey:

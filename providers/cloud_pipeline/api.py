@@ -1,0 +1,189 @@
+"""The platform's REST API: an envelope around every answer, a token that is renewed, dates in UTC.
+
+Everything raised is a provider's error: what the platform refuses by its words (`words`), what cannot be understood
+as Unreachable, since it may have happened or not.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from providers.cloud_pipeline.credential import Credential
+from providers.cloud_pipeline.words import refusal
+from providers.interface import ProviderError, Refused, Unreachable
+from providers.pace import Pace
+from providers.rest import Answer, Deadline, Rest, segment
+
+DATE = "%Y-%m-%d %H:%M:%S.%f"
+"""The platform's dates, in UTC; it prints milliseconds and reads them."""
+_GOOD = frozenset({"OK", "INFO", "WARN"})
+_UNAUTHORIZED = 401
+_MOST_PAGES = 1000
+
+log = logging.getLogger(__name__)
+_paces: dict[str, Pace] = {}
+_registry = threading.Lock()
+
+
+def pace_for(api: str) -> Pace:
+    """The process's one pace for a platform. An order is a call for each worker, so its burst is a large order's."""
+    with _registry:
+        return _paces.setdefault(api, Pace(rate=100.0, burst=1000))
+
+
+class Api:
+    """Calls to one platform. Safe to be used by several threads."""
+
+    def __init__(self, rest: Rest, credential: Credential, token_duration: float) -> None:
+        self._rest, self.credential, self._duration = rest, credential, token_duration
+
+    def get(self, path: str, params: Mapping[str, str | int] | None = None, *, deadline: Deadline | None = None) -> Any:
+        """The payload of a GET; None where the answer has none."""
+        return self._call("GET", path, params=params, deadline=deadline)
+
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        repeat: bool,
+        deadline: Deadline | None = None,
+    ) -> Any:
+        """The payload of a POST. `repeat`: whether asking it twice is as good as once."""
+        return self._call("POST", path, body=body, repeat=repeat, deadline=deadline)
+
+    def pages(self, path: str, wanted: Mapping[str, Any], size: int, deadline: Deadline) -> Iterator[dict[str, Any]]:
+        """Every element of a filtered listing, page after page; an element may come twice when it grows meanwhile."""
+        seen, total = 0, -1
+        for page in range(1, _MOST_PAGES + 1):
+            if 0 <= total <= seen:
+                return
+            body = {**wanted, "page": page, "pageSize": size}
+            payload = as_record(self.post(path, body, repeat=True, deadline=deadline), path)
+            elements = as_records(payload.get("elements") or [], path)
+            total = _count(payload.get("totalCount"), path)
+            if not elements and seen < total:
+                raise Unreachable(f"POST {path} ended after {seen} of {total}")
+            seen += len(elements)
+            yield from elements
+        raise Unreachable(f"POST {path} has more than {_MOST_PAGES} pages")
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: Mapping[str, Any] | None = None,
+        repeat: bool | None = None,
+        deadline: Deadline | None = None,
+    ) -> Any:
+        self._renew_early()
+        token = self.credential.token
+        what = f"{method} {path}"
+
+        def ask() -> Answer:
+            return self._rest.ask(
+                method,
+                path,
+                params=params,
+                body=body,
+                accept=(200, _UNAUTHORIZED),
+                repeat=repeat,
+                deadline=deadline,
+            )
+
+        answer = ask()
+        if answer.status == _UNAUTHORIZED and self.credential.renew(self._new_token, refused=token):
+            answer = ask()
+        if answer.status == _UNAUTHORIZED:
+            raise _not_taken(what)
+        return opened(answer, what)
+
+    def _renew_early(self) -> None:
+        """Renew the token while the old one is still good; where that fails, the old one serves on."""
+        if not self.credential.due:
+            return
+        try:
+            self.credential.renew(self._new_token)
+        except ProviderError as error:
+            log.warning("the token of the platform could not be renewed yet: %s", error)
+
+    def _new_token(self) -> str:
+        """A new token, asked for with the old one."""
+        what = "GET user/token"
+        answer = self._rest.ask(
+            "GET", "user/token", params={"duration": round(self._duration)}, accept=(200, _UNAUTHORIZED)
+        )
+        if answer.status == _UNAUTHORIZED:
+            raise _not_taken(what)
+        payload = opened(answer, what)
+        token = payload.get("token") if isinstance(payload, dict) else payload
+        if not isinstance(token, str) or not token:
+            raise Unreachable(f"{what} gave no token")
+        return token
+
+
+def run_path(run_id: str | int, *rest: str) -> str:
+    """`run/12/task`, of one run, with whatever stands in the id."""
+    return "/".join(("run", segment(str(run_id)), *rest))
+
+
+def opened(answer: Answer, what: str) -> Any:
+    """The payload of the envelope `{payload, message, status}`. Raises what stands for `status: ERROR`."""
+    envelope = answer.record()
+    status = envelope.get("status")
+    if status in _GOOD:
+        return envelope.get("payload")
+    message = envelope.get("message")
+    if status != "ERROR":
+        raise Unreachable(f"{what} answered with an unknown status {json.dumps(status)}: {answer.words}")
+    raise refusal(what, " ".join(str(message or "no reason is given").split()))
+
+
+def as_record(value: Any, what: str) -> dict[str, Any]:
+    """`value` as a JSON object, or Unreachable: what cannot be understood is no answer."""
+    if not isinstance(value, dict):
+        raise Unreachable(f"{what} answered {type(value).__name__} where an object belongs")
+    return value
+
+
+def as_records(value: Any, what: str) -> list[dict[str, Any]]:
+    """`value` as a list of JSON objects, or Unreachable."""
+    if not isinstance(value, list):
+        raise Unreachable(f"{what} answered {type(value).__name__} where a list belongs")
+    return [as_record(item, what) for item in value]
+
+
+def _count(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Unreachable(f"POST {what} did not say how many there are in all")
+    return value
+
+
+def unix_time(text: Any, what: str) -> float:
+    """Unix seconds of one of the platform's dates, with or without a fraction. Raises Unreachable."""
+    if isinstance(text, str):
+        for form in (DATE, "%Y-%m-%d %H:%M:%S"):
+            try:
+                return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+            except ValueError:
+                continue
+    raise Unreachable(f"{what} holds the date {json.dumps(text)}, which is none")
+
+
+def date_text(seconds: float) -> str:
+    """Unix seconds as the platform reads them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(DATE)[:-3]
+
+
+def _not_taken(what: str) -> Refused:
+    return Refused(
+        f"{what}: the platform does not take the token in API_TOKEN: it has expired or was withdrawn, or its user may "
+        "not do this; start the master run anew, or give a valid token"
+    )

@@ -1,0 +1,166 @@
+"""What can be had: the instance types that the platform allows in its region, and what each costs an hour.
+
+The types are asked for once in a while, for each price type. The list has no prices: they are estimated type by type,
+a few at each look, those of the master's own family first; what a run of the type costs is known from the run itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, PriceType
+from providers.catalog import GIB, family_of, load_catalog
+from providers.cloud_pipeline.api import Api, as_record, as_records
+from providers.cloud_pipeline.settings import CloudPipelineSettings
+from providers.interface import ProviderError, Unreachable
+from providers.rest import Deadline
+
+ALLOWED = "cluster.allowed.instance.types.docker"
+"""The key under which the types for runs of an image stand."""
+ESTIMATES = 16
+"""Prices asked for at one look."""
+KEEP_PRICE = 3600.0
+"""Seconds that a price is kept; one that cannot be had is not asked for again until then, either."""
+_LANES = 4
+_PATIENCE = 10.0
+
+Kind = tuple[str, PriceType]
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    per_hour: float | None
+    until: float
+
+
+class Catalogue:
+    """Allowed types and their prices. Safe to be used by several threads."""
+
+    def __init__(self, api: Api, settings: CloudPipelineSettings, clock: Callable[[], float] = time.time) -> None:
+        self._api, self._settings, self._clock = api, settings, clock
+        self._guard = threading.Lock()
+        self._types: dict[Kind, InstanceType] = {}
+        self._types_until = float("-inf")
+        self._prices: dict[Kind, _Price] = {}
+
+    def buckets(self) -> tuple[Bucket, ...]:
+        """All allowed types at all price types, smallest first. Raises Unreachable, Refused."""
+        types = self.allowed()
+        self._estimate(types)
+        kinds = sorted(types, key=lambda kind: (types[kind].vcpus, types[kind].memory, kind))
+        return tuple(
+            Bucket(BucketKey(name, price_type=price_type), types[name, price_type], self._price(name, price_type))
+            for name, price_type in kinds
+        )
+
+    def allowed(self) -> Mapping[Kind, InstanceType]:
+        """Every allowed type, by name and price type; kept for a while."""
+        with self._guard:
+            if self._clock() >= self._types_until:
+                deadline = Deadline(20.0)
+                self._types = {
+                    (kind.name, price_type): kind
+                    for price_type in PriceType
+                    for kind in self._ask(price_type, deadline)
+                }
+                self._types_until = self._clock() + self._settings.keep_types
+            return self._types
+
+    def type_of(self, name: str) -> InstanceType:
+        """The type of a run that may be older than the list; of one that nobody knows the size is unknown: 0."""
+        with self._guard:
+            for price_type in PriceType:
+                if known := self._types.get((name, price_type)):
+                    return known
+        offer = load_catalog().offers.get(name)
+        return offer.type if offer else InstanceType(name, family_of(name, self._settings.cloud), 0, 0)
+
+    def learn(self, name: str, price_type: PriceType, per_hour: float) -> None:
+        """What a run of ours costs is what the next one will."""
+        with self._guard:
+            self._prices[name, price_type] = _Price(per_hour, self._clock() + KEEP_PRICE)
+
+    def _price(self, name: str, price_type: PriceType) -> float | None:
+        with self._guard:
+            known = self._prices.get((name, price_type))
+        return known.per_hour if known else None
+
+    def _ask(self, price_type: PriceType, deadline: Deadline) -> Sequence[InstanceType]:
+        spot = "true" if price_type is PriceType.SPOT else "false"
+        path = "cluster/instance/allowed"
+        payload = self._api.get(path, {"regionId": self._settings.region_id, "spot": spot}, deadline=deadline)
+        listed = as_record(payload, path).get(ALLOWED) or []
+        return [instance_type(item, self._settings.cloud) for item in as_records(listed, path)]
+
+    def _estimate(self, types: Mapping[Kind, InstanceType]) -> None:
+        """Ask for a few prices that are not known (any more); what cannot be had stays unknown."""
+        now, preferred = self._clock(), family_of(self._settings.instance_type, self._settings.cloud)
+        with self._guard:
+            fresh = {kind for kind, price in self._prices.items() if price.until > now}
+        wanted = sorted(
+            types.keys() - fresh, key=lambda kind: (types[kind].family != preferred, types[kind].vcpus, kind)
+        )
+        if not wanted:
+            return
+        deadline = Deadline(_PATIENCE)
+        with ThreadPoolExecutor(_LANES, thread_name_prefix="prices") as lanes:
+            found = list(lanes.map(lambda kind: self._estimated(kind, deadline), wanted[:ESTIMATES]))
+        with self._guard:
+            for kind, price in zip(wanted, found, strict=False):
+                self._prices[kind] = _Price(price, now + KEEP_PRICE)
+
+    def _estimated(self, kind: Kind, deadline: Deadline) -> float | None:
+        name, price_type = kind
+        body = {
+            "instanceType": name,
+            "instanceDisk": self._settings.disk,
+            "spot": price_type is PriceType.SPOT,
+            "regionId": self._settings.region_id,
+        }
+        try:
+            payload = as_record(
+                self._api.post("pipeline/price", body, repeat=True, deadline=deadline), "pipeline/price"
+            )
+        except ProviderError:
+            return None
+        price = payload.get("pricePerHour")
+        if not isinstance(price, int | float) or isinstance(price, bool) or price <= 0:
+            return None
+        return float(price)
+
+
+def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
+    """One entry of the list of allowed types: `memory` in GiB. Raises Unreachable where it is none."""
+    name, vcpus, memory, gpus = item.get("name"), item.get("vcpu"), item.get("memory"), item.get("gpu") or 0
+    sizes = (vcpus, memory, gpus)
+    if not isinstance(name, str) or not all(isinstance(size, int | float) and size >= 0 for size in sizes):
+        raise Unreachable(f"an allowed instance type cannot be understood: {dict(item)}")
+    return InstanceType(
+        name=name,
+        family=family_of(name, cloud),
+        vcpus=int(vcpus or 0),
+        memory=round((memory or 0) * GIB),
+        gpus=int(gpus),
+        arch=arch_of(name, cloud),
+    )
+
+
+def arch_of(name: str, cloud: str) -> str:
+    """What an execd on the type reports as `arch`: told by the names of the clouds' ARM families."""
+    family = family_of(name, cloud)
+    match cloud.lower():
+        case "aws":
+            generation = family.lstrip("abcdefghijklmnopqrstuvwxyz-")
+            arm = family == "a1" or "g" in generation.lstrip("0123456789")
+        case "gcp":
+            arm = family.startswith(("t2a", "c4a", "n4a"))
+        case "azure":
+            arm = "p" in family.partition("v")[0].lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        case _:
+            arm = False
+    return "lx-arm64" if arm else "lx-amd64"

@@ -1,0 +1,81 @@
+"""The token of all calls: kept in memory only, renewed before it expires and when the platform no longer takes it.
+
+When it ends stands in the token itself (a JWT's `exp`); one that does not tell is renewed at half its set duration.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import threading
+import time
+from collections.abc import Callable
+
+from requests import PreparedRequest
+from requests.auth import AuthBase
+
+EARLY = 0.25
+"""So much of its duration before its end a token is renewed."""
+AGAIN = 60.0
+"""Seconds until a renewal that failed is tried again; the old token serves as long as it can."""
+
+
+class Credential(AuthBase):
+    """The token in force. Safe to be used by several threads: one renews, the others take what it got."""
+
+    def __init__(self, token: str, duration: float, clock: Callable[[], float] = time.time) -> None:
+        self._token, self._duration, self._clock = token, duration, clock
+        self._guard = threading.Lock()
+        self._renew_at = self._due(token)
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+    def __repr__(self) -> str:
+        return "Credential(...)"
+
+    @property
+    def token(self) -> str:
+        return self._token
+
+    @property
+    def due(self) -> bool:
+        """Whether it should be renewed now, while it is still good."""
+        return self._clock() >= self._renew_at
+
+    def renew(self, ask: Callable[[], str], *, refused: str = "") -> bool:
+        """Replace the token by what `ask` returns; False where nobody got a better one.
+
+        `refused`: the token that was not taken; where another thread renewed it meanwhile, that is enough. What `ask`
+        raises is raised, and the old token stays.
+        """
+        with self._guard:
+            if (refused and refused != self._token) or (not refused and not self.due):
+                return True
+            self._renew_at = self._clock() + AGAIN
+            token = ask()
+            if not token or token == refused:
+                return False
+            self._token, self._renew_at = token, self._due(token)
+            return True
+
+    def _due(self, token: str) -> float:
+        now, end = self._clock(), expiry(token)
+        if end is None:
+            return now + self._duration / 2
+        return end - EARLY * min(self._duration, max(0.0, end - now))
+
+
+def expiry(token: str) -> float | None:
+    """When a JWT ends, as Unix seconds; None where it does not say, or is none."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return None
+    end = claims.get("exp") if isinstance(claims, dict) else None
+    return float(end) if isinstance(end, int | float) else None

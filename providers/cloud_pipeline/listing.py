@@ -1,0 +1,163 @@
+"""Which runs of the master run are workers of ours, and how each is: a whole listing, or an error.
+
+The living are read page by page. Pages shift when runs come and go between two calls, so the compact list of all child
+runs is read afterwards, and what lives there but was on no page is loaded by itself. The same list tells which runs
+have ended of late. What a run was created with never changes: whose it is is read once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.fleet import PriceType, Worker
+from providers.cloud_pipeline.api import Api, as_record, as_records, run_path, unix_time
+from providers.cloud_pipeline.catalogue import Catalogue
+from providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from
+from providers.cloud_pipeline.settings import CloudPipelineSettings
+from providers.cloud_pipeline.words import NoSuchRun
+from providers.interface import ProviderError, Unreachable
+from providers.rest import Deadline, reading
+
+LISTED_AFTER_END = 3600.0
+"""Seconds that an ended worker is still listed, so that its end is known for sure."""
+PATIENCE = 45.0
+"""Seconds for one listing, of which the observer waits for at most 60."""
+LANES = 8
+ASKED_FOR_SET_UP = 200
+"""Workers whose set-up is asked after in one listing, youngest first; the others are next time's."""
+CLOCKS_APART = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """One line of the compact list."""
+
+    id: str
+    living: bool
+    ended_at: float | None
+
+
+class Listing:
+    """Reads the workers of one cell. Called by one thread at a time, but for `known`."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: CloudPipelineSettings,
+        cell: str,
+        catalogue: Catalogue,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api, self._settings, self._cell = api, settings, cell
+        self._catalogue, self._clock = catalogue, clock
+        self._guard = threading.Lock()
+        self._known: dict[str, Run] = {}
+        self._foreign: set[str] = set()
+        self._set_up: set[str] = set()
+        self._ended: dict[str, Run] = {}
+
+    def workers(self) -> tuple[Worker, ...]:
+        """All living workers of ours and those that ended of late. Raises Unreachable, never gives a part."""
+        with reading("the list of workers"):
+            deadline = Deadline(PATIENCE)
+            living = {run.id: run for run in self._pages(deadline)}
+            children = self._children(deadline)
+            late = [child.id for child in children if child.living and self._unseen(child.id, living)]
+            ended = [child.id for child in children if self._lately_ended(child) and child.id not in self._foreign]
+            loaded = self._load([*late, *(run_id for run_id in ended if run_id not in self._ended)], deadline)
+            self._ended |= {run.id: run for run in loaded if run.is_final and run.cell == self._cell}
+            self._ended = {run_id: run for run_id, run in self._ended.items() if run_id in {*ended, *late}}
+            living |= {run.id: run for run in loaded if not run.is_final and run.cell == self._cell}
+            living = {run_id: run for run_id, run in living.items() if run_id not in self._ended}
+            self._see_set_up(living.values(), deadline)
+        with self._guard:
+            self._known = {**living, **self._ended}
+        return tuple(self._worker(run) for run in (*living.values(), *self._ended.values()))
+
+    def known(self, run_id: str) -> Run | None:
+        """A worker of ours as the last listing showed it."""
+        with self._guard:
+            return self._known.get(run_id)
+
+    def load(self, run_id: str, deadline: Deadline | None = None) -> Run | None:
+        """One run by its id, whoever's; None where there is none."""
+        if not run_id.isdigit():
+            return None
+        try:
+            record = self._api.get(run_path(run_id), deadline=deadline)
+        except NoSuchRun:
+            return None
+        return run_from(as_record(record, f"run {run_id}")) if record is not None else None
+
+    def _pages(self, deadline: Deadline) -> Iterable[Run]:
+        wanted = {
+            "parentId": self._settings.run_id,
+            "statuses": list(LIVING),
+            "partialParameters": f"{CELL}={self._cell}",
+        }
+        runs = [run_from(item) for item in self._api.pages("run/filter", wanted, self._settings.page_size, deadline)]
+        return [run for run in runs if run.cell == self._cell]
+
+    def _children(self, deadline: Deadline) -> list[_Child]:
+        path = run_path("parents", str(self._settings.run_id))
+        return [_child(item) for item in as_records(self._api.get(path, deadline=deadline) or [], path)]
+
+    def _unseen(self, run_id: str, living: Mapping[str, Run]) -> bool:
+        return run_id not in living and run_id not in self._foreign
+
+    def _lately_ended(self, child: _Child) -> bool:
+        if child.living:
+            return False
+        return child.ended_at is None or self._clock() - child.ended_at < LISTED_AFTER_END + CLOCKS_APART
+
+    def _load(self, run_ids: Iterable[str], deadline: Deadline) -> list[Run]:
+        """These runs, of which those that are not ours are remembered as such."""
+        with ThreadPoolExecutor(LANES, thread_name_prefix="runs") as lanes:
+            runs = [run for run in lanes.map(lambda run_id: self.load(run_id, deadline), run_ids) if run is not None]
+        self._foreign |= {run.id for run in runs if run.cell != self._cell}
+        return runs
+
+    def _see_set_up(self, living: Iterable[Run], deadline: Deadline) -> None:
+        """Ask the initialized whether their set-up is done; that, once said, holds for good."""
+        runs = {run.id: run for run in living}
+        self._set_up &= runs.keys()
+        waiting = [run for run in runs.values() if run.initialized and run.id not in self._set_up]
+        youngest = sorted(waiting, key=lambda run: -int(run.id))[:ASKED_FOR_SET_UP]
+        if not youngest:
+            return
+        with ThreadPoolExecutor(LANES, thread_name_prefix="set-up") as lanes:
+            done = list(lanes.map(lambda run: self._is_set_up(run, deadline), youngest))
+        self._set_up |= {run.id for run, ready in zip(youngest, done, strict=True) if ready}
+
+    def _is_set_up(self, run: Run, deadline: Deadline) -> bool:
+        return any(item.get("status") == "SUCCESS" for item in self.set_up_log(run.id, deadline))
+
+    def set_up_log(self, run_id: str, deadline: Deadline | None = None) -> list[dict[str, Any]]:
+        """The lines that a worker's set-up wrote so far; none before it has begun."""
+        path = run_path(run_id, "task")
+        try:
+            payload = self._api.get(path, {"taskName": self._settings.setup_task}, deadline=deadline)
+        except Unreachable:
+            raise
+        except ProviderError:
+            return []
+        return as_records(payload or [], path)
+
+    def _worker(self, run: Run) -> Worker:
+        price_type = PriceType.SPOT if run.spot else PriceType.ON_DEMAND
+        if run.price_per_hour:
+            self._catalogue.learn(run.node_type, price_type, run.price_per_hour)
+        return worker_from(run, self._catalogue.type_of(run.node_type), ready=run.id in self._set_up)
+
+
+def _child(item: Mapping[str, Any]) -> _Child:
+    what = "the list of child runs"
+    run_id, status, ended = item.get("runId"), item.get("status"), item.get("endDate")
+    if not isinstance(run_id, int) or isinstance(run_id, bool) or not isinstance(status, str):
+        raise Unreachable(f"{what} has an entry without id or status")
+    return _Child(str(run_id), status in LIVING, unix_time(ended, what) if ended else None)

@@ -1,0 +1,113 @@
+"""What a worker's run is told when it is created: the call's fields and the run's parameters. Pure.
+
+A worker enrols itself by its image. It must know its queue, and must not start a Grid Engine or an autoscaler of its
+own: it inherits the image of the master, which does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from autoscaler.core.fleet import PriceType
+from providers.cloud_pipeline.runs import CELL, INDEX, NODE_ARRAY, ORDER, TOKEN
+from providers.cloud_pipeline.settings import CloudPipelineSettings
+from providers.interface import LaunchOrder, Refused
+
+_ROLE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "CP_CAP_SGE": ("false", "boolean"),
+        "CP_CAP_AUTOSCALE": ("false", "boolean"),
+        "CP_CAP_AUTOSCALE_WORKERS": ("0", "int"),
+        "CP_DISABLE_RUN_ENDPOINTS": ("true", "boolean"),
+        "cluster_role": ("worker", "string"),
+        "cluster_role_type": ("additional", "string"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """Which of the master run's parameters its workers get, too: by name, and by the beginning of the name."""
+
+    names: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+    def taken(self, parameters: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: value
+            for name, value in parameters.items()
+            if value and (name in self.names or any(name.startswith(prefix) for prefix in self.prefixes))
+        }
+
+
+def inheritance(settings: CloudPipelineSettings, system_parameters: object) -> Inheritance:
+    """What the settings name, and what the platform marks as `passToWorkers` among its own parameters.
+
+    `system_parameters`: the value of its preference `launch.system.parameters`, JSON text; other values add nothing.
+    """
+    try:
+        listed = json.loads(system_parameters) if isinstance(system_parameters, str) else system_parameters
+    except ValueError:
+        listed = None
+    passed = [
+        item
+        for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict) and item.get("passToWorkers") is True and item.get("name")
+    ]
+    return Inheritance(
+        (*settings.inherited_names, *(str(item["name"]) for item in passed if not item.get("prefix"))),
+        (*settings.inherited_prefixes, *(str(item["name"]) for item in passed if item.get("prefix"))),
+    )
+
+
+def launch_body(
+    order: LaunchOrder, index: int, settings: CloudPipelineSettings, inherited: Mapping[str, str]
+) -> dict[str, Any]:
+    """The body of `POST run` for the `index`-th worker of an order.
+
+    What the node array's settings say goes before the master's own. Raises Refused where they say what cannot be.
+    """
+    own, bucket = order.settings, order.buckets[0]
+    told = dict(inherited)
+    if settings.owner_parameter and settings.owner:
+        told[settings.owner_parameter] = settings.owner
+    marks = {
+        CELL: order.cell,
+        ORDER: order.order_id,
+        TOKEN: order.token,
+        INDEX: str(index),
+        NODE_ARRAY: order.node_array,
+        "CP_CAP_SGE_QUEUE_NAME": own.get("CP_CAP_SGE_QUEUE_NAME", settings.queue),
+        "CP_CAP_SGE_HOSTLIST_NAME": own.get("CP_CAP_SGE_HOSTLIST_NAME", settings.host_group),
+    }
+    params = {name: _parameter(value) for name, value in {**told, **marks}.items()}
+    params |= {name: _parameter(value, kind) for name, (value, kind) in _ROLE.items()}
+    return {
+        "instanceType": bucket.type.name,
+        "hddSize": _disk(own.get("CP_CAP_AUTOSCALE_INSTANCE_DISK"), settings),
+        "dockerImage": own.get("CP_CAP_AUTOSCALE_INSTANCE_IMAGE", settings.image),
+        "cmdTemplate": own.get("CP_CAP_AUTOSCALE_CMD_TEMPLATE", settings.command),
+        "nodeCount": None,
+        "isSpot": bucket.key.price_type is PriceType.SPOT,
+        "cloudRegionId": settings.region_id,
+        "parentRunId": settings.run_id,
+        "timeout": None,
+        "params": params,
+        "tags": {**order.tags, "sge-autoscaler-cell": order.cell, "sge-autoscaler-order": order.order_id},
+    }
+
+
+def _disk(own: str | None, settings: CloudPipelineSettings) -> int:
+    if own is None:
+        return settings.disk
+    if not own.isdigit() or int(own) == 0:
+        raise Refused(f"CP_CAP_AUTOSCALE_INSTANCE_DISK = {own!r} is no size in GB")
+    return int(own)
+
+
+def _parameter(value: str, kind: str = "string") -> dict[str, Any]:
+    return {"value": value, "type": kind, "required": False}

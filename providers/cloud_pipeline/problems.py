@@ -1,0 +1,60 @@
+"""What would fail, found before anything is launched."""
+
+from __future__ import annotations
+
+from autoscaler.core.fleet import PriceType
+from providers.cloud_pipeline.api import Api, as_record, run_path
+from providers.cloud_pipeline.catalogue import Catalogue
+from providers.cloud_pipeline.settings import CloudPipelineSettings
+from providers.cloud_pipeline.words import NoSuchRun
+from providers.interface import Problem, ProviderError, Unreachable
+
+
+def problems(settings: CloudPipelineSettings, api: Api, catalogue: Catalogue) -> list[Problem]:
+    """All at once, but for what hangs on an earlier one: token and run, allowed types, image."""
+    found = _of_run(settings, api)
+    if any(problem.fatal for problem in found):
+        return found
+    return [*found, *_of_types(settings, catalogue), *_of_image(settings)]
+
+
+def _of_run(settings: CloudPipelineSettings, api: Api) -> list[Problem]:
+    own = run_path(settings.run_id)
+    try:
+        record = as_record(api.get(own), own)
+    except NoSuchRun as error:
+        return [Problem(str(error), f"RUN_ID={settings.run_id} must be the master run, in whose container this runs")]
+    except Unreachable as error:
+        return [Problem(str(error), f"API={settings.api} must be reachable from here; see also `certificates`")]
+    except ProviderError as error:
+        return [Problem(str(error), "API_TOKEN must be valid, and its user may see and launch runs")]
+    if record.get("status") != "RUNNING":
+        remedy = "a worker whose master does not run cannot join it: set RUN_ID to the run of this container"
+        return [Problem(f"run {settings.run_id} is {record.get('status')}, not RUNNING", remedy)]
+    return []
+
+
+def _of_types(settings: CloudPipelineSettings, catalogue: Catalogue) -> list[Problem]:
+    try:
+        allowed = catalogue.allowed()
+    except ProviderError as error:
+        return [Problem(str(error), f"CLOUD_REGION_ID={settings.region_id} must be a region of the platform")]
+    if not allowed:
+        what = f"no instance type is allowed in region {settings.region_id}"
+        return [Problem(what, "ask the platform's administrators for instance types, or choose another region")]
+    if settings.instance_type and not any(name == settings.instance_type for name, _ in allowed):
+        what = f"instance type {settings.instance_type} is not allowed in region {settings.region_id}"
+        some = ", ".join(sorted({name for name, _ in allowed})[:5])
+        return [Problem(what, f"set CP_CAP_AUTOSCALE_INSTANCE_TYPE to one that is, such as {some}")]
+    if (settings.instance_type, PriceType.SPOT) not in allowed and settings.instance_type:
+        what = f"{settings.instance_type} is not allowed as spot"
+        return [Problem(what, "leave CP_CAP_AUTOSCALE_PRICE_TYPE at on_demand", fatal=False)]
+    return []
+
+
+def _of_image(settings: CloudPipelineSettings) -> list[Problem]:
+    """The platform's images are `registry/group/tool[:version]`; the default is the master's own, which runs here."""
+    if settings.image.count("/") >= 2 and not any(character.isspace() for character in settings.image):
+        return []
+    what = f"{settings.image} is no image of the platform"
+    return [Problem(what, "write CP_CAP_AUTOSCALE_INSTANCE_IMAGE=REGISTRY/GROUP/TOOL:VERSION")]

@@ -1,0 +1,152 @@
+"""Cloud Pipeline: workers are runs whose parent is the master run, in which the autoscaler itself works.
+
+The platform rents the machine, starts the image, and the image enrols the worker in Grid Engine, disabled; so the boot
+script of an order is not used here. The platform serves several clouds: this is how machines of GCP are rented.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from autoscaler.core.fleet import Bucket, Worker
+from providers.cloud_pipeline.api import Api, as_record, date_text, pace_for, run_path
+from providers.cloud_pipeline.catalogue import Catalogue
+from providers.cloud_pipeline.credential import Credential
+from providers.cloud_pipeline.listing import Listing
+from providers.cloud_pipeline.orders import Orders
+from providers.cloud_pipeline.parameters import inheritance
+from providers.cloud_pipeline.preferences import defaults, preference
+from providers.cloud_pipeline.problems import problems
+from providers.cloud_pipeline.runs import Run, parameters_of
+from providers.cloud_pipeline.settings import CloudPipelineSettings
+from providers.cloud_pipeline.words import NoSuchRun
+from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused
+from providers.rest import Deadline, Limits, Rest, reading
+
+KEEP_INHERITED = 600.0
+"""Seconds after which the master run's parameters are read again."""
+LOG_LINE = 4000
+"""Characters of a line that are written into the run's log."""
+
+
+class CloudPipelineProvider:
+    """Launches worker runs of one master run. Safe to be called by several threads."""
+
+    name: ClassVar[str] = "cloud_pipeline"
+    enrols_itself: ClassVar[bool] = True
+    Settings: ClassVar[type[CloudPipelineSettings]] = CloudPipelineSettings
+
+    def __init__(self, settings: CloudPipelineSettings, *, cell: str) -> None:
+        self.settings, self.cell = settings, cell
+        self.api = api_of(settings)
+        self.catalogue = Catalogue(self.api, settings)
+        self.listing = Listing(self.api, settings, cell, self.catalogue)
+        self.orders = Orders(self.api, settings, self._inherited)
+        self._guard = threading.Lock()
+        self._passed_on: dict[str, str] = {}
+        self._passed_on_until = float("-inf")
+
+    @staticmethod
+    def defaults(settings: CloudPipelineSettings) -> Mapping[str, str]:
+        """What the platform's preferences say for settings that nobody set, by environment name."""
+        return defaults(api_of(settings))
+
+    def buckets(self) -> Sequence[Bucket]:
+        with reading("the list of allowed instance types"):
+            return self.catalogue.buckets()
+
+    def workers(self) -> Sequence[Worker]:
+        return self.listing.workers()
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        if order.cell != self.cell:
+            raise Refused(f"the order is for {order.cell}, not for {self.cell}")
+        return self.orders.launch(order)
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        """Stop these runs. All are looked at first: where one is not ours, none is stopped."""
+        runs = [run for run in map(self._ours, ids) if run is not None and not run.is_final]
+        for run in runs:
+            self._stop(run)
+
+    def check(self) -> Sequence[Problem]:
+        return problems(self.settings, self.api, self.catalogue)
+
+    def console(self, worker_id: str) -> str:
+        """What the worker's set-up wrote, and why its run is in its state; '' for one that is not ours."""
+        run = self.listing.load(worker_id)
+        if run is None or run.cell != self.cell:
+            return ""
+        lines = [str(item.get("logText") or "") for item in self.listing.set_up_log(worker_id)]
+        return "\n".join(line.rstrip() for line in (*lines, f"run {run.id}: {run.status} {run.reason}") if line.strip())
+
+    def tell(self, line: str) -> None:
+        """Append to the master run's log."""
+        body = {
+            "runId": self.settings.run_id,
+            "date": date_text(time.time()),
+            "status": "RUNNING",
+            "logText": line[:LOG_LINE],
+            "taskName": self.settings.log_task,
+        }
+        self.api.post(run_path(self.settings.run_id, "log"), body, repeat=False)
+
+    def mark(self, tags: Mapping[str, str]) -> None:
+        """Set tags of the master run: read, merged and written, since the platform replaces all of them at once."""
+        with self._guard:
+            own = run_path(self.settings.run_id)
+            before = as_record(as_record(self.api.get(own), own).get("tags") or {}, f"the tags of {own}")
+            if any(before.get(name) != value for name, value in tags.items()):
+                self.api.post(run_path(self.settings.run_id, "tag"), {"tags": {**before, **tags}}, repeat=True)
+
+    def _ours(self, run_id: str) -> Run | None:
+        """The run as it is known; None where there is none (any more). Raises Refused for one that is not ours."""
+        run = self.listing.known(run_id) or self.listing.load(run_id)
+        if run is not None and run.cell != self.cell:
+            raise Refused(f"run {run_id} was not launched by {self.cell}: left alone")
+        return run
+
+    def _stop(self, run: Run, *, looked_again: bool = False) -> None:
+        """A paused run has no machine to stop, and is ended by a call of its own."""
+        try:
+            if run.status == "PAUSED":
+                self.api.post(run_path(run.id, "terminate"), repeat=True)
+            else:
+                body = {"status": "STOPPED", "endDate": date_text(time.time())}
+                self.api.post(run_path(run.id, "status"), body, repeat=True)
+        except NoSuchRun:
+            return
+        except ProviderError:
+            now = None if looked_again else self.listing.load(run.id)
+            if now is None:
+                raise
+            if not now.is_final:
+                self._stop(now, looked_again=True)
+
+    def _inherited(self) -> Mapping[str, str]:
+        """What workers inherit of the master run's parameters; read again after a while."""
+        with self._guard:
+            if time.monotonic() >= self._passed_on_until:
+                deadline, own = Deadline(10.0), run_path(self.settings.run_id)
+                master = as_record(self.api.get(own, deadline=deadline), own)
+                marked = preference(self.api, "launch.system.parameters", deadline)
+                self._passed_on = inheritance(self.settings, marked).taken(parameters_of(master))
+                self._passed_on_until = time.monotonic() + KEEP_INHERITED
+            return self._passed_on
+
+
+def api_of(settings: CloudPipelineSettings) -> Api:
+    """The platform's API, by these settings."""
+    credential = Credential(settings.token.get_secret_value(), settings.token_duration)
+    rest = Rest(
+        settings.api,
+        auth=credential,
+        verify=settings.certificates or settings.verify,
+        limits=Limits(connect=5.0, read=15.0, total=20.0),
+        hidden=lambda: (credential.token,),
+        pace=pace_for(settings.api),
+    )
+    return Api(rest, credential, settings.token_duration)

@@ -1,0 +1,157 @@
+"""A worker is a *run* of the platform whose parent is the master run. What its record says, in our words.
+
+Whose it is, and of which order, stands in the run's parameters: they are part of the call that creates it and can be
+changed by nobody afterwards, while its tags can be edited by whoever sees the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from autoscaler.core.fleet import Ending, InstanceType, MachineState, PriceType, Worker
+from providers.cloud_pipeline.api import as_record, as_records, unix_time
+from providers.cloud_pipeline.words import is_capacity, is_interruption
+from providers.interface import Unreachable
+
+CELL = "SGE_AUTOSCALER_CELL"
+ORDER = "SGE_AUTOSCALER_ORDER"
+TOKEN = "SGE_AUTOSCALER_TOKEN"
+INDEX = "SGE_AUTOSCALER_INDEX"
+"""Which of the workers that are asked for under one token this is, from 0."""
+NODE_ARRAY = "SGE_AUTOSCALER_NODE_ARRAY"
+
+LIVING = ("RUNNING", "PAUSING", "PAUSED", "RESUMING")
+ENDED = ("SUCCESS", "FAILURE", "STOPPED")
+_SET_ASIDE: Mapping[str, str] = MappingProxyType(
+    {
+        "PAUSING": "its run is being paused",
+        "PAUSED": "its run is paused: `pipe resume`, or stop it, at the platform",
+        "RESUMING": "its run is being resumed",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What matters of one run's record."""
+
+    id: str
+    status: str
+    parameters: Mapping[str, str]
+    created_at: float
+    """Unix seconds."""
+    ended_at: float | None
+    pod: str | None
+    """Its host name."""
+    address: str | None
+    initialized: bool
+    node_type: str
+    spot: bool
+    price_per_hour: float | None
+    reason: str
+    """Why its state is what it is, in the platform's words; '' where it says nothing."""
+
+    @property
+    def cell(self) -> str | None:
+        return self.parameters.get(CELL)
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def index(self) -> int:
+        """-1: it does not say."""
+        text = self.parameters.get(INDEX, "")
+        return int(text) if text.isdigit() else -1
+
+
+def run_from(record: Mapping[str, Any]) -> Run:
+    """Read a run's record. Raises Unreachable where it holds less than every run has."""
+    what = f"the record of run {record.get('id')}"
+    run_id, status = record.get("id"), record.get("status")
+    if not isinstance(run_id, int) or isinstance(run_id, bool) or not isinstance(status, str):
+        raise Unreachable(f"{what} has no id or no status")
+    if status not in (*LIVING, *ENDED):
+        raise Unreachable(f"{what} has the unknown status {status}")
+    instance = as_record(record.get("instance") or {}, what)
+    price, ended = record.get("pricePerHour"), record.get("endDate")
+    return Run(
+        id=str(run_id),
+        status=status,
+        parameters=parameters_of(record),
+        created_at=unix_time(record.get("createdDate") or record.get("startDate"), what),
+        ended_at=unix_time(ended, what) if ended else None,
+        pod=str(record["podId"]).lower() if record.get("podId") else None,
+        address=record.get("podIP") or None,
+        initialized=record.get("initialized") is True,
+        node_type=str(instance.get("nodeType") or ""),
+        spot=instance.get("spot") is True,
+        price_per_hour=float(price) if isinstance(price, int | float) and not isinstance(price, bool) else None,
+        reason=" ".join(str(record.get("stateReasonMessage") or "").split()),
+    )
+
+
+def parameters_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """A run's parameters, as resolved as the platform gives them."""
+    what = f"the parameters of run {record.get('id')}"
+    return {
+        str(item.get("name")): str(item.get("resolvedValue") or item.get("value") or "")
+        for item in as_records(record.get("pipelineRunParameters") or [], what)
+    }
+
+
+def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
+    """The run as a worker. `kind`: its instance type; `ready`: whether its set-up has said that it is done."""
+    return Worker(
+        id=run.id,
+        type=kind,
+        node_array=run.parameters.get(NODE_ARRAY, ""),
+        state=state_of(run),
+        created_at=run.created_at,
+        name=run.pod,
+        address=run.address,
+        price_type=PriceType.SPOT if run.spot else PriceType.ON_DEMAND,
+        price_per_hour=run.price_per_hour,
+        order_id=run.parameters.get(ORDER),
+        ready=ready,
+        message=message_of(run),
+        ending=ending_of(run),
+        failure=failure_of(run),
+    )
+
+
+def state_of(run: Run) -> MachineState:
+    """A run is RUNNING for the platform from the moment it is created; a machine is it once it has an address.
+
+    A paused run has no machine, and may get one again: it is PENDING, so that nobody counts on it. Its end is asked
+    for like that of any machine that is silent or does not come.
+    """
+    if run.is_final:
+        return MachineState.TERMINATED
+    if run.status == "RUNNING" and run.address:
+        return MachineState.RUNNING
+    return MachineState.PENDING
+
+
+def ending_of(run: Run) -> Ending:
+    """Why it ended: its command came to its end by itself, or its cloud took the machine back, as far as is known."""
+    if run.status == "SUCCESS":
+        return Ending.RELEASED
+    if run.is_final and run.spot and is_interruption(run.reason):
+        return Ending.INTERRUPTED
+    return Ending.UNKNOWN
+
+
+def failure_of(run: Run) -> str | None:
+    """The kind of failure of a run that ended before it had come up; None for every other."""
+    if run.status != "FAILURE" or run.initialized:
+        return None
+    return "capacity" if is_capacity(run.reason) else "boot"
+
+
+def message_of(run: Run) -> str | None:
+    return run.reason or _SET_ASIDE.get(run.status)

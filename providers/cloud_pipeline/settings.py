@@ -1,0 +1,94 @@
+"""What the Cloud Pipeline provider needs to know, most of it from the environment that every master run has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from providers.secret import Secret
+from providers.settings import Names
+
+Name = Annotated[str, Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+def _also(setting: str, container: str) -> AliasChoices:
+    """A setting of ours, else the variable that the platform itself puts into a master's container."""
+    return AliasChoices(setting, container)
+
+
+class CloudPipelineSettings(BaseSettings):
+    """Under `CP_CAP_AUTOSCALE_CLOUD_PIPELINE_`, and the variables of the master's container by their own names."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CP_CAP_AUTOSCALE_CLOUD_PIPELINE_", extra="forbid", frozen=True, populate_by_name=True
+    )
+
+    api: Name = Field(validation_alias="API", description="Address of the platform's REST API.")
+    token: Secret = Field(validation_alias="API_TOKEN", description="Token for it; renewed before it expires.")
+    run_id: int = Field(validation_alias="RUN_ID", gt=0, description="The master run, whose workers are launched.")
+    cloud: Name = Field(
+        validation_alias=_also("CP_CAP_AUTOSCALE_CLOUD_PROVIDER", "CLOUD_PROVIDER"),
+        description="AWS, AZURE or GCP: how families are told from the names of instance types.",
+    )
+    region_id: int = Field(
+        validation_alias=_also("CP_CAP_AUTOSCALE_CLOUD_REGION_ID", "CLOUD_REGION_ID"),
+        description="The platform's number of the region in which workers are launched.",
+    )
+    image: Name = Field(
+        validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "docker_image"), description="Image of a worker."
+    )
+    disk: int = Field(
+        validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_DISK", "instance_disk"),
+        gt=0,
+        description="Disk of a worker, GB.",
+    )
+    instance_type: str = Field(
+        "",
+        validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "instance_size"),
+        description="Instance type of workers: the prices of its family are asked for first.",
+    )
+    command: Name = Field(
+        "sleep infinity",
+        validation_alias="CP_CAP_AUTOSCALE_CMD_TEMPLATE",
+        description="Command of a worker's run; its image enrols it beside.",
+    )
+    queue: Name = Field("main.q", validation_alias="CP_CAP_SGE_QUEUE_NAME", description="Queue that a worker joins.")
+    host_group: Name = Field(
+        "@allhosts", validation_alias="CP_CAP_SGE_HOSTLIST_NAME", description="Host group that a worker joins."
+    )
+    inherited_names: Names = Field(
+        (),
+        validation_alias="CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES",
+        description="Parameters of the master run that its workers get, too.",
+    )
+    inherited_prefixes: Names = Field(
+        ("CP_CAP_MOUNT_OPTIONS_",),
+        validation_alias="CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_PREFIXES",
+        description="Beginnings of the names of such parameters.",
+    )
+    owner_parameter: str = Field(
+        "",
+        validation_alias="CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME",
+        description="Parameter by which a worker is told who owns the master run; none where empty.",
+    )
+    owner: str = Field("", validation_alias="OWNER", description="Who owns the master run.")
+    task: str = Field(
+        "",
+        validation_alias="CP_CAP_AUTOSCALE_TASK",
+        description="Task of the master run under which the log is written. Default: GridEngineAutoscaling-QUEUE.",
+    )
+    certificates: Path | None = Field(None, description="File of the certificates to trust, beside the system's.")
+    verify: bool = Field(True, description="False: trust any certificate.")
+    token_duration: Positive = Field(86400.0, description="Seconds for which a new token is asked for.")
+    page_size: int = Field(400, gt=0, le=1000, description="Runs in one page of a listing.")
+    keep_types: Positive = Field(600.0, description="Seconds for which the allowed instance types are not asked again.")
+    setup_task: Name = Field("SGEWorkerSetup", description="Task of a worker's run that enrols it in Grid Engine.")
+
+    @property
+    def log_task(self) -> str:
+        """The task under which this cluster's log stands in the master run."""
+        return self.task or f"GridEngineAutoscaling-{self.queue.removesuffix('.q')}"
