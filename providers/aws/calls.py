@@ -1,0 +1,106 @@
+"""Calls to AWS: one client a service, one pace for all, every answer whole or a typed error.
+
+botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its back-off knows
+nothing of the other threads; `pace` waits for all of them, and who has another candidate tries that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from providers.aws.errors import translated
+from providers.aws.settings import AwsSettings
+from providers.interface import Refused, Unreachable
+from providers.pace import Pace, pace_of
+
+CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
+"""Seconds; a launch has 30 for all it does."""
+PRICE_LIST_REGION = "us-east-1"
+"""Where AWS answers for the prices of every region."""
+MOST_PAGES = 1000
+_FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError)
+"""All that a client raises: a value that is no date or number is an answer that cannot be understood."""
+
+Answer = dict[str, Any]
+
+
+class Calls:
+    """AWS as this cell's credentials see it. Clients are made when first needed; all threads share them."""
+
+    def __init__(self, settings: AwsSettings, pace: Pace | None = None) -> None:
+        self.settings = settings
+        self._clients: dict[str, Any] = {}
+        self._guard = threading.Lock()
+        self._session: boto3.session.Session | None = None
+        self.pace = pace or pace_of(f"aws {settings.endpoint or ''} {settings.profile or ''} {settings.region or ''}")
+        self.pace.rate = settings.calls_per_second
+
+    def ask(self, operation: str, *, service: str = "ec2", **parameters: Any) -> Answer:
+        """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`."""
+        method = getattr(self._client(service), operation)
+
+        def ask() -> Answer:
+            try:
+                answer: Answer = method(**parameters)
+            except _FAILURES as error:
+                raise translated(error, operation) from error
+            return answer
+
+        return self.pace.call(ask)
+
+    def pages(self, operation: str, key: str, *, service: str = "ec2", **parameters: Any) -> Iterator[Any]:
+        """Every entry under `key` of all pages; an error on any page is an error of the whole.
+
+        An answer without `key` is none: a proxy's page with status 200 would otherwise be an empty listing.
+        """
+        token: str | None = None
+        for _ in range(MOST_PAGES):
+            more = {} if token is None else {"NextToken": token}
+            answer = self.ask(operation, service=service, **parameters, **more)
+            if key not in answer:
+                raise Unreachable(f"{operation}: the answer holds no {key}")
+            yield from answer[key]
+            token = answer.get("NextToken") or None
+            if token is None:
+                return
+        raise Refused(f"{operation} has more than {MOST_PAGES} pages: the service repeats itself")
+
+    @property
+    def region(self) -> str:
+        """The region of all calls. Raises Refused where neither settings nor profile name one."""
+        return str(self._client("ec2").meta.region_name)
+
+    def _client(self, service: str) -> Any:
+        with self._guard:
+            if service not in self._clients:
+                try:
+                    self._clients[service] = self._made(service)
+                except _FAILURES as error:
+                    raise Refused(f"no client for {service} can be made: {error}") from error
+            return self._clients[service]
+
+    def _made(self, service: str) -> Any:
+        settings = self.settings
+        if self._session is None:
+            self._session = boto3.session.Session(profile_name=settings.profile, region_name=settings.region)
+        region = self._session.region_name
+        options = Config(
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            retries={"total_max_attempts": 1},
+            max_pool_connections=16,
+            user_agent_extra="sge-autoscaler",
+        )
+        return self._session.client(
+            service,  # type: ignore[call-overload]
+            region_name=PRICE_LIST_REGION if service == "pricing" else region,
+            endpoint_url=settings.endpoint if service == "ec2" else None,
+            config=options,
+        )

@@ -1,0 +1,113 @@
+"""What would fail, found before anything is launched: each part looked at by itself, then a launch tried dry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from autoscaler.core.fleet import PriceType
+from providers.aws.calls import Calls
+from providers.aws.errors import UNAUTHORIZED, WouldSucceed
+from providers.aws.market import Market
+from providers.aws.orders import Place, fleet_request, fleet_template, places, run_request
+from providers.aws.settings import AwsSettings
+from providers.interface import LaunchOrder, Problem, ProviderError, Refused, Throttled, Unreachable
+
+POLICY = "give these credentials the permissions of conf/aws/policy.json"
+CREDENTIALS = "set AWS_PROFILE, or give this machine an instance profile, as for AWS's own command line"
+
+
+def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> Iterator[Problem]:
+    """Nothing is changed. Raises Unreachable and Throttled: then nothing is known."""
+    try:
+        calls.region  # noqa: B018 - looked up for its error
+    except Refused as error:
+        yield Problem(str(error), "set CP_CAP_AUTOSCALE_AWS_REGION or the profile's region")
+        return
+    try:
+        market.terms()
+    except Refused as error:
+        yield Problem(str(error), _remedy(error, "set what it names to something that exists in this region"))
+        return
+    if not any(bucket.key.price_type is PriceType.ON_DEMAND for bucket in market.buckets()):
+        yield Problem(
+            f"no instance type of {', '.join(settings.families) or 'any family'} fits the image and the subnets' zones",
+            "check CP_CAP_AUTOSCALE_AWS_FAMILIES, and the image's architecture",
+        )
+        return
+    yield from _placement_groups(calls, settings)
+    if settings.event_queue is not None:
+        queue: dict[str, Any] = {"service": "sqs", "QueueUrl": settings.event_queue, "AttributeNames": ["QueueArn"]}
+        yield from _tried(lambda: calls.ask("get_queue_attributes", **queue), "reading the event queue", fatal=False)
+    yield from _dry_runs(calls, settings, market, cell)
+
+
+def _dry_runs(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> Iterator[Problem]:
+    """A launch of the smallest type, in every way that orders take, without launching."""
+    terms = market.terms()
+    smallest = min(
+        (bucket for bucket in market.buckets() if bucket.key.price_type is PriceType.ON_DEMAND),
+        key=lambda bucket: (bucket.type.vcpus, bucket.type.memory, bucket.key),
+    )
+    alike = tuple(
+        bucket
+        for bucket in market.buckets()
+        if (bucket.type, bucket.key.price_type, bucket.key.placement_group)
+        == (smallest.type, smallest.key.price_type, smallest.key.placement_group)
+    )
+    order = LaunchOrder("check-0", "check", cell, "check", alike, 1, "#!/bin/sh\n")
+    found = places(order, terms)
+    run = run_request(order, found[0], settings, terms)
+    yield from _tried(lambda: calls.ask("run_instances", **run, DryRun=True), "a launch")
+    if len(found) > 1 and settings.fleets:
+        yield from _fleet(calls, settings, market, order, found)
+
+
+def _fleet(
+    calls: Calls, settings: AwsSettings, market: Market, order: LaunchOrder, found: tuple[Place, ...]
+) -> Iterator[Problem]:
+    template = fleet_template(order, settings, market.terms())
+    fleet = fleet_request(order, found, settings, template["LaunchTemplateName"])
+    yield from _tried(lambda: calls.ask("create_launch_template", **template, DryRun=True), "a fleet's launch template")
+    # The template is not there, so anything but a missing permission says nothing.
+    for problem in _tried(lambda: calls.ask("create_fleet", **fleet, DryRun=True), "a launch over several zones"):
+        if UNAUTHORIZED in problem.what:
+            yield problem
+
+
+def _placement_groups(calls: Calls, settings: AwsSettings) -> Iterator[Problem]:
+    names = sorted(set(settings.placement_groups.values()))
+    if not names:
+        return
+    try:
+        found = calls.ask("describe_placement_groups", GroupNames=names)["PlacementGroups"]
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"placement groups: {error}", _remedy(error, "make them: aws ec2 create-placement-group"))
+        return
+    for group in found:
+        if group.get("Strategy") != "cluster":
+            yield Problem(
+                f"the placement group {group['GroupName']} is no cluster group but {group.get('Strategy')}",
+                "make one with the strategy cluster",
+                fatal=False,
+            )
+
+
+def _tried(ask: Callable[[], object], what: str, *, fatal: bool = True) -> Iterator[Problem]:
+    try:
+        ask()
+    except WouldSucceed:
+        return
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"{what} would fail: {error}", _remedy(error, "set what it names to something that works"), fatal)
+
+
+def _remedy(error: ProviderError, otherwise: str) -> str:
+    words = str(error)
+    if "credentials" in words.lower() or "profile" in words.lower():
+        return CREDENTIALS
+    return POLICY if UNAUTHORIZED in words or "AccessDenied" in words else otherwise

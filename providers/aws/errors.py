@@ -1,0 +1,169 @@
+"""What EC2's error codes mean for the loop. They are those of AWS's reference, "Error codes for the Amazon EC2 API".
+
+A code we do not know is a refusal when EC2 calls it the client's fault, and no answer when it is the server's: what
+must never happen is that a permanent fault is asked again for ever, or that a passing one stops a node array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+
+from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+
+CAPACITY = frozenset(
+    {
+        "InsufficientCapacity",
+        "InsufficientCapacityOnOutpost",
+        "InsufficientHostCapacity",
+        "InsufficientInstanceCapacity",
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientReservedInstanceCapacity",
+        "InsufficientVolumeCapacity",
+        "MaxIOPSLimitExceeded",
+        "SpotMaxPriceTooLow",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "UnsupportedInstanceAttribute",
+    }
+)
+"""None of this bucket now; another zone, type or price type may have some."""
+QUOTA = frozenset(
+    {
+        "AddressLimitExceeded",
+        "DiskLimitExceeded",
+        "InstanceLimitExceeded",
+        "MaxSpotFleetRequestCountExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "NetworkInterfaceLimitExceeded",
+        "PrivateIpAddressLimitExceeded",
+        "ReservedInstancesLimitExceeded",
+        "VcpuLimitExceeded",
+        "VolumeLimitExceeded",
+    }
+)
+THROTTLED = frozenset(
+    {
+        "ClientRequestLimitExceeded",
+        "EC2ThrottledException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+PASSING = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InternalError",
+        "InternalFailure",
+        "RequestExpired",
+        "ServerInternal",
+        "ServiceUnavailable",
+        "Unavailable",
+    }
+)
+"""Comes right by itself, or by whoever renews the credentials: nothing is decided meanwhile."""
+MISMATCH = "IdempotentParameterMismatch"
+TERMINATED = "IdempotentInstanceTerminated"
+DRY_RUN = "DryRunOperation"
+UNKNOWN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"})
+MISSING_TEMPLATE = frozenset({"InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException"})
+EXISTING_TEMPLATE = "InvalidLaunchTemplateName.AlreadyExistsException"
+UNAUTHORIZED = "UnauthorizedOperation"
+_SETTINGS = (
+    CredentialRetrievalError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+
+
+class WouldSucceed(ProviderError):
+    """A dry run's answer: the call has all permissions it needs."""
+
+
+class MachineUnknown(ProviderError):
+    """No such machine is visible: it is gone, or too new."""
+
+
+class TemplateMissing(ProviderError):
+    """The launch template of a fleet is gone: it can be made again."""
+
+
+class TemplateExists(ProviderError):
+    """A launch template of this name is there already."""
+
+
+class TokenMismatch(ProviderError):
+    """The token was used before with other parameters: what was made of it stands, and only a listing can say what."""
+
+
+class TokenEnded(ProviderError):
+    """The machine that was made of this token has ended already."""
+
+
+_MEANINGS: Mapping[str, type[ProviderError]] = MappingProxyType(
+    {
+        DRY_RUN: WouldSucceed,
+        MISMATCH: TokenMismatch,
+        TERMINATED: TokenEnded,
+        EXISTING_TEMPLATE: TemplateExists,
+        **dict.fromkeys(UNKNOWN, MachineUnknown),
+        **dict.fromkeys(MISSING_TEMPLATE, TemplateMissing),
+    }
+)
+
+
+def code_of(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
+    """The typed error for an error code of EC2; `status` is the HTTP status, where there is one of its own."""
+    said = f"{code}: {message}" if message else code
+    if code in _MEANINGS:
+        return _MEANINGS[code](said)
+    if code in CAPACITY:
+        return OutOfCapacity(said)
+    if code in QUOTA or (code.endswith("LimitExceeded") and code not in THROTTLED):
+        return QuotaReached(said)
+    if code in THROTTLED or status == 429:
+        return Throttled(said)
+    if code in PASSING or status >= 500 or not code:
+        return Unreachable(said or f"HTTP {status} without a word")
+    return Refused(said)
+
+
+def translated(error: Exception, what: str) -> ProviderError:
+    """What botocore raised, as the contract has it. `what` names the call."""
+    match error:
+        case ClientError():
+            details = error.response.get("Error", {})
+            status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+            return error_for(code_of(error), str(details.get("Message", "")), status=status)
+        case BotoCoreError() if isinstance(error, _SETTINGS):
+            return Refused(f"{what}: {error}")
+        case _:
+            return Unreachable(f"{what}: {error}")

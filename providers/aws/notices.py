@@ -1,0 +1,93 @@
+"""Notices that a machine will be taken, or may be: from the state of its spot request, and from EC2's events where the
+settings name a queue that gets them (EventBridge to SQS).
+
+A worker's own metadata tells the same two minutes ahead, but only on the machine: that is for the boot script to watch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from providers.aws import tags
+from providers.aws.calls import Calls
+from providers.interface import Interruption
+
+WARNING = 120.0
+"""Seconds from EC2's warning to the end of a spot machine."""
+MARKED = {"marked-for-termination": "terminate", "marked-for-stop": "stop"}
+"""States of a spot request before its machine is taken."""
+MOST_MESSAGES = 10
+"""What SQS gives at once."""
+ROUNDS = 20
+"""So many batches of messages are read in one look; the rest waits for the next."""
+
+
+@dataclass(slots=True)
+class Notices:
+    """What is known of coming ends, by machine and kind. A queue serves one cell: what was read is deleted from it."""
+
+    calls: Calls
+    cell: str
+    queue: str | None = None
+    _told: dict[tuple[str, str], Interruption] = field(default_factory=dict)
+
+    def look(self, spot: Collection[str], living: Collection[str]) -> Sequence[Interruption]:
+        """Notices that hold for `living` workers, of which `spot` are spot machines. Raises ProviderError."""
+        found = list(self._of_requests()) if spot else []
+        if self.queue is not None:
+            found += self._of_queue(self.queue)
+        for notice in found:
+            self._told.setdefault((notice.worker_id, notice.kind), notice)
+        self._told = {key: notice for key, notice in self._told.items() if notice.worker_id in living}
+        return sorted(self._told.values(), key=lambda notice: (notice.at, notice.worker_id, notice.kind))
+
+    def _of_requests(self) -> Iterable[Interruption]:
+        requests = self.calls.pages(
+            "describe_spot_instance_requests",
+            "SpotInstanceRequests",
+            Filters=[*tags.filters(cell=self.cell), {"Name": "status-code", "Values": sorted(MARKED)}],
+            MaxResults=1000,
+        )
+        for request in requests:
+            status = request.get("Status", {})
+            kind, worker_id = MARKED.get(status.get("Code", "")), request.get("InstanceId")
+            if kind is not None and worker_id:
+                yield Interruption(worker_id, status["UpdateTime"].timestamp() + WARNING, kind)
+
+    def _of_queue(self, queue: str) -> list[Interruption]:
+        found: list[Interruption] = []
+        for _ in range(ROUNDS):
+            answer = self.calls.ask(
+                "receive_message", service="sqs", QueueUrl=queue, MaxNumberOfMessages=MOST_MESSAGES, WaitTimeSeconds=0
+            )
+            messages = answer.get("Messages", ())
+            found += [notice for message in messages if (notice := notice_of(message["Body"])) is not None]
+            if messages:
+                entries = [
+                    {"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]} for n, message in enumerate(messages)
+                ]
+                self.calls.ask("delete_message_batch", service="sqs", QueueUrl=queue, Entries=entries)
+            if len(messages) < MOST_MESSAGES:
+                break
+        return found
+
+
+def notice_of(body: str) -> Interruption | None:
+    """The notice in one of EventBridge's messages; None for another event, or what is none at all."""
+    try:
+        event: Mapping[str, Any] = json.loads(body)
+        at = datetime.fromisoformat(event["time"]).timestamp()
+        worker_id = event["detail"]["instance-id"]
+        match event["detail-type"]:
+            case "EC2 Spot Instance Interruption Warning":
+                return Interruption(worker_id, at + WARNING, event["detail"]["instance-action"])
+            case "EC2 Instance Rebalance Recommendation":
+                return Interruption(worker_id, at, "rebalance")
+            case _:
+                return None
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,209 @@
+"""One order as one idempotent request, and its answer as the contract has it.
+
+An order with one place (a subnet) is RunInstances; one with several is an instant fleet, because a row of single
+requests that is cut short could not be told from one that was never begun, and asked again might launch twice.
+Tightly coupled orders are met whole, in one zone and placement group, or not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, PriceType
+from providers.aws import tags
+from providers.aws.errors import error_for
+from providers.aws.settings import AwsSettings
+from providers.aws.terms import Terms, machine, tags_of
+from providers.interface import Launched, LaunchOrder, OutOfCapacity, ProviderError, Refused
+
+MOST_USER_DATA = 16384
+"""Bytes that EC2 takes, before base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A subnet that an order may be met in, and the bucket that this is."""
+
+    bucket: BucketKey
+    subnet: str
+
+
+def places(order: LaunchOrder, terms: Terms) -> tuple[Place, ...]:
+    """Where the order may be met, in its order of preference. Raises Refused where no subnet is in any of its zones.
+
+    With a placement group among the buckets the work is tightly coupled: then only such buckets serve.
+    """
+    grouped = tuple(bucket for bucket in order.buckets if bucket.key.placement_group != ANY)
+    found = [Place(bucket.key, subnet) for bucket in grouped or order.buckets for subnet in _subnets(bucket, terms)]
+    if not found:
+        zones = ", ".join(sorted({bucket.key.zone for bucket in order.buckets}))
+        raise Refused(f"no subnet is known in {zones}: name one of each zone in CP_CAP_AUTOSCALE_AWS_SUBNETS")
+    return tuple(found)
+
+
+def _subnets(bucket: Bucket, terms: Terms) -> Sequence[str]:
+    if bucket.key.zone == ANY:
+        return [subnet for zone in sorted(terms.subnets) for subnet in terms.subnets[zone]]
+    return terms.subnets.get(bucket.key.zone, ())
+
+
+def client_token(order: LaunchOrder, kind: str) -> str:
+    """EC2's token: 64 characters, of the account's whole region, so cell and instance type are in it."""
+    words = (order.cell, order.token, order.buckets[0].type.name, order.buckets[0].key.price_type, kind)
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
+
+
+def run_request(order: LaunchOrder, place: Place, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
+    """RunInstances for one place."""
+    key = place.bucket
+    ours = {**tags_of(terms.template), **tags.order_tags(order)}
+    request: dict[str, Any] = {
+        **_networked(machine(settings, terms), place.subnet, settings, terms),
+        "InstanceType": key.instance_type,
+        "MinCount": order.count if key.placement_group else 1,
+        "MaxCount": order.count,
+        "UserData": user_data(order.boot_script),  # boto3 encodes this one
+        "TagSpecifications": tags.specifications(ours, ["instance", "volume", "network-interface"]),
+        "ClientToken": client_token(order, f"run {place.subnet}"),
+    }
+    if terms.template_name:
+        request["LaunchTemplate"] = dict(terms.template_name)
+    if key.placement_group:
+        request["Placement"] = {"GroupName": key.placement_group}
+    if key.price_type is PriceType.SPOT:
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        if settings.spot_max_price is not None:
+            options["MaxPrice"] = f"{settings.spot_max_price:g}"
+        request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+        request["TagSpecifications"] += tags.specifications(ours, ["spot-instances-request"])
+    return request
+
+
+def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> Launched:
+    """RunInstances gives what there is, from MinCount up, and does not say why it was not more."""
+    ids = tuple(instance["InstanceId"] for instance in answer["Instances"])
+    if len(ids) >= order.count:
+        return Launched(ids)
+    short = OutOfCapacity(f"{len(ids)} of {order.count} {place.bucket.instance_type} were left in {place.bucket.zone}")
+    return Launched(ids, ((place.bucket, short),))
+
+
+def fleet_template(order: LaunchOrder, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
+    """CreateLaunchTemplate for a fleet: all that a fleet's own request cannot say, named by what it says."""
+    ours = {**tags_of(terms.template), **tags.cell_tags(order.cell), tags.NODE_ARRAY: order.node_array}
+    unsaid = ("TagSpecifications", "InstanceMarketOptions", "Placement", "InstanceType", "InstanceRequirements")
+    data = {name: value for name, value in terms.template.items() if name not in unsaid}
+    data |= machine(settings, terms)
+    data["UserData"] = base64.b64encode(user_data(order.boot_script)).decode()
+    data["TagSpecifications"] = tags.specifications(ours, ["volume", "network-interface"])
+    if "NetworkInterfaces" in data:
+        data["NetworkInterfaces"] = _cards(data["NetworkInterfaces"], settings, subnet=None)
+        data.pop("SecurityGroupIds", None)
+    name = f"sge-autoscaler-{_digest(order.cell)[:12]}-{_digest(json.dumps(data, sort_keys=True, default=str))[:32]}"
+    return {
+        "LaunchTemplateName": name,
+        "LaunchTemplateData": data,
+        "TagSpecifications": tags.specifications(tags.cell_tags(order.cell), ["launch-template"]),
+        "ClientToken": _digest(f"{order.cell} {name}"),
+    }
+
+
+def fleet_request(order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, template: str) -> dict[str, Any]:
+    """CreateFleet for several places; `template` is the name of `fleet_template`'s."""
+    key = found[0].bucket
+    spot = key.price_type is PriceType.SPOT
+    options: dict[str, Any] = {"AllocationStrategy": "capacity-optimized-prioritized" if spot else "prioritized"}
+    if spot:
+        options["InstanceInterruptionBehavior"] = "terminate"
+    if key.placement_group:
+        options |= {"MinTargetCapacity": order.count, "SingleAvailabilityZone": True, "SingleInstanceType": True}
+    ours = tags.order_tags(order)
+    return {
+        "Type": "instant",
+        "ClientToken": client_token(order, "fleet"),
+        "TargetCapacitySpecification": {
+            "TotalTargetCapacity": order.count,
+            "DefaultTargetCapacityType": "spot" if spot else "on-demand",
+        },
+        "SpotOptions" if spot else "OnDemandOptions": options,
+        "LaunchTemplateConfigs": [
+            {
+                "LaunchTemplateSpecification": {"LaunchTemplateName": template, "Version": "$Default"},
+                "Overrides": [_override(place, float(n), settings) for n, place in enumerate(found)],
+            }
+        ],
+        "TagSpecifications": [
+            *tags.specifications(ours, ["instance"]),
+            *tags.specifications(tags.cell_tags(order.cell), ["fleet"]),
+        ],
+    }
+
+
+def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str, Any]) -> Launched:
+    """What a fleet gave. Raises Refused where it gave nothing for a reason that no place could mend."""
+    ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
+    if len(ids) >= order.count:
+        return Launched(ids)
+    errors: dict[BucketKey, ProviderError] = {}
+    for said in answer.get("Errors", ()):
+        error = error_for(said.get("ErrorCode", ""), said.get("ErrorMessage", ""))
+        if isinstance(error, Refused) and not ids:
+            raise error
+        subnet = said.get("LaunchTemplateAndOverrides", {}).get("Overrides", {}).get("SubnetId")
+        for place in found:
+            if subnet in (None, place.subnet):
+                errors.setdefault(place.bucket, error)
+    if not errors:
+        short = OutOfCapacity(f"{len(ids)} of {order.count} {found[0].bucket.instance_type} were left")
+        errors = {place.bucket: short for place in found}
+    return Launched(ids, tuple(errors.items()))
+
+
+def user_data(boot_script: str) -> bytes:
+    """The boot script as cloud-init takes it, compressed where it is long. Raises Refused when that is not enough."""
+    plain = boot_script.encode()
+    if len(plain) <= MOST_USER_DATA:
+        return plain
+    packed = gzip.compress(plain, mtime=0)  # the same bytes every time: they are part of an idempotent request
+    if len(packed) > MOST_USER_DATA:
+        raise Refused(f"the boot script has {len(plain)} bytes: EC2 takes {MOST_USER_DATA}, compressed")
+    return packed
+
+
+def _override(place: Place, priority: float, settings: AwsSettings) -> dict[str, Any]:
+    override: dict[str, Any] = {
+        "InstanceType": place.bucket.instance_type,
+        "SubnetId": place.subnet,
+        "Priority": priority,
+    }
+    if place.bucket.placement_group:
+        override["Placement"] = {"GroupName": place.bucket.placement_group}
+    if place.bucket.price_type is PriceType.SPOT and settings.spot_max_price is not None:
+        override["MaxPrice"] = f"{settings.spot_max_price:g}"
+    return override
+
+
+def _networked(request: dict[str, Any], subnet: str, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
+    """The request with its subnet. A template with network cards of its own wants those to carry subnet and groups."""
+    cards = terms.template.get("NetworkInterfaces")
+    if not cards:
+        return {**request, "SubnetId": subnet}
+    request.pop("SecurityGroupIds", None)
+    return {**request, "NetworkInterfaces": _cards(cards, settings, subnet)}
+
+
+def _cards(cards: Sequence[Mapping[str, Any]], settings: AwsSettings, subnet: str | None) -> list[dict[str, Any]]:
+    own: dict[str, Any] = {"DeleteOnTermination": True, **({"SubnetId": subnet} if subnet else {})}
+    if settings.security_groups:
+        own["Groups"] = list(settings.security_groups)
+    return [{**{name: value for name, value in card.items() if name != "SubnetId"}, **own} for card in cards]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

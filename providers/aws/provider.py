@@ -1,0 +1,211 @@
+"""Machines of Amazon EC2.
+
+Every order is one idempotent request (`orders`), every listing is whole or an error (`calls`), and what carries another
+cell's tag is neither listed nor ended (`tags`). What can be had, and for how much, is the `market`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from autoscaler.core.fleet import Bucket, PriceType, Worker
+from autoscaler.errand import Executor, on_thread
+from providers.aws import tags
+from providers.aws.calls import Answer, Calls
+from providers.aws.checks import problems
+from providers.aws.errors import MachineUnknown, TemplateExists, TemplateMissing, TokenEnded, TokenMismatch
+from providers.aws.listing import worker
+from providers.aws.market import Market
+from providers.aws.notices import Notices
+from providers.aws.orders import Place, fleet_answer, fleet_request, fleet_template, places, run_answer, run_request
+from providers.aws.settings import AwsSettings
+from providers.interface import (
+    Interruption,
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    Problem,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+
+MOST_A_PAGE, MOST_A_CALL = 1000, 500
+OLD_TEMPLATE = timedelta(days=7)
+"""A fleet's launch template that is older is deleted; one that is needed again is made again."""
+MACHINE = re.compile(r"i-[0-9a-f]{8,17}")
+
+
+class AwsProvider:
+    """EC2 in one region, for the machines of one cell."""
+
+    name: ClassVar[str] = "aws"
+    enrols_itself: ClassVar[bool] = False
+    Settings: ClassVar[type[AwsSettings]] = AwsSettings
+
+    def __init__(
+        self, settings: AwsSettings, *, cell: str, calls: Calls | None = None, executor: Executor = on_thread
+    ) -> None:
+        self.settings, self.cell = settings, cell
+        self.calls = calls or Calls(settings)
+        self.market = Market(self.calls, settings, executor)
+        self.notices = Notices(self.calls, cell, settings.event_queue)
+        self._templates: set[str] = set()
+        self._launched: set[str] = set()
+        self._listed: Sequence[Worker] | None = None
+
+    def buckets(self) -> Sequence[Bucket]:
+        try:
+            return self.market.buckets()
+        except ProviderError as error:
+            raise _unreachable(error) from error
+
+    def workers(self) -> Sequence[Worker]:
+        try:
+            ours = [found for found in self._described(tags.filters(cell=self.cell)) if self._is_ours(found)]
+            names, market = self.settings.host_names, self.market
+            self._listed = [worker(found, market.type_of, market.price, names) for found in ours]
+        except ProviderError as error:
+            raise _unreachable(error) from error
+        except (KeyError, AttributeError, TypeError) as error:
+            raise Unreachable(f"a machine in the listing cannot be understood: {error!r}") from error
+        return self._listed
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        if order.cell != self.cell:
+            raise Refused(f"an order of {order.cell} was given to the provider of {self.cell}")
+        try:
+            terms = self.market.terms()
+            found = places(order, terms)
+            if not self.settings.fleets:
+                found = found[:1]  # to try another after it, and be cut short, could launch twice when asked again
+            if len(found) > 1:
+                launched = self._fleet(order, found)
+            else:
+                answer = self.calls.ask("run_instances", **run_request(order, found[0], self.settings, terms))
+                launched = run_answer(order, found[0], answer)
+        except (OutOfCapacity, QuotaReached) as error:
+            launched = _none_of(order, error, found)
+        except (TokenEnded, TokenMismatch) as error:
+            launched = self._made_before(order, error)
+        self._launched.update(launched.ids)
+        return launched
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        """A machine that is not visible is gone, unless it was launched just now: then it is ended unseen."""
+        wanted = [worker_id for worker_id in dict.fromkeys(ids) if MACHINE.fullmatch(worker_id)]
+        seen = {found["InstanceId"]: found for part in _parts(wanted) for found in self._named(part)}
+        theirs = [worker_id for worker_id, found in seen.items() if not self._is_ours(found)]
+        if theirs:
+            raise Refused(f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone, with all the others")
+        ending = [
+            worker_id
+            for worker_id in wanted
+            if (worker_id in seen and seen[worker_id]["State"]["Name"] not in ("shutting-down", "terminated"))
+            or (worker_id not in seen and worker_id in self._launched)
+        ]
+        for part in _parts(ending):
+            try:
+                self.calls.ask("terminate_instances", InstanceIds=part)
+            except MachineUnknown as error:
+                raise Unreachable(f"{error}; it may be too new to be seen, and is ended later") from error
+        self._launched.difference_update(ids)
+
+    def check(self) -> Sequence[Problem]:
+        return list(problems(self.calls, self.settings, self.market, self.cell))
+
+    def console(self, worker_id: str) -> str:
+        """What the machine printed last, as EC2 keeps it; '' for one that is not ours."""
+        if not any(self._is_ours(found) for found in self._named([worker_id])):
+            return ""
+        try:
+            answer = self.calls.ask("get_console_output", InstanceId=worker_id, Latest=True)
+        except Refused:  # only newer machines have a latest page
+            answer = self.calls.ask("get_console_output", InstanceId=worker_id)
+        return str(answer.get("Output", ""))
+
+    def interruptions(self) -> Sequence[Interruption]:
+        living = [found for found in self._listed or self.workers() if found.exists]
+        spot = [found.id for found in living if found.price_type is PriceType.SPOT]
+        return self.notices.look(spot, {found.id for found in living})
+
+    def _fleet(self, order: LaunchOrder, found: Sequence[Place]) -> Launched:
+        template = fleet_template(order, self.settings, self.market.terms())
+        request = fleet_request(order, found, self.settings, template["LaunchTemplateName"])
+        self._make_template(template)
+        try:
+            answer = self.calls.ask("create_fleet", **request)
+        except TemplateMissing:
+            self._templates.discard(template["LaunchTemplateName"])
+            self._make_template(template)
+            answer = self.calls.ask("create_fleet", **request)
+        return fleet_answer(order, found, answer)
+
+    def _make_template(self, template: Answer) -> None:
+        """Once for every boot script and setting: they are in the name."""
+        name = template["LaunchTemplateName"]
+        if name in self._templates:
+            return
+        with contextlib.suppress(TemplateExists):
+            self.calls.ask("create_launch_template", **template)
+            self._sweep_templates()
+        self._templates.add(name)
+
+    def _sweep_templates(self) -> None:
+        """Old ones of ours cost nothing, but a region holds a limited number. Left for the next time where it fails."""
+        with contextlib.suppress(ProviderError):
+            ours = self.calls.pages(
+                "describe_launch_templates", "LaunchTemplates", Filters=tags.filters(cell=self.cell), MaxResults=200
+            )
+            for each in list(ours):
+                if each["CreateTime"] < datetime.now(UTC) - OLD_TEMPLATE:
+                    self.calls.ask("delete_launch_template", LaunchTemplateId=each["LaunchTemplateId"])
+
+    def _made_before(self, order: LaunchOrder, error: ProviderError) -> Launched:
+        """What a token gave whose request EC2 will not answer again: its machines ended, or the settings changed."""
+        listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
+        ids = tuple(found["InstanceId"] for found in listed)
+        if not ids and isinstance(error, TokenMismatch):
+            raise Unreachable(f"{error}; no machine of it is listed yet") from error
+        ended = OutOfCapacity(f"{len(ids)} of {order.count} are known of this order: {error}")
+        return Launched(ids, () if len(ids) >= order.count else ((order.buckets[0].key, ended),))
+
+    def _named(self, ids: Sequence[str]) -> Iterable[Answer]:
+        """Those of these machines that are visible; a filter, unlike naming them, is no error for the others."""
+        return self._described([{"Name": "instance-id", "Values": list(ids)}]) if ids else ()
+
+    def _described(self, filters: Sequence[dict[str, Any]]) -> Iterable[Answer]:
+        reservations = self.calls.pages(
+            "describe_instances", "Reservations", Filters=list(filters), MaxResults=MOST_A_PAGE
+        )
+        for reservation in reservations:
+            yield from reservation["Instances"]
+
+    def _is_ours(self, found: Answer) -> bool:
+        return tags.as_mapping(found.get("Tags", ())).get(tags.CELL) == self.cell
+
+
+def _none_of(order: LaunchOrder, error: ProviderError, found: Sequence[Place]) -> Launched:
+    """Nothing was given, by no place that was asked; a full quota says what would have been needed."""
+    if isinstance(error, QuotaReached):
+        type_ = order.buckets[0].type
+        error = QuotaReached(f"{error} (asked for {order.count} {type_.name}: {order.count * type_.vcpus} vCPUs)")
+    tried = dict.fromkeys(place.bucket for place in found)
+    return Launched((), tuple((key, error) for key in tried))
+
+
+def _unreachable(error: ProviderError) -> Unreachable:
+    """A listing that is not whole is none, whatever the reason."""
+    if isinstance(error, Unreachable):
+        return error
+    return Unreachable(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))
+
+
+def _parts(ids: Sequence[str]) -> Iterable[list[str]]:
+    return (list(ids[start : start + MOST_A_CALL]) for start in range(0, len(ids), MOST_A_CALL))

@@ -1,0 +1,59 @@
+"""The tags that make a machine ours: set inside the creating call, so that no machine exists without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from providers.interface import LaunchOrder
+
+CELL = "sge-autoscaler-cell"
+"""This cell's own unique tag (rule 4). The permissions in conf/aws/policy.json rest on it."""
+ORDER = "sge-autoscaler-order"
+TOKEN = "sge-autoscaler-token"
+NODE_ARRAY = "sge-autoscaler-node-array"
+NAME = "Name"
+
+Tags = Mapping[str, str]
+
+
+def cell_tags(cell: str) -> dict[str, str]:
+    """What every thing of ours carries."""
+    return {CELL: cell}
+
+
+def order_tags(order: LaunchOrder) -> dict[str, str]:
+    """What machines, disks and addresses of an order carry; the operator's own tags never win over ours."""
+    return {
+        NAME: f"{order.node_array} worker",
+        **order.tags,
+        **cell_tags(order.cell),
+        ORDER: order.order_id,
+        TOKEN: order.token,
+        NODE_ARRAY: order.node_array,
+    }
+
+
+def as_list(tags: Tags) -> list[dict[str, str]]:
+    """In the form of requests."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def as_mapping(tags: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """From the form of answers."""
+    return {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def specifications(tags: Tags, kinds: Sequence[str]) -> list[dict[str, object]]:
+    """`TagSpecifications` for things of these kinds."""
+    return [{"ResourceType": kind, "Tags": as_list(tags)} for kind in kinds]
+
+
+def filters(**tags: str) -> list[dict[str, object]]:
+    """Filters of a listing, by the names above in lower case: `filters(cell=…, token=…)`."""
+    keys = {"cell": CELL, "order": ORDER, "token": TOKEN, "node_array": NODE_ARRAY}
+    return [{"Name": f"tag:{keys[name]}", "Values": [_literal(value)]} for name, value in tags.items()]
+
+
+def _literal(value: str) -> str:
+    """EC2's filters know `*` and `?` as wildcards, which a tag may hold as letters."""
+    return value.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?")

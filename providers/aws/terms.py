@@ -1,0 +1,163 @@
+"""What every worker of these settings has in common, looked up once and kept: image, disks, subnets, launch template.
+
+What the settings leave open comes from the launch template, and what that leaves open from the image and the default
+VPC. Disks are always ended with their machine, whoever described them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from providers.aws import tags
+from providers.aws.calls import Calls
+from providers.aws.settings import AwsSettings
+from providers.interface import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The common part of all orders."""
+
+    subnets: Mapping[str, tuple[str, ...]]
+    """By zone, in the order of the settings."""
+    devices: tuple[Mapping[str, Any], ...] = ()
+    """Block device mappings, each to be deleted with its machine."""
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """Launch template data that the settings' template holds; empty without one."""
+    template_name: Mapping[str, str] = field(default_factory=dict)
+    """That template as a launch names it: its id and the version that was looked at, so that both agree."""
+    arch: str | None = None
+    """Of the image, in EC2's words; None: unknown."""
+
+    @property
+    def zones(self) -> frozenset[str]:
+        return frozenset(self.subnets)
+
+    def zone_of(self, subnet: str) -> str | None:
+        return next((zone for zone, subnets in self.subnets.items() if subnet in subnets), None)
+
+
+def look_up(calls: Calls, settings: AwsSettings) -> Terms:
+    """Ask EC2 for all of it. Raises Refused naming what does not exist, Unreachable, Throttled."""
+    name, template = _template(calls, settings)
+    image = _image(calls, settings.image or template.get("ImageId"))
+    return Terms(
+        subnets=_subnets(calls, settings, template),
+        devices=_devices(settings, template, image),
+        template=template,
+        template_name=name,
+        arch=image.get("Architecture"),
+    )
+
+
+def template_reference(text: str) -> dict[str, str]:
+    """`lt-0123:4`, `workers`, `workers:$Latest` as a launch names it."""
+    name, _, version = text.partition(":")
+    kind = "LaunchTemplateId" if name.startswith("lt-") else "LaunchTemplateName"
+    return {kind: name, "Version": version or "$Default"}
+
+
+def machine(settings: AwsSettings, terms: Terms) -> dict[str, Any]:
+    """The part of a launch that is the same for all orders, in the words of RunInstances and of launch templates."""
+    described: dict[str, Any] = {
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+    }
+    if terms.devices:
+        described["BlockDeviceMappings"] = [dict(device) for device in terms.devices]
+    if settings.image:
+        described["ImageId"] = settings.image
+    if settings.key:
+        described["KeyName"] = settings.key
+    if settings.instance_profile:
+        kind = "Arn" if settings.instance_profile.startswith("arn:") else "Name"
+        described["IamInstanceProfile"] = {kind: settings.instance_profile}
+    if settings.security_groups:
+        described["SecurityGroupIds"] = list(settings.security_groups)
+    return described
+
+
+def _template(calls: Calls, settings: AwsSettings) -> tuple[dict[str, str], Mapping[str, Any]]:
+    if settings.launch_template is None:
+        return {}, {}
+    reference = template_reference(settings.launch_template)
+    asked: dict[str, Any] = {**reference, "Versions": [reference["Version"]]}
+    del asked["Version"]
+    (found,) = calls.ask("describe_launch_template_versions", **asked)["LaunchTemplateVersions"] or (None,)
+    if found is None:
+        raise Refused(f"the launch template {settings.launch_template} has no such version")
+    name = {"LaunchTemplateId": found["LaunchTemplateId"], "Version": str(found["VersionNumber"])}
+    return name, found["LaunchTemplateData"]
+
+
+def _image(calls: Calls, image: str | None) -> Mapping[str, Any]:
+    if not image:
+        raise Refused("no image is named, neither by the settings nor by a launch template")
+    if not image.startswith("ami-"):  # such as resolve:ssm:…, which a launch template may hold
+        return {}
+    found: Sequence[Mapping[str, Any]] = calls.ask("describe_images", ImageIds=[image])["Images"]
+    if not found:
+        raise Refused(f"the image {image} does not exist here, or is not shared with this account")
+    state = found[0].get("State", "available")
+    if state != "available":
+        raise Refused(f"the image {image} cannot be used: it is {state}")
+    return found[0]
+
+
+def _subnets(calls: Calls, settings: AwsSettings, template: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    named = settings.subnets or tuple(
+        card["SubnetId"] for card in template.get("NetworkInterfaces", ()) if card.get("SubnetId")
+    )
+    asked: dict[str, Any] = {"SubnetIds": list(named)} if named else {"Filters": [_DEFAULT]}
+    found = {
+        subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in calls.pages("describe_subnets", "Subnets", **asked)
+    }
+    if not found:
+        raise Refused("no subnet is named, and the default VPC has none")
+    by_zone: dict[str, tuple[str, ...]] = {}
+    for subnet in named or sorted(found):
+        if subnet in found:
+            by_zone[found[subnet]] = (*by_zone.get(found[subnet], ()), subnet)
+    return by_zone
+
+
+_DEFAULT = {"Name": "default-for-az", "Values": ["true"]}
+
+
+def _devices(
+    settings: AwsSettings, template: Mapping[str, Any], image: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], ...]:
+    """Every disk of image and template, ended with its machine; the root disk of the size that is set."""
+    disks: dict[str, dict[str, Any]] = {}
+    for source in (image, template):
+        for device in source.get("BlockDeviceMappings", ()):
+            if "Ebs" in device:
+                disks[device["DeviceName"]] = {**disks.get(device["DeviceName"], {}), **device["Ebs"]}
+    root = image.get("RootDeviceName")
+    if settings.disk is not None and root:
+        size = {"VolumeSize": settings.disk, "VolumeType": settings.disk_type}
+        kept = {name: value for name, value in disks.get(root, {}).items() if name in ("SnapshotId", "KmsKeyId")}
+        disks[root] = {**kept, **size}
+    return tuple(
+        {"DeviceName": name, "Ebs": {**_asked_of(disk), "DeleteOnTermination": True}} for name, disk in disks.items()
+    )
+
+
+def _asked_of(disk: Mapping[str, Any]) -> dict[str, Any]:
+    """A disk as a request describes it: an image's own encryption follows its snapshot and may not be said again."""
+    plain = {name: value for name, value in disk.items() if name not in ("OutpostArn", "AvailabilityZone")}
+    if not plain.get("Encrypted"):
+        plain.pop("Encrypted", None)
+    return plain
+
+
+def tags_of(template: Mapping[str, Any]) -> dict[str, str]:
+    """The operator's own tags for machines and disks, which ours are laid over."""
+    return {
+        key: value
+        for each in template.get("TagSpecifications", ())
+        if each.get("ResourceType") in ("instance", "volume")
+        for key, value in tags.as_mapping(each.get("Tags", ())).items()
+    }

@@ -1,0 +1,110 @@
+"""What tests may do to the played cloud, by JSON under `/control/`: things that nobody could ask of EC2 itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.ec2.models.instances import StateReason
+
+from tests.clouds.aws.faults import Fault
+from tests.clouds.aws.layer import Layer
+
+Values = Mapping[str, Any]
+
+
+def control(layer: Layer, verb: str, values: Values) -> tuple[int, Any]:
+    """Status and answer of one request."""
+    if verb not in VERBS:
+        return 404, {"error": f"no such verb: {verb}"}
+    return 200, VERBS[verb](layer, values)
+
+
+def forget(layer: Layer, _: Values) -> Any:
+    layer.forget()
+    return world(layer, _)
+
+
+def world(layer: Layer, _: Values) -> Any:
+    """What every account has: an image, the default network, a security group."""
+    backend = layer.backend()
+    image = next(ami for ami in backend.describe_images() if ami.architecture == "x86_64" and "amzn2" in ami.name)
+    subnets = sorted(backend.describe_subnets(), key=lambda subnet: str(subnet.availability_zone))
+    return {
+        "image": image.id,
+        "subnets": {subnet.availability_zone: subnet.id for subnet in subnets},
+        "group": backend.describe_security_groups()[0].id,
+    }
+
+
+def faults(layer: Layer, values: Values) -> Any:
+    layer.faults.set_now = [Fault.of(each) for each in values["faults"]]
+    return {}
+
+
+def stock(layer: Layer, values: Values) -> Any:
+    for name, value in values.items():
+        setattr(layer.launching.stock, name, value)
+    return {}
+
+
+def lag(layer: Layer, values: Values) -> Any:
+    layer.lag = float(values["seconds"])
+    return {}
+
+
+def calls(layer: Layer, _: Values) -> Any:
+    return {"recorded": layer.recorded, "refused": layer.refused}
+
+
+def billable(layer: Layer, _: Values) -> Any:
+    """Machines, disks and addresses that cost money now."""
+    backend = layer.backend()
+    living = [machine.id for machine in layer.machines().values() if machine.state != "terminated"]
+    addresses = [address.allocation_id for address in backend.describe_addresses()]
+    return {"billable": [*living, *backend.volumes, *addresses]}
+
+
+def machines(layer: Layer, _: Values) -> Any:
+    """All that is known of each machine that no listing tells in one call."""
+    return {
+        worker_id: {
+            "state": machine.state,
+            "zone": machine.placement.zone,
+            "group": machine.placement.group_name,
+            "shutdown": machine.instance_initiated_shutdown_behavior,
+            "tokens": machine.metadata_options.http_tokens,
+            "user_data": machine.user_data and str(machine.user_data),
+            "disks": [
+                {"ends_with_it": disk.delete_on_termination, "size": disk.size, "tags": _tags(backend_volume)}
+                for _, disk in machine.get_block_device_mapping
+                for backend_volume in layer.backend().describe_volumes(volume_ids=[disk.volume_id])
+            ],
+        }
+        for worker_id, machine in layer.machines().items()
+    }
+
+
+def end(layer: Layer, values: Values) -> Any:
+    """A machine ends by itself or by the cloud, with the state reason that EC2 gives for that."""
+    machine = layer.machines()[values["id"]]
+    machine.terminate()
+    machine.state_reason = StateReason(f"{values['code']}: {values['code']}", values["code"])
+    return {}
+
+
+def mark(layer: Layer, values: Values) -> Any:
+    """A spot machine's request changes its state."""
+    status = {"Code": values["code"], "UpdateTime": datetime.now(UTC)}
+    layer.launching.spot_requests[values["id"]]["Status"] = status
+    return {}
+
+
+def _tags(resource: Any) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in resource.get_tags()}
+
+
+VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
+    verb.__name__: verb for verb in (forget, world, faults, stock, lag, calls, billable, machines, end, mark)
+}

@@ -1,0 +1,293 @@
+"""The layer before moto: every request is checked and recorded, may meet a fault, and is answered here where moto lacks
+what EC2 has (see `launching`). The rest is moto's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ec2.models import ec2_backends
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+from tests.clouds.aws import wire
+from tests.clouds.aws.faults import Fault, Faults, Kind
+from tests.clouds.aws.launching import Launching
+from tests.clouds.aws.wire import Invalid, Parameters
+
+Environ = dict[str, Any]
+Start = Callable[..., Any]
+REGION = "us-east-1"
+CONTROL = "/control/"
+PRICES_A_PAGE = 2
+SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
+
+
+@dataclass(slots=True)
+class Layer:
+    """A WSGI application. What tests may do to it stands in `control`."""
+
+    inner: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
+    faults: Faults = field(default_factory=Faults)
+    lag: float = 0.0
+    """Seconds after which a launch shows in listings."""
+    recorded: list[str] = field(default_factory=list)
+    """`service:Action` of every request that was valid."""
+    refused: list[str] = field(default_factory=list)
+    """What was wrong with those that were not."""
+    launching: Launching = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.launching = Launching(self.ask, self.machines)
+        backend = self.backend()
+        listed = backend.describe_instances
+        backend.describe_instances = lambda filters=None: self._visible(listed(filters))
+
+    def backend(self) -> Any:
+        return ec2_backends[DEFAULT_ACCOUNT_ID][REGION]
+
+    def machines(self) -> Mapping[str, Any]:
+        return {machine.id: machine for each in self.backend().reservations.values() for machine in each.instances}
+
+    def forget(self) -> None:
+        """An empty region: no machine, no fault, nothing recorded; images and networks stay."""
+        backend = self.backend()
+        backend.reservations.clear()
+        backend.volumes.clear()
+        backend.launch_templates.clear()
+        backend.launch_template_name_to_ids.clear()
+        self.launching = Launching(self.ask, self.machines)
+        self.faults.set_now = []
+        self.lag = 0.0
+        self.recorded, self.refused = [], []
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", ""))
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(size) if size else b""
+        if path.startswith(CONTROL):
+            from tests.clouds.aws.control import control
+
+            status, answer = control(self, path.removeprefix(CONTROL), json.loads(body or b"{}"))
+            return _answer(start, status, json.dumps(answer).encode(), "application/json")
+        service, name = _called(environ, body)
+        fault = self.faults.meet(name)
+        if fault is not None and (answered := self._at_fault(fault, environ, start)) is not None:
+            return answered
+        status, said, kind = self._answered(service, name, environ, body)
+        if fault is not None and fault.kind is Kind.LOST:
+            return _reset(environ, start)
+        if fault is not None and fault.kind is Kind.GARBAGE:
+            return _answer(start, 200, said[: len(said) // 2] or b"<", kind)
+        return _answer(start, status, said, kind)
+
+    def _at_fault(self, fault: Fault, environ: Environ, start: Start) -> Iterable[bytes] | None:
+        match fault.kind:
+            case Kind.ERROR:
+                return _answer(start, fault.status, wire.error(fault.code, fault.message), "text/xml")
+            case Kind.RESET:
+                return _reset(environ, start)
+            case Kind.STRANGER:
+                return _answer(start, 200, b"<html><body>Please log in</body></html>", "text/html")
+            case Kind.SLOW:
+                time.sleep(fault.seconds)
+                return None
+            case Kind.LOST | Kind.GARBAGE:
+                return None
+
+    def _answered(self, service: str, name: str, environ: Environ, body: bytes) -> tuple[int, bytes, str]:
+        """Status, body and content type of the answer."""
+        if service != "ec2":
+            return self._of_another(service, name, environ, body)
+        try:
+            parameters = wire.parameters_of(name, body)
+        except Invalid as error:
+            self.refused.append(str(error))
+            return 400, wire.error(error.code, str(error)), "text/xml"
+        self.recorded.append(f"{service}:{name}")
+        try:
+            answered = self._here(name, parameters)
+        except Invalid as error:
+            return 412 if error.code == "DryRunOperation" else 400, wire.error(error.code, str(error)), "text/xml"
+        if answered is not None:
+            return 200, answered, "text/xml"
+        status, said = self._forward(environ, body)
+        return status, said, "text/xml"
+
+    def _here(self, name: str, parameters: Parameters) -> bytes | None:
+        """What moto has not, or not as EC2 has it."""
+        match name:
+            case "RunInstances":
+                return self.launching.run_instances(parameters)
+            case "CreateFleet":
+                return self.launching.create_fleet(parameters)
+            case "DescribeSpotInstanceRequests":
+                return self._spot_requests(parameters)
+            case "DescribeSpotPriceHistory" if self.launching.stock.spot_prices:
+                return self._spot_prices(parameters)
+            case "DescribePlacementGroups":
+                return self._placement_groups(parameters)
+            case _:
+                return None
+
+    def _of_another(self, service: str, name: str, environ: Environ, body: bytes) -> tuple[int, bytes, str]:
+        """SQS and the price list speak JSON."""
+        kind = "application/x-amz-json-1.1"
+        try:
+            shape = wire.operation(name, service).input_shape
+            parameters = json.loads(body)
+            unknown = sorted(set(parameters) - set(shape.members)) if shape is not None else []
+            if unknown:
+                raise Invalid("UnknownParameter", f"{name}.{unknown[0]} is not recognized")
+            if shape is not None:
+                wire.checked(parameters, shape, name)
+        except Invalid as error:
+            self.refused.append(str(error))
+            return 400, json.dumps({"__type": error.code, "message": str(error)}).encode(), kind
+        self.recorded.append(f"{service}:{name}")
+        if name == "GetProducts":
+            return 200, json.dumps(self._products(parameters)).encode(), kind
+        status, said = self._forward(environ, body)
+        return status, said, kind
+
+    def ask(self, name: str, parameters: Parameters) -> tuple[int, bytes]:
+        """moto's own answer to a call that EC2 makes of itself."""
+        environ = {
+            "REQUEST_METHOD": "POST",
+            "PATH_INFO": "/",
+            "SERVER_NAME": "localhost",
+            "SERVER_PORT": "80",
+            "HTTP_HOST": f"ec2.{REGION}.amazonaws.com",
+            "HTTP_AUTHORIZATION": f"AWS4-HMAC-SHA256 Credential=layer/20260101/{REGION}/ec2/aws4_request, Signature=0",
+            "CONTENT_TYPE": "application/x-www-form-urlencoded; charset=utf-8",
+            "wsgi.url_scheme": "http",
+            "wsgi.errors": io.StringIO(),
+            "wsgi.version": (1, 0),
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+        }
+        return self._forward(environ, wire.form_of(name, parameters))
+
+    def _forward(self, environ: Environ, body: bytes) -> tuple[int, bytes]:
+        status = [500]
+
+        def start(line: str, *_: Any) -> None:
+            status[0] = int(line.split()[0])
+
+        environ = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        said = b"".join(self.inner(environ, start))
+        return status[0], said
+
+    def _visible(self, reservations: list[Any]) -> list[Any]:
+        """Those of a listing that are old enough to show."""
+        if not self.lag:
+            return reservations
+        before = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=self.lag)
+        shown = []
+        for reservation in reservations:
+            part = copy(reservation)
+            part.instances = [each for each in part.instances if each.launch_time.replace(tzinfo=None) <= before]
+            if part.instances:
+                shown.append(part)
+        return shown
+
+    def _spot_requests(self, parameters: Parameters) -> bytes:
+        found = [request for request in self.launching.spot_requests.values() if _fits(request, parameters)]
+        return wire.answer("DescribeSpotInstanceRequests", {"SpotInstanceRequests": found})
+
+    def _spot_prices(self, parameters: Parameters) -> bytes:
+        zones = [f"{REGION}{letter}" for letter in "abcdef"]
+        kinds = parameters.get("InstanceTypes") or sorted(self.launching.stock.spot_prices)
+        history = [
+            {
+                "InstanceType": kind,
+                "AvailabilityZone": zone,
+                "ProductDescription": "Linux/UNIX",
+                "SpotPrice": f"{self.launching.stock.spot_prices[kind]:f}",
+                "Timestamp": datetime.now(UTC),
+            }
+            for kind in kinds
+            if kind in self.launching.stock.spot_prices
+            for zone in zones
+        ]
+        return wire.answer("DescribeSpotPriceHistory", {"SpotPriceHistory": history})
+
+    def _placement_groups(self, parameters: Parameters) -> bytes:
+        known = self.launching.stock.groups
+        for name in parameters.get("GroupNames", ()):
+            if name not in known:
+                raise Invalid("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+        groups = [
+            {"GroupName": name, "Strategy": strategy, "State": "available"} for name, strategy in sorted(known.items())
+        ]
+        return wire.answer("DescribePlacementGroups", {"PlacementGroups": groups})
+
+    def _products(self, parameters: Parameters) -> dict[str, Any]:
+        """The price list, a few entries a page."""
+        begin = int(parameters.get("NextToken") or 0)
+        prices = sorted(self.launching.stock.on_demand_prices.items())
+        page = [json.dumps(_product(name, price)) for name, price in prices[begin : begin + PRICES_A_PAGE]]
+        more = begin + PRICES_A_PAGE < len(prices)
+        return {
+            "FormatVersion": "aws_v1",
+            "PriceList": page,
+            **({"NextToken": str(begin + PRICES_A_PAGE)} if more else {}),
+        }
+
+
+def _called(environ: Environ, body: bytes) -> tuple[str, str]:
+    """Service and operation of a signed request."""
+    scope = SCOPE.search(str(environ.get("HTTP_AUTHORIZATION", "")))
+    service = scope[2] if scope else ""
+    target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
+    if target:
+        return service, target.rpartition(".")[2]
+    action = re.search(rb"(?:^|&)Action=(\w+)", body)
+    return service, action[1].decode() if action else ""
+
+
+def _fits(request: Mapping[str, Any], parameters: Parameters) -> bool:
+    tags = {f"tag:{tag['Key']}": tag["Value"] for tag in request["Tags"]}
+    known = {**tags, "status-code": request["Status"]["Code"], "instance-id": request["InstanceId"]}
+    for each in parameters.get("Filters", ()):
+        if each["Name"] not in known and not each["Name"].startswith("tag:"):
+            raise Invalid("InvalidParameterValue", f"The filter '{each['Name']}' is invalid")
+        if known.get(each["Name"]) not in each["Values"]:
+            return False
+    return True
+
+
+def _product(name: str, price: float) -> dict[str, Any]:
+    dimension = {"unit": "Hrs", "pricePerUnit": {"USD": f"{price:.10f}"}}
+    return {
+        "product": {"attributes": {"instanceType": name, "regionCode": REGION}},
+        "terms": {"OnDemand": {"term": {"priceDimensions": {"dimension": dimension}}}},
+    }
+
+
+def _answer(start: Start, status: int, body: bytes, kind: str) -> Iterable[bytes]:
+    start(f"{status} As played", [("Content-Type", kind), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _reset(environ: Environ, start: Start) -> Iterable[bytes]:
+    """Cut the line without a word, as a firewall or a dying router does."""
+    line: socket.socket = environ["werkzeug.socket"]
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+    line.close()
+    start("500 Never seen", [])
+    return []

@@ -1,0 +1,90 @@
+"""The played AWS as the contract's control plane, and providers that speak to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from providers.aws.calls import Calls
+from providers.aws.provider import AwsProvider
+from providers.aws.settings import PREFIX, AwsSettings
+from providers.contract import ControlPlane, Fault
+from providers.pace import Pace
+from providers.settings import read_settings
+from tests.clouds.aws.process import Region
+
+LAUNCHES = ("RunInstances", "CreateFleet")
+NOWHERE = "http://127.0.0.1:9"
+"""A port that nobody serves: calls are refused at once."""
+LAG = 0.5
+_clients: dict[bool, Calls] = {}
+
+
+class AwsPlane(ControlPlane):
+    """An empty region. `settings` are laid over those of a small cell: one family, one zone, no prices asked."""
+
+    def __init__(self, region: Region, zones: str = "a", **settings: str) -> None:
+        self.region = region
+        self.world: Mapping[str, Any] = region.tell("forget")
+        self.own = MappingProxyType(settings)
+        self.zones = zones
+        self.unreachable = False
+
+    def values(self) -> dict[str, str]:
+        """The environment of the provider."""
+        subnets = [self.world["subnets"][f"us-east-1{letter}"] for letter in self.zones]
+        given = {
+            "region": "us-east-1",
+            "endpoint": NOWHERE if self.unreachable else self.region.address,
+            "image": self.world["image"],
+            "subnets": ",".join(subnets),
+            "families": "c5",
+            "prices": "catalog",
+            "calls_per_second": "1000",
+            **self.own,
+        }
+        return {f"{PREFIX}{name.upper()}": value for name, value in given.items()}
+
+    def connect(self, cell: str) -> AwsProvider:
+        """A client takes botocore a third of a second to make and knows nothing of what was asked: all share one."""
+        settings = read_settings(AwsSettings, self.values())
+        calls = _clients.setdefault(self.unreachable, Calls(settings))
+        calls.settings = settings
+        calls.pace = Pace(rate=1000, burst=1000, patience=0.3)  # the contract waits for the end of our patience
+        return AwsProvider(settings, cell=cell, calls=calls)
+
+    def billable(self) -> Collection[str]:
+        found: list[str] = self.region.tell("billable")["billable"]
+        return found
+
+    def inject(self, fault: Fault) -> None:
+        match fault:
+            case Fault.OUT_OF_CAPACITY:
+                self.region.tell("stock", left={"*/*/*": 0})
+            case Fault.PARTIAL:
+                self.region.tell("stock", left={"*/*/*": 2})
+            case Fault.QUOTA:
+                self.region.tell("stock", vcpus=0)
+            case Fault.THROTTLED:
+                self.fault_launches(kind="error", code="RequestLimitExceeded", status=503)
+            case Fault.REFUSED:
+                self.fault_launches(kind="error", code="UnauthorizedOperation", status=403)
+            case Fault.UNREACHABLE:
+                self.unreachable = True
+            case Fault.MALFORMED:
+                self.region.fault({"kind": "garbage", "operation": "DescribeInstances"})
+            case Fault.LOST_ANSWER:
+                self.fault_launches(kind="lost", times=1)
+            case Fault.LAG:
+                self.region.tell("lag", seconds=LAG)
+
+    def fault_launches(self, **fault: Any) -> None:
+        """Every launch meets this fault, however it is asked for."""
+        self.region.fault(*({"operation": name, **fault} for name in LAUNCHES))
+
+    def heal(self) -> None:
+        self.region.fault()
+        self.region.tell("stock", left={}, vcpus=None)
+        self.region.tell("lag", seconds=0)
+        self.unreachable = False

@@ -1,0 +1,51 @@
+"""The played AWS as a process of its own, and a client of its control path."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region that is played; an empty one again after `forget`."""
+
+    address: str
+
+    def tell(self, verb: str, **values: Any) -> dict[str, Any]:
+        """One request of the control path (see `control`)."""
+        request = Request(f"{self.address}/control/{verb}", json.dumps(values).encode(), method="POST")
+        with urlopen(request, timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def fault(self, *faults: dict[str, Any]) -> None:
+        self.tell("faults", faults=faults)
+
+
+@contextmanager
+def played() -> Iterator[Region]:
+    """Start it, and end it after the block, or with this process."""
+    command = [sys.executable, "-m", "tests.clouds.aws.server", "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("listening on "), f"the played AWS did not start: {line!r}"
+            yield Region(line.split()[-1])
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
