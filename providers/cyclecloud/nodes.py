@@ -24,6 +24,8 @@ _ENDING = frozenset({"Terminated", "Off", "Deallocated"})
 """As TargetState: somebody asked for its end."""
 _GONE = frozenset({"Terminated", "Off"})
 READY, FAILED = "Ready", "Failed"
+_OF_A_MACHINE = ("InstanceId", "Hostname", "PrivateIp")
+"""What a node record has once its machine was acquired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,21 @@ def id_of(record: Mapping[str, Any]) -> str:
     return str(record["NodeId"])
 
 
+def is_void(record: Mapping[str, Any]) -> bool:
+    """Whether it failed without ever having got a machine: nothing runs, nothing is billed, only a record is left."""
+    return record.get("Status") == FAILED and not any(record.get(name) for name in _OF_A_MACHINE)
+
+
 def state_of(record: Mapping[str, Any]) -> MachineState:
-    """A node runs once CycleCloud has set it up (`Ready`): before, its mounts and software may be missing."""
+    """A node runs once CycleCloud has set it up (`Ready`): before, its mounts and software may be missing.
+
+    `TargetState` is what somebody asked for: a node that is `Off` and shall be started is on its way.
+    """
     status, target = str(record.get("Status") or ""), str(record.get("TargetState") or "")
-    if target in _ENDING or status in _GONE | {"Deallocated"}:
-        return MachineState.TERMINATED if status in _GONE and target in _GONE | {""} else MachineState.STOPPING
+    if is_void(record) or (status in _GONE and target in (*_GONE, "")):
+        return MachineState.TERMINATED
+    if target in _ENDING or status == "Terminating" or (status == "Deallocated" and not target):
+        return MachineState.STOPPING
     return MachineState.RUNNING if status == READY else MachineState.PENDING
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from requests.auth import HTTPBasicAuth
@@ -18,7 +19,7 @@ from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
 from providers.catalog import load_catalog
 from providers.cyclecloud.api import Api
 from providers.cyclecloud.check import problems
-from providers.cyclecloud.nodes import attributes, id_of, request_id, same_region, tag_of, worker_from
+from providers.cyclecloud.nodes import attributes, id_of, is_void, request_id, same_region, tag_of, worker_from
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.cyclecloud.status import NodeArray, Offered, Status
 from providers.interface import (
@@ -81,6 +82,7 @@ class CycleCloudProvider:
     def launch(self, order: LaunchOrder) -> Launched:
         deadline = Deadline(self.api.rest.limits.total)
         status = self._recent(KNOWN)
+        self._release_void(status, deadline)
         ids: list[str] = []
         errors: dict[BucketKey, ProviderError] = {}
         for number, bucket in enumerate(order.buckets):
@@ -102,6 +104,20 @@ class CycleCloudProvider:
         if not ids and errors and all(isinstance(error, Refused) for error in errors.values()):
             raise next(iter(errors.values()))
         return Launched(tuple(ids), tuple(errors.items()) if len(ids) < order.count else ())
+
+    def _release_void(self, status: Status, deadline: Deadline) -> None:
+        """Clear away our nodes that never got a machine: they cost nothing, but count against the cluster's limits.
+
+        They are listed as terminated, so nobody asks for their end. One that stays is tried again with the next order.
+        """
+        void = [id_of(node) for node in status.nodes if is_void(node) and self._is_ours(node)]
+        if void:
+            with suppress(ProviderError):
+                self.api.manage("terminate", void, deadline)
+
+    def _is_ours(self, node: Mapping[str, Any]) -> bool:
+        tag = tag_of(node)
+        return tag is not None and tag.cell == self.cell
 
     def _create(
         self, request: str, node_set: Mapping[str, Any], deadline: Deadline
@@ -136,11 +152,7 @@ class CycleCloudProvider:
     def interruptions(self) -> Sequence[Interruption]:
         """Nodes of ours that CycleCloud says wait for their eviction, as the last listing showed them."""
         now = self.clock()
-        waiting = {
-            id_of(node)
-            for node in self._nodes
-            if (tag := tag_of(node)) is not None and tag.cell == self.cell and _evicted(node)
-        }
+        waiting = {id_of(node) for node in self._nodes if _evicted(node) and self._is_ours(node)}
         self._evictions = {worker_id: self._evictions.get(worker_id, now) for worker_id in waiting}
         return [Interruption(worker_id, at, "terminate") for worker_id, at in sorted(self._evictions.items())]
 
@@ -230,8 +242,7 @@ class CycleCloudProvider:
         deadline = Deadline(self.api.rest.limits.total)
         listed = self._listed(ids, deadline)
         for worker_id, node in listed.items():
-            tag = tag_of(node)
-            if tag is None or tag.cell != self.cell:
+            if not self._is_ours(node):
                 raise Refused(
                     f"node {node.get('Name')} ({worker_id}) does not carry the tag of {self.cell}: left alone"
                 )

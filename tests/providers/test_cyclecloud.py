@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
+import requests
+from requests.auth import HTTPBasicAuth
 
-from providers.contract import ProviderContract
+from autoscaler.core.fleet import MachineState, PriceType
+from providers.contract import CELL, ProviderContract
+from providers.cyclecloud.provider import CycleCloudProvider
+from providers.interface import LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
 from tests.clouds.cyclecloud.plane import CycleCloudPlane, serving
+from tests.clouds.cyclecloud.server import PASSWORD, USER
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +37,300 @@ class TestCycleCloud(ProviderContract):
     @pytest.fixture
     def plane(self, cloud: CycleCloudPlane) -> CycleCloudPlane:
         return cloud
+
+
+# -- beyond the contract: what CycleCloud has of its own ---------------------------------------------------------
+
+
+def order(provider: CycleCloudProvider, *, node_array: str = "execute", count: int = 1, **given: Any) -> LaunchOrder:
+    buckets = [each for each in provider.buckets() if each.key.node_array == node_array]
+    return LaunchOrder(
+        **{
+            "token": f"{uuid.uuid4()}-0",
+            "order_id": "order-1",
+            "cell": CELL,
+            "node_array": node_array,
+            "buckets": tuple(buckets[:1]),
+            "count": count,
+            "boot_script": "#!/bin/sh\necho booted\n",
+            **given,
+        }
+    )
+
+
+def nodes(cloud: CycleCloudPlane) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", cloud.tell()["nodes"])
+
+
+def until(cloud: CycleCloudPlane, what: Callable[[], bool]) -> None:
+    end = time.monotonic() + cloud.deadline
+    while not what():
+        assert time.monotonic() < end
+        cloud.settle()
+
+
+def test_an_order_is_two_calls_however_large_it_is(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    asked = order(provider, count=50)
+    before = len(cloud.calls())
+    provider.launch(asked)
+    assert [call.partition("?")[0] for call in cloud.calls()[before:]] == [
+        "POST /clusters/demo/nodes/create",
+        "GET /clusters/demo/nodes",
+    ]
+
+
+def test_workers_and_buckets_of_one_look_are_one_call(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    provider.workers()
+    provider.buckets()
+    assert cloud.calls() == ["GET /clusters/demo/status?nodes=true"]
+
+
+def test_a_node_gets_our_boot_script_and_our_tag_in_the_call_that_creates_it(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    provider.launch(order(provider, token="t-1-0"))
+    (node,) = nodes(cloud)
+    assert node["CloudInit"] == "#!/bin/sh\necho booted\n"
+    mark = node["Configuration"]["sge_autoscaler"]
+    assert {name: mark[name] for name in ("cell", "order", "token")} == {
+        "cell": CELL,
+        "order": "order-1",
+        "token": "t-1-0",
+    }
+
+
+def test_a_configuration_of_the_template_stays(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="array", array="execute", set={"attributes": {"Configuration": {"gridengine": {"slots": 2}}}})
+    provider = cloud.connect(CELL)
+    provider.launch(order(provider))
+    assert nodes(cloud)[0]["Configuration"]["gridengine"] == {"slots": 2}
+
+
+def test_spot_comes_from_the_array_that_is_interruptible(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL, node_arrays="execute=execute,execute=spot")
+    spot = [each for each in provider.buckets() if each.key.price_type is PriceType.SPOT]
+    provider.launch(order(provider, buckets=tuple(spot)))
+    assert [node["Template"] for node in nodes(cloud)] == ["spot"]
+
+
+def test_what_one_bucket_lacks_comes_from_the_next(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
+    provider = cloud.connect(CELL)
+    named = {each.key.instance_type: each for each in provider.buckets() if each.key.node_array == "execute"}
+    buckets = (named["Standard_D2s_v5"], named["Standard_D4s_v5"])
+    launched = provider.launch(order(provider, count=3, buckets=buckets))
+    assert (len(launched.ids), launched.shortfalls) == (3, ())
+    assert sorted(node["MachineType"] for node in nodes(cloud)) == ["Standard_D2s_v5", *["Standard_D4s_v5"] * 2]
+
+
+def test_an_order_over_two_buckets_asked_again_gives_the_same(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
+    provider = cloud.connect(CELL)
+    named = {each.key.instance_type: each for each in provider.buckets() if each.key.node_array == "execute"}
+    asked = order(provider, count=3, buckets=(named["Standard_D2s_v5"], named["Standard_D4s_v5"]))
+    first = provider.launch(asked)
+    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 100})
+    assert set(cloud.connect(CELL).launch(asked).ids) == set(first.ids)
+    assert len(cloud.billable()) == 3
+
+
+def test_an_order_whose_workers_were_ended_is_not_filled_up_again(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    asked = order(provider, count=3)
+    ended, *kept = provider.launch(asked).ids
+    provider.terminate([ended])
+    until(cloud, lambda: ended not in cloud.billable())
+    assert set(provider.launch(asked).ids) == set(kept)
+
+
+def test_a_quota_that_is_full_is_told_by_name_and_amount(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    asked = order(provider)
+    cloud.tell(do="cluster", set={"regional_quota": 100, "consumed_by_others": 99})
+    ((_, error),) = provider.launch(asked).shortfalls
+    assert isinstance(error, QuotaReached)
+    assert "the quota of the region: 99 of 100 cores are used, one takes 2" in str(error)
+
+
+def test_a_limit_of_the_template_is_no_quota(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    asked = order(provider)
+    cloud.tell(do="array", array="execute", set={"max_count": 0})
+    ((_, error),) = provider.launch(asked).shortfalls
+    assert isinstance(error, OutOfCapacity)
+
+
+def test_what_the_cluster_refuses_as_asked_is_permanent_and_said_in_its_words(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    asked = order(provider)
+    cloud.tell(do="cluster", set={"state": "Terminated"})
+    with pytest.raises(Refused, match="cluster demo is Terminated"):
+        provider.launch(asked)
+
+
+def test_a_refusal_of_the_second_bucket_keeps_what_the_first_gave(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="bucket", array="execute", type="Standard_D2s_v5", set={"max_count": 1})
+    provider = cloud.connect(CELL)
+    (first,) = order(provider).buckets
+    lost = replace(first, key=replace(first.key, zone="9"))
+    launched = provider.launch(order(provider, count=2, buckets=(first, lost)))
+    assert len(launched.ids) == 1
+    assert [type(error) for _, error in launched.shortfalls] == [OutOfCapacity, Refused]
+
+
+def test_nodes_that_the_answer_counts_but_no_listing_shows_yet_leave_the_order_open(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    asked = order(provider)
+    cloud.faults(on="nodes", body='{"nodes": [], "operation": {"action": "create"}}')
+    with pytest.raises(Unreachable, match="added 1 nodes and lists 0"):
+        provider.launch(asked)
+    cloud.faults()
+    assert list(cloud.connect(CELL).launch(asked).ids) == list(cloud.billable())
+
+
+def test_a_node_that_azure_had_no_machine_for_is_terminated_and_cleared_away_by_the_next_order(
+    cloud: CycleCloudPlane,
+) -> None:
+    provider = cloud.connect(CELL)
+    cloud.tell(do="cluster", set={"failing": "Allocation failed: no capacity"})
+    (failed,) = provider.launch(order(provider)).ids
+    until(cloud, lambda: provider.workers()[0].state is MachineState.TERMINATED)
+    assert provider.workers()[0].message == "CycleCloud says Failed: Allocation failed: no capacity"
+    cloud.tell(do="cluster", set={"failing": None})
+    provider.launch(order(provider))
+    until(cloud, lambda: failed not in cloud.billable())
+
+
+def test_a_bucket_that_azure_had_nothing_of_rests(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    cloud.tell(do="cluster", set={"failing": "Allocation failed"})
+    asked = order(provider)
+    provider.launch(asked)
+    rested = {each.key: each.available for each in provider.buckets()}
+    assert rested[asked.buckets[0].key] == 0
+    until(cloud, lambda: bool(cloud.connect(CELL, capacity_delay="0.01").buckets()[0].available))
+
+
+def test_a_node_that_failed_with_its_machine_is_left_to_be_ended(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    (worker_id,) = provider.launch(order(provider)).ids
+    until(cloud, lambda: provider.workers()[0].state is MachineState.RUNNING)
+    cloud.tell(do="node", id=worker_id, set={"failed": "cluster-init script failed"})
+    (worker,) = provider.workers()
+    assert (worker.exists, worker.message) == (True, "CycleCloud says Failed: cluster-init script failed")
+
+
+def test_a_node_that_is_kept_alive_says_why_it_was_not_ended(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    kept, other = provider.launch(order(provider, count=2)).ids
+    cloud.tell(do="node", id=kept, set={"attributes": {**nodes(cloud)[0], "KeepAlive": True}})
+    with pytest.raises(Refused, match=f"{kept}: This node is marked KeepAlive"):
+        provider.terminate([kept, other])
+    until(cloud, lambda: list(cloud.billable()) == [kept])
+
+
+def test_nodes_of_people_are_neither_listed_nor_ended(cloud: CycleCloudPlane) -> None:
+    made = requests.post(
+        f"{cloud.url}/clusters/demo/nodes/create",
+        json={"sets": [{"count": 1, "nodearray": "execute"}]},
+        auth=HTTPBasicAuth(USER, PASSWORD),
+        timeout=5,
+    )
+    assert made.status_code == 202
+    (theirs,) = cloud.billable()
+    provider = cloud.connect(CELL)
+    assert provider.workers() == []
+    with pytest.raises(Refused, match="does not carry the tag"):
+        provider.terminate([theirs])
+    assert list(cloud.billable()) == [theirs]
+
+
+def test_an_eviction_that_is_awaited_is_an_interruption(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    taken, _ = provider.launch(order(provider, count=2)).ids
+    cloud.tell(do="node", id=taken, set={"evicted": True})
+    provider.workers()
+    first = provider.interruptions()
+    assert [(notice.worker_id, notice.kind) for notice in first] == [(taken, "terminate")]
+    provider.workers()
+    assert provider.interruptions() == first
+
+
+def test_a_verb_is_carried_out_on_nodes_of_ours(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    (worker_id,) = provider.launch(order(provider)).ids
+    provider.operate(worker_id, "deallocate")
+    assert [node["TargetState"] for node in nodes(cloud)] == ["Deallocated"]
+
+
+def test_a_verb_that_cyclecloud_does_not_have_is_refused(cloud: CycleCloudPlane) -> None:
+    with pytest.raises(Refused, match="knows no verb 'explode'"):
+        cloud.connect(CELL).operate("n", "explode")
+
+
+# -- before anything is launched -----------------------------------------------------------------------------------
+
+
+def fatal(provider: CycleCloudProvider) -> list[str]:
+    return [f"{problem.what} | {problem.remedy}" for problem in provider.check() if problem.fatal]
+
+
+def test_a_wrong_password_is_found_and_not_shown(cloud: CycleCloudPlane) -> None:
+    (problem,) = fatal(cloud.connect(CELL, password="wrong-one"))
+    assert "answered 401" in problem
+    assert "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD" in problem
+    assert "wrong-one" not in problem
+
+
+def test_a_password_that_expired_is_no_empty_listing(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    provider.launch(order(provider))
+    cloud.faults(status=401)
+    with pytest.raises(Unreachable, match="answered 401: Not now"):
+        provider.workers()
+
+
+def test_a_cluster_that_does_not_exist_is_found(cloud: CycleCloudPlane) -> None:
+    (problem,) = fatal(cloud.connect(CELL, cluster="dmeo"))
+    assert "No cluster dmeo" in problem
+    assert "CP_CAP_AUTOSCALE_CYCLECLOUD_CLUSTER" in problem
+
+
+def test_a_cluster_that_is_not_started_is_found_and_offers_nothing(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="cluster", set={"state": "Terminated"})
+    provider = cloud.connect(CELL)
+    assert fatal(provider) == [
+        "the cluster demo is Terminated: start it in CycleCloud | start cluster demo in CycleCloud, and look again"
+    ]
+    assert all(bucket.problem for bucket in provider.buckets())
+
+
+def test_a_node_array_that_does_not_exist_is_found(cloud: CycleCloudPlane) -> None:
+    (problem,) = fatal(cloud.connect(CELL, node_arrays="execute=execute,big=huge"))
+    assert problem.startswith("cluster demo has no node array huge | it has execute, gpu, spot")
+
+
+def test_arrays_without_any_bucket_that_is_valid_are_found(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="bucket", array="gpu", type="Standard_NC4as_T4_v3", set={"invalid_reason": "NotActivated"})
+    (problem,) = fatal(cloud.connect(CELL, node_arrays="gpu=gpu"))
+    assert "gpu Standard_NC4as_T4_v3: not valid in the cluster: NotActivated" in problem
+
+
+def test_what_would_be_replaced_or_never_used_is_said(cloud: CycleCloudPlane) -> None:
+    cloud.tell(do="array", array="execute", set={"attributes": {"CloudInit": "#!/bin/sh\n"}})
+    cloud.tell(do="add array", array="twin", types=["Standard_D2s_v5"], attributes={"Region": "eastus"})
+    provider = cloud.connect(CELL, node_arrays="a=execute,a=twin")
+    said = " ".join(problem.what for problem in provider.check())
+    assert "node array execute has a cloud-init of its own" in said
+    assert "node arrays execute and twin both offer Standard_D2s_v5 to a" in said
+
+
+def test_a_server_that_is_not_there_is_found(cloud: CycleCloudPlane) -> None:
+    (problem,) = fatal(cloud.connect(CELL, url="http://127.0.0.1:9"))
+    assert "Connection refused" in problem
+
+
+def test_verification_that_was_switched_off_is_said(cloud: CycleCloudPlane) -> None:
+    said = [problem.what for problem in cloud.connect(CELL, verify="false").check()]
+    assert any("certificate is not verified" in what for what in said)

@@ -63,6 +63,8 @@ class Node:
     ended_at: float | None = None
     failed: str | None = None
     """Why its orchestration failed."""
+    machine: bool = True
+    """Whether it gets one in its time."""
     evicted: bool = False
     deallocated: bool = False
 
@@ -227,7 +229,7 @@ class Cluster:
             record["TargetState"] = "Deallocated"
         if node.placement_group:
             record["PlacementGroupId"] = node.placement_group
-        if node.failed is None and age >= ACQUIRING * self.boot:
+        if node.machine and age >= ACQUIRING * self.boot:
             octets = f"{node.number // 250 % 250}.{node.number % 250 + 4}"
             record |= {"Hostname": f"IP-0A00{node.number:04X}", "PrivateIp": f"10.0.{octets}"}
             record["InstanceId"] = f"vm-{node.id}"
@@ -293,6 +295,7 @@ class Cluster:
             attributes=dict(each.get("nodeAttributes", {})),
             placement_group=each.get("placementGroupId"),
             failed=self.failing,
+            machine=self.failing is None,
         )
         if self.failing:
             bucket.last_capacity_failure = self.clock()
