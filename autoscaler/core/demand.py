@@ -6,7 +6,7 @@ queue: once one counted job of it has waited the timeout, all its counted jobs m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.budgets import Budgets
@@ -35,6 +35,10 @@ class Reading:
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
     details: Mapping[int, JobDetail]
+
+    def offering(self, demands: Iterable[Demand]) -> Reading:
+        """The same, with all that these demands ask of hosts."""
+        return replace(self, names=self.names.union(*map(_names, demands)))
 
     @property
     def waiting(self) -> int:

@@ -175,8 +175,8 @@ def _state_reason(ask: Ask) -> Reason | None:
 
 
 def details_wanted(shapes: Sequence[Shape], memory: Memory, policy: Policy, now: float) -> tuple[int, ...]:
-    """Jobs to ask `qstat -j` about in this pass: never looked at or changed first, then old answers that keep a job
-    from counting.
+    """Jobs to ask `qstat -j` about in this pass: those on lost workers, then those never looked at or changed, then old
+    answers that keep a job from counting.
 
     Oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not count anyway.
     """
@@ -187,7 +187,7 @@ def details_wanted(shapes: Sequence[Shape], memory: Memory, policy: Policy, now:
         for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
         if (rank := _urgency(shape.ask, memory.details.get(job), policy, now)) is not None
     ]
-    return tuple(dict.fromkeys(job for _, _, job in sorted(wanted)))[: policy.detail_lookups]
+    return tuple(dict.fromkeys((*memory.asked, *(job for _, _, job in sorted(wanted)))))[: policy.detail_lookups]
 
 
 def _urgency(ask: Ask, detail: JobDetail | None, policy: Policy, now: float) -> int | None:

@@ -12,6 +12,8 @@ from autoscaler.core.cluster import Cluster
 
 SHORTEST_GRACE = 60.0
 """Seconds. Execds that lost their queue master were heard again 31 s after it came back."""
+LONGEST_GAP = 120.0
+"""Seconds between two looks that count as silence at most: of a longer gap nobody knows what was in it."""
 
 
 def listen(cluster: Cluster, before: Mapping[str, float | None], now: float) -> dict[str, float | None]:
@@ -27,7 +29,23 @@ def silent_since(before: float | None, now: float) -> float:
     return now if before is None else before
 
 
+def grace_of(cluster: Cluster) -> float:
+    """Seconds for which a silent host may just not have reported again yet."""
+    return max(SHORTEST_GRACE, 2 * cluster.load_report_time)
+
+
+def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_heard: bool) -> float:
+    """Seconds of silence of one host after this look, given those before it (None: it was heard then).
+
+    Only time between two looks counts, of a long gap no more than LONGEST_GAP, and none while no host at all is heard:
+    that says more of the master's own network than of any host.
+    """
+    if before is None or looked_at is None:
+        return before or 0.0
+    return before + (min(max(now - looked_at, 0.0), LONGEST_GAP) if any_heard else 0.0)
+
+
 def expected_back(hearing: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:
     """Silent hosts that may just not have reported again yet."""
-    grace = max(SHORTEST_GRACE, 2 * cluster.load_report_time)
+    grace = grace_of(cluster)
     return frozenset(name for name, since in hearing.items() if since is not None and now - since < grace)

@@ -18,10 +18,13 @@ def join(machine: Machine, moment: Moment) -> Step:
     asked_away = moment.let_go(machine)
     late = overdue(machine, moment.now)
     if machine.host is None:
+        if machine.life is Life.NAME_AWAITED and late is None and asked_away is None:
+            return wait(machine, because(Code.NAME_AWAITED))
         if asked_away is not None:
             return terminate(machine, moment, asked_away, by_person=True)
         if late is not None:
-            return terminate(machine, moment, late, failure="boot")
+            failure = None if machine.life is Life.NAME_AWAITED else "boot"
+            return terminate(machine, moment, late, failure=failure)
         return _enrol_when_up(machine, moment)
     if asked_away is not None:
         return leave(machine, moment, asked_away, by_person=True)

@@ -15,6 +15,10 @@ _BY_MARK = {
     Disabling.COMMAND: because(Code.DRAINED_BY_COMMAND),
     Disabling.STOP: because(Code.STOPPING),
     Disabling.BROKEN: because(Code.INSTANCE_IN_ERROR),
+    Disabling.SILENT: because(Code.UNHEARD),
+    Disabling.INTERRUPTED: because(Code.TAKEN),
+    Disabling.ADVISED: because(Code.ADVISED_TO_LEAVE),
+    Disabling.LOST: because(Code.ENDING),
     Disabling.SWAP: because(Code.SWAP),
 }
 

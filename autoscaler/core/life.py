@@ -6,13 +6,14 @@ Nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.capacity import slots_of
-from autoscaler.core.cluster import Cluster, ExecutionHost
-from autoscaler.core.fleet import Fleet, MachineState, Worker
+from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob
+from autoscaler.core.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
+from autoscaler.core.hearing import counted_silence
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -33,6 +34,12 @@ class Life(StrEnum):
     IN_SERVICE = "in service"
     UNHEARD = "unheard"
     """Was in service; Grid Engine hears nothing of it. Silence is not death."""
+    SILENT = "silent"
+    """Disabled by us because nothing is heard of it, or because its machine was ending."""
+    INTERRUPTED = "interrupted"
+    """Its cloud gave notice that it takes it."""
+    FENCED = "fenced"
+    """Its end was asked for although it is an execution host: it was silent for too long."""
     DRAINING = "draining"
     """Disabled by us to leave."""
     REMOVING = "removing"
@@ -42,6 +49,10 @@ class Life(StrEnum):
     DISABLED_BY_HAND = "disabled by hand"
     NAME_TAKEN = "name taken"
     """A newer machine stands in Grid Engine under its name."""
+    NAME_AWAITED = "name awaited"
+    """The execution host of its name is still that of an older machine, with what ran there."""
+    UNLISTED = "unlisted"
+    """Its provider's listing leaves it out, and its execution host is there. It is not thereby gone."""
     UNKNOWN_ARRAY = "unknown array"
     ENDING = "ending"
     GONE = "gone"
@@ -61,6 +72,10 @@ class Machine:
     life: Life
     enabled_by_hand: bool = False
     """This look found it enabled though we had disabled it."""
+    notice: Interruption | None = None
+    """What its cloud gave notice of."""
+    heir: Worker | None = None
+    """A newer machine of its name, which waits for its execution host to be removed."""
 
     @property
     def name(self) -> str:
@@ -72,7 +87,12 @@ class Machine:
 
     @property
     def coming(self) -> bool:
-        return self.life in (Life.BOOTING, Life.ENROLLABLE, Life.JOINING, Life.READY)
+        return self.life in (Life.BOOTING, Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED)
+
+    @property
+    def advised(self) -> bool:
+        """Whether its cloud only advises to move away: nothing ends yet."""
+        return self.notice is not None and not takes(self.notice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,42 +104,162 @@ class Sight:
     """Persistent hosts."""
     missing: Mapping[str, WorkerNote]
     missing_hosts: Mapping[str, ExecutionHost]
-    """By worker id: hosts of workers that the listing leaves out. They run on, but are not ours to judge now."""
+    """By worker id: hosts of workers that the listing leaves out, and whose end nobody confirmed. They run on."""
+    unlisted: tuple[Machine, ...] = ()
+    """Workers that the listing leaves out and whose execution hosts are there: GONE where their end is certain."""
+
+    @property
+    def known(self) -> tuple[Machine, ...]:
+        """All of them, listed or not."""
+        return (*self.machines, *self.unlisted)
 
 
 def look(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float) -> Sight:
     """Match machines with hosts and derive every state."""
-    hosts = _Hosts(cluster)
+    eye = _Eye(_Hosts(cluster), fleet, memory, policy, now, any(host.heard for host in cluster.hosts))
     listed = {worker.id for worker in fleet.workers}
-    missing = {
-        worker_id: note if note.missing_since is not None else replace(note, missing_since=now)
-        for worker_id, note in memory.workers.items()
-        if worker_id not in listed and (note.missing_since is None or now - note.missing_since < policy.order_grace)
-    }
-    machines: list[Machine] = []
-    claimed: dict[str, str] = {}
-    for worker in sorted(fleet.workers, key=_claim_order(memory.workers)):
-        before = memory.workers.get(worker.id)
-        host = hosts.named(worker.name or (before.host if before else None))
-        taken = host is not None and claimed.setdefault(host.name, worker.id) != worker.id
-        machines.append(_machine(worker, None if taken else host, before, fleet, policy, now, taken=taken))
-    missing_hosts = {
-        worker_id: host
-        for worker_id, note in missing.items()
-        if (host := hosts.named(note.host)) is not None and host.name not in claimed
-    }
-    named = claimed.keys() | {host.name for host in missing_hosts.values()}
+    unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
+    owners = eye.owners(unlisted)
+    machines = [eye.machine(worker, owners) for worker in fleet.workers]
+    gone_missing: dict[str, WorkerNote] = {}
+    absent: list[Machine] = []
+    for worker_id, note in unlisted.items():
+        seen = note if note.missing_since is not None else replace(note, missing_since=now)
+        host = eye.hosts.named(note.host)
+        if host is not None and not note.left and owners.get(host.name) == worker_id:
+            machine = eye.unlisted(worker_id, seen, host)
+            absent.append(machine)
+            gone_missing[worker_id] = machine.note
+        elif now - (seen.missing_since or now) < policy.order_grace:
+            gone_missing[worker_id] = seen
+    named = {machine.host.name for machine in (*machines, *absent) if machine.host is not None}
     return Sight(
         machines=tuple(sorted(machines, key=lambda machine: (machine.worker.created_at, machine.worker.id))),
         others=tuple(host for host in cluster.hosts if host.name not in named),
-        missing=missing,
-        missing_hosts=missing_hosts,
+        missing=gone_missing,
+        missing_hosts={m.worker.id: m.host for m in absent if m.host is not None and m.life is Life.UNLISTED},
+        unlisted=tuple(absent),
     )
 
 
 def disabled(host: ExecutionHost) -> bool:
     """Whether no job can enter any queue instance because each is disabled by hand (`d`), ours or another."""
     return all("d" in instance.states for instance in host.instances)
+
+
+def takes(notice: Interruption) -> bool:
+    """Whether a notice says that the machine ends, rather than advises to leave it."""
+    return notice.kind != "rebalance"
+
+
+def older_jobs(host: ExecutionHost, worker: Worker) -> list[HostJob]:
+    """Jobs on a host that began before this machine existed: those of another machine of the same name."""
+    return [job for job in host.jobs if job.started is not None and job.started < worker.created_at]
+
+
+@dataclass(frozen=True, slots=True)
+class _Eye:
+    """What every single look at a machine needs."""
+
+    hosts: _Hosts
+    fleet: Fleet
+    memory: Memory
+    policy: Policy
+    now: float
+    any_heard: bool
+
+    def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
+        """Host name → id of the worker whose execution host it is.
+
+        Of several machines of one name it is the newest that exists and was not retired; but while the entry was made
+        for an older one, or holds jobs that began before the newest existed, it is the older one's.
+        """
+        notes = self.memory.workers
+        claims: dict[str, list[Worker]] = {}
+        for worker in sorted(self.fleet.workers, key=_claim_order(notes)):
+            note = notes.get(worker.id)
+            host = self.hosts.named(worker.name or (note.host if note else None))
+            if host is not None:
+                claims.setdefault(host.name, []).append(worker)
+        absent = {host.name: key for key, n in unlisted.items() if not n.left and (host := self.hosts.named(n.host))}
+        owners = absent
+        for name, workers in claims.items():
+            elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
+            owners[name] = self._owner(self.hosts.full[name], workers[0], elders)
+        return owners
+
+    def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
+        note = self.memory.workers.get(newest.id)
+        if not elders or (note is not None and note.host is not None) or not newest.exists:
+            return newest.id
+        if older_jobs(host, newest):
+            return elders[0]
+        if host.busy:
+            return newest.id
+        made_for = [
+            elder
+            for elder in elders
+            if (known := self.memory.workers.get(elder)) and known.host is not None and not known.left
+        ]
+        return made_for[0] if made_for else newest.id
+
+    def machine(self, worker: Worker, owners: Mapping[str, str]) -> Machine:
+        before = self.memory.workers.get(worker.id)
+        host = self.hosts.named(worker.name or (before.host if before else None))
+        if host is None or owners[host.name] == worker.id:
+            before = self._heritage(worker, host, before)
+            heir = self._heir(worker, host, owners) if host is not None else None
+            return _machine(self, worker, host, before, heir=heir)
+        owner = owners[host.name]
+        newer = next((other for other in self.fleet.workers if other.id == owner), None)
+        awaited = worker.exists and (newer is None or newer.created_at <= worker.created_at)
+        return _machine(self, worker, None, before, taken=Life.NAME_AWAITED if awaited else Life.NAME_TAKEN)
+
+    def _heritage(self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None) -> WorkerNote | None:
+        """The note of a machine that takes over the entry of an older one, with our mark on it: we disabled it."""
+        if host is None or not disabled(host) or (before is not None and before.host is not None):
+            return before
+        marked = (
+            note
+            for worker_id, note in self.memory.workers.items()
+            if worker_id != worker.id and note.disabling is not None and not note.left and note.host == host.name
+        )
+        elder = next(marked, None)
+        if elder is None:
+            return before
+        mine = before or WorkerNote(first_seen=self.now)
+        return replace(mine, disabled_at=elder.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
+
+    def unlisted(self, worker_id: str, note: WorkerNote, host: ExecutionHost) -> Machine:
+        """A worker known from memory only."""
+        bucket = note.bucket
+        state = MachineState.TERMINATED if note.gone else MachineState.RUNNING
+        kind = InstanceType(bucket.instance_type if bucket else "", "", note.vcpus, 0)
+        array = bucket.node_array if bucket else ""
+        worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
+        seen = replace(note, silent_s=self.silence(note, host))
+        life = Life.GONE if note.gone else Life.UNLISTED
+        return Machine(worker, host, seen, note, self.policy.node_array(array), life, heir=self._heir(worker, host, {}))
+
+    def _heir(self, worker: Worker, host: ExecutionHost | None, owners: Mapping[str, str]) -> Worker | None:
+        same = [
+            other
+            for other in self.fleet.workers
+            if host is not None and other.id != worker.id and other.exists and self.hosts.named(other.name) is host
+        ]
+        newest = max(same, key=lambda other: other.created_at, default=None)
+        return newest if newest is not None and newest.created_at > worker.created_at else None
+
+    def silence(self, before: WorkerNote | None, host: ExecutionHost) -> float | None:
+        if host.heard:
+            return None
+        known = before.silent_s if before else None
+        return counted_silence(known, self.memory.looked_at, self.now, any_heard=self.any_heard)
+
+    def notice(self, worker: Worker) -> Interruption | None:
+        """Of several notices the gravest, and of these the soonest."""
+        given = [notice for notice in self.fleet.interruptions if notice.worker_id == worker.id]
+        return min(given, key=lambda notice: (not takes(notice), notice.at), default=None)
 
 
 def _claim_order(notes: Mapping[str, WorkerNote]) -> Callable[[Worker], tuple[bool, bool, float, str]]:
@@ -136,19 +276,19 @@ class _Hosts:
     """Execution hosts by name, with or without domain where one side has none."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._full = {host.name.lower(): host for host in cluster.hosts}
+        self.full = {host.name.lower(): host for host in cluster.hosts}
         for name in cluster.execution_hosts:
-            self._full.setdefault(name.lower(), ExecutionHost(name.lower(), heard=False))
+            self.full.setdefault(name.lower(), ExecutionHost(name.lower(), heard=False))
         self._short: dict[str, list[ExecutionHost]] = {}
-        for name, host in self._full.items():
+        for name, host in self.full.items():
             self._short.setdefault(name.partition(".")[0], []).append(host)
 
     def named(self, name: str | None) -> ExecutionHost | None:
         if not name:
             return None
         wanted = name.lower()
-        if wanted in self._full:
-            return self._full[wanted]
+        if wanted in self.full:
+            return self.full[wanted]
         alike = self._short.get(wanted.partition(".")[0], [])
         alike = [host for host in alike if "." not in wanted or "." not in host.name]
         return alike[0] if len(alike) == 1 else None
@@ -168,37 +308,40 @@ def named_in(names: Iterable[str], machine: Machine) -> bool:
 
 
 def _machine(
+    eye: _Eye,
     worker: Worker,
     host: ExecutionHost | None,
     before: WorkerNote | None,
-    fleet: Fleet,
-    policy: Policy,
-    now: float,
     *,
-    taken: bool,
+    taken: Life | None = None,
+    heir: Worker | None = None,
 ) -> Machine:
-    array = policy.node_array(worker.node_array)
+    fleet, now, notice = eye.fleet, eye.now, eye.notice(worker)
+    array = eye.policy.node_array(worker.node_array)
     seen = replace(
         before or WorkerNote(first_seen=now),
         missing_since=None,
         bucket=worker.bucket if worker.exists else None,
+        gone=not worker.exists,
         order_id=worker.order_id,
         vcpus=worker.type.vcpus,
         price_per_hour=worker.price_per_hour,
     )
     if host is None:
-        note = replace(seen, idle_since=None, empty_since=None)
+        left = seen.left or (taken is None and seen.host is not None and seen.heard_at is not None)
+        note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left)
     else:
+        seen = replace(seen, silent_s=eye.silence(before, host), left=False)
         half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
         note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
     by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
-    state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken)
+    state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken, notice=notice)
     if state is Life.IN_SERVICE and host is not None and not host.busy:
         note = replace(note, idle_since=note.idle_since if note.idle_since is not None else now)
     else:
         note = replace(note, idle_since=None)
-    return Machine(worker, host, note, before, array, state, enabled_by_hand=by_hand)
+    return Machine(worker, host, note, before, array, state, enabled_by_hand=by_hand, notice=notice, heir=heir)
 
 
 def _half_enrolled(
@@ -233,7 +376,9 @@ def _seen_host(
         return note
     joined = note.disabling is Disabling.ENROL and host.heard
     if note.enabled_at is not None or note.seen_disabled or joined:
-        return replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
+        silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
+        note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
+        return replace(note, silent_s=silent, fenced_at=None)
     return note
 
 
@@ -244,21 +389,32 @@ def life(
     array: NodeArrayPolicy | None,
     *,
     enrols_itself: bool = False,
-    taken: bool = False,
+    taken: Life | None = None,
+    notice: Interruption | None = None,
 ) -> Life:
     """The one derivation of a worker's state. `taken`: another machine has the execution host of its name."""
+    leaves = notice is not None and takes(notice)
     if worker.state is MachineState.STOPPING:
         return Life.ENDING
     if worker.state is MachineState.TERMINATED:
         return Life.GONE
     if array is None:
         return Life.UNKNOWN_ARRAY
-    if taken:
-        return Life.NAME_TAKEN
+    if taken is not None:
+        return taken
     if host is None:
-        return _life_without_host(worker, note, enrols_itself=enrols_itself)
+        alone = _life_without_host(worker, note, enrols_itself=enrols_itself)
+        return Life.INTERRUPTED if leaves and alone is not Life.RETIRED else alone
+    if note.fenced_at is not None:
+        return Life.FENCED
     if note.retired_at is not None:
         return Life.REMOVING
+    if note.disabling is None and any("d" in instance.states for instance in host.instances):
+        return Life.DISABLED_BY_HAND
+    if leaves or note.disabling is Disabling.INTERRUPTED:
+        return Life.INTERRUPTED
+    if note.disabling in (Disabling.SILENT, Disabling.LOST):
+        return Life.SILENT
     if note.disabling is Disabling.ENROL:
         if not any(instance.queue == array.queue for instance in host.instances):
             return Life.JOINING if enrols_itself else Life.ENROLLABLE
@@ -267,8 +423,6 @@ def life(
         return Life.READY if host.heard and worker.ready and disabled(host) else Life.JOINING
     if note.disabling is not None:
         return Life.DRAINING
-    if any("d" in instance.states for instance in host.instances):
-        return Life.DISABLED_BY_HAND
     return Life.IN_SERVICE if host.heard else Life.UNHEARD
 
 

@@ -73,6 +73,8 @@ class WorkerNote:
     fenced_at: float | None = None
     """When its end was first planned although it was an execution host, perhaps with jobs: it was silent for too long.
     """
+    gone: bool = False
+    """Whether its provider confirmed its end."""
     left: bool = False
     """Whether a look showed that it is no execution host any more: one of its name is then another machine's."""
     moved: tuple[str, ...] = ()

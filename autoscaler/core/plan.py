@@ -11,14 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.actions import (
+    Action,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    Kill,
+    Launch,
+    PushBack,
+    Release,
+    Remove,
+    Terminate,
+)
 from autoscaler.core.brake import pressed
 from autoscaler.core.demand import Reading, details_wanted, read_demand
 from autoscaler.core.due import next_due
 from autoscaler.core.grow import Ground, Growth, grow
 from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
-from autoscaler.core.leaving import depart, leave
+from autoscaler.core.leaving import depart
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
 from autoscaler.core.limits import Usage
 from autoscaler.core.memory import Disabling, Memory
@@ -27,8 +39,10 @@ from autoscaler.core.outlook import Outlook, foresee
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_workers
 from autoscaler.core.remembering import quiet_since, remember
 from autoscaler.core.rests import resting, stopped_arrays
+from autoscaler.core.returning import returning
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
 from autoscaler.core.steps import Moment, Step, disable, keep, wait
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
@@ -37,7 +51,7 @@ from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
 
-_ORDER = (Enable, Enrol, Launch, Terminate, Remove, Disable)
+_ORDER = (Enable, Enrol, Release, PushBack, Launch, Hold, Kill, Terminate, Remove, Disable)
 """What brings capacity goes first; what takes it away last."""
 
 
@@ -68,6 +82,11 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     sight = look(cluster, fleet, memory, policy, now)
     # What waits, and what of it could run if a host were there.
     reading = read_demand(cluster, memory, policy, now, frozenset(machine.name for machine in sight.machines))
+    # Workers that fell silent, are about to be taken, or are gone; and what of their work will wait again.
+    after = aftermath(sight, cluster, memory, policy, now)
+    recovery = recover_workers(sight, cluster, memory, moment, after)
+    again = returning(sight, cluster, policy, after, now)
+    reading = reading.offering(want.demand for want in again)
     # What is there and what is coming: ordered and booting workers are supply, so the same need never launches twice.
     # So are hosts that fell silent a moment ago, as all do when the queue master starts.
     silent = expected_back(listen(cluster, memory.hearing, now), cluster, now)
@@ -86,20 +105,23 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # Workers on their way in go on, whatever is paused: they cost already.
     steps = [join(machine, moment) for machine in sight.machines if machine.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
-    steps += [_depart(machine, moment, outlook, swaps) for machine in sight.machines if machine.life in _LEAVING]
+    leaving = [machine for machine in sight.machines if machine.life in _LEAVING and not in_recovery(machine, after)]
+    steps += [_depart(machine, moment, outlook, swaps) for machine in leaving]
     # Workers in service leave only when idle, unneeded and above the floor, or where a stronger one is to come.
-    steps += _shrink(sight, reading, supply, outlook, moment, memory, policy, swaps)
+    steps += _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps)
+    # Those that Grid Engine or their cloud lost: closed, ended, buried, their jobs pushed back.
+    steps += recovery.steps
     # Everything else is only told.
     steps += [_stand(machine, moment) for machine in sight.machines if machine.life in _STANDING]
     # Launches last: they cover only what nothing else does.
-    growth = _grow(snapshot, sight, reading.wanted, outlook, moment, ground, usage, swaps)
-    kept = remember(snapshot, sight, reading, steps, growth.launches, swaps.notes, rests, stopped, brake)
+    growth = _grow(snapshot, sight, reading.wanted, again, outlook, moment, ground, usage, swaps)
+    kept = remember(snapshot, sight, reading, steps, growth.launches, swaps.notes, recovery, rests, stopped, brake)
     arrays = {machine.worker.id: machine.worker.node_array for machine in sight.machines}
     due = next_due(reading.wanted, kept.workers, arrays, kept.launches, policy, cluster.schedule_interval, now)
     return Plan(
-        actions=_actions(steps, growth),
+        actions=_actions(steps, growth, recovery),
         memory=kept,
-        due=min((moment for moment in (due, swaps.due) if moment is not None), default=None),
+        due=min((moment for moment in (due, swaps.due, recovery.due) if moment is not None), default=None),
         shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,
@@ -114,9 +136,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
 
 
 _LEAVING = frozenset({Life.DRAINING, Life.REMOVING, Life.RETIRED})
-_STANDING = frozenset(
-    {Life.UNHEARD, Life.DISABLED_BY_HAND, Life.NAME_TAKEN, Life.UNKNOWN_ARRAY, Life.ENDING, Life.GONE}
-)
+_STANDING = frozenset({Life.DISABLED_BY_HAND, Life.NAME_TAKEN, Life.UNKNOWN_ARRAY})
 
 
 def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
@@ -155,6 +175,7 @@ def _depart(machine: Machine, moment: Moment, outlook: Outlook, swaps: Swaps) ->
 def _shrink(
     sight: Sight,
     reading: Reading,
+    again: Sequence[Wanted],
     supply: Supply,
     outlook: Outlook,
     moment: Moment,
@@ -177,7 +198,7 @@ def _shrink(
     return shrink(
         serving,
         moment,
-        needed=needed_hosts(outlook.possible(reading.wanted), fixed, supply.dispensable),
+        needed=needed_hosts([*outlook.possible(reading.wanted), *again], fixed, supply.dispensable),
         floors=_floors(sight, policy, moment, swaps.leaving),
         quiet=quiet,
         under_way=Counter(
@@ -208,27 +229,16 @@ def _floors(
 
 def _stand(machine: Machine, moment: Moment) -> Step:
     """A worker that nothing is done about, and why; unless a person wants it gone."""
-    asked_away = moment.let_go(machine) or (moment.winding_down if machine.life is Life.UNHEARD else None)
+    asked_away = moment.let_go(machine)
     match machine.life:
-        case Life.UNHEARD:
-            if asked_away is not None:
-                mark = Disabling.STOP if asked_away.code is Code.STOPPING else Disabling.COMMAND
-                return disable(machine, moment, mark, asked_away, by_person=True)
-            return wait(machine, because(Code.UNHEARD))
         case Life.DISABLED_BY_HAND:
             if asked_away is not None and asked_away.code is Code.DRAINED_BY_COMMAND:
                 return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
             return keep(machine, because(Code.DISABLED_BY_HAND))
         case Life.NAME_TAKEN:
             return wait(machine, because(Code.NAME_TAKEN))
-        case Life.UNKNOWN_ARRAY:
-            return keep(machine, because(Code.UNKNOWN_ARRAY, node_array=machine.worker.node_array))
-        case Life.ENDING:
-            return wait(machine, because(Code.ENDING))
         case _:
-            gone = because(Code.GONE)
-            ours = machine.host is not None and machine.note.disabling is not None and not machine.host.busy
-            return leave(machine, moment, gone) if ours else wait(machine, gone)
+            return keep(machine, because(Code.UNKNOWN_ARRAY, node_array=machine.worker.node_array))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +255,18 @@ class Grown:
 def _grow(
     snapshot: Snapshot,
     sight: Sight,
-    wanted: Sequence[Wanted],
+    waiting: Sequence[Wanted],
+    again: Sequence[Wanted],
     outlook: Outlook,
     moment: Moment,
     ground: Ground,
     usage: Mapping[str, Usage],
     swaps: Swaps,
 ) -> Grown:
-    """Array after array, in policy order; what one array brings the next need not."""
-    policy = snapshot.policy
-    board, lacking = outlook.board, outlook.lacking(wanted)
+    """Array after array, in policy order; what one array brings the next need not. `again` will wait, so it is last."""
+    policy, wanted = snapshot.policy, (*waiting, *again)
+    board = outlook.board
+    lacking = [*outlook.lacking(waiting), *board.place([(want.demand, want.count) for want in again]).unmet]
     found: list[tuple[NodeArrayPolicy, Growth]] = []
     blocked = moment.held_back or _stopping(moment)
     for array in policy.node_arrays:
@@ -300,25 +312,21 @@ def _short_of_floor(array: NodeArrayPolicy, sight: Sight, snapshot: Snapshot, mo
     return array.limits.min_workers - _floors(sight, snapshot.policy, moment)[array.name].staying - ordered
 
 
-def _actions(steps: Sequence[Step], growth: Grown) -> tuple[Action, ...]:
+def _actions(steps: Sequence[Step], growth: Grown, recovery: Recovery) -> tuple[Action, ...]:
     actions: list[Action] = [step.action for step in steps if step.action is not None]
     actions += growth.launches
+    actions += [recovery.release] if recovery.release is not None else []
     return tuple(sorted(actions, key=lambda action: _ORDER.index(type(action))))
 
 
 def _persistent(sight: Sight, policy: Policy) -> tuple[WorkerVerdict, ...]:
     """Hosts that are not ours are never touched."""
-    hosts = [
+    return tuple(
         WorkerVerdict(
             host.name, None, "keep", because(Code.MASTER if same_host(host.name, policy.master) else Code.PERSISTENT)
         )
         for host in sight.others
-    ]
-    missing = [
-        WorkerVerdict(host.name, worker_id, "wait", because(Code.NOT_LISTED))
-        for worker_id, host in sight.missing_hosts.items()
-    ]
-    return (*hosts, *missing)
+    )
 
 
 def _notes(snapshot: Snapshot, moment: Moment, growth: Grown) -> tuple[Reason, ...]:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from autoscaler.core.actions import Launch, Remove, Terminate
 from autoscaler.core.demand import Reading
 from autoscaler.core.hearing import listen
-from autoscaler.core.life import Sight
+from autoscaler.core.life import Life, Sight
 from autoscaler.core.limits import HOUR
 from autoscaler.core.memory import Event, Memory, Rest, SwapNote
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.recovery import Recovery
 from autoscaler.core.steps import Step
 
 
@@ -23,6 +24,7 @@ def remember(
     steps: Sequence[Step],
     launches: Sequence[Launch],
     swaps: Mapping[str, SwapNote],
+    recovery: Recovery,
     rests: tuple[Rest, ...],
     stopped: Mapping[str, str],
     brake: Reason | None,
@@ -39,7 +41,7 @@ def remember(
         workers={**sight.missing, **{step.machine.worker.id: step.note for step in steps}},
         able_since=reading.able_since,
         unable=reading.unable,
-        details=reading.details,
+        details={**recovery.details, **reading.details},
         swaps=swaps,
         rests=rests,
         stopped=stopped,
@@ -48,13 +50,19 @@ def remember(
         removals=(*(event for event in memory.removals if now - event.at < window), *removed),
         quiet_since=quiet_since(sight, reading, memory, policy, now),
         hearing=listen(snapshot.cluster, memory.hearing, now),
+        looked_at=now,
+        asked=recovery.asked,
+        held_back=recovery.held_back,
         brake=brake,
     )
 
 
 def _counts_as_removal(step: Step) -> bool:
     """A worker let go counts once, and only when the autoscaler chose it: what a person asked for presses no brake."""
-    if not isinstance(step.action, Remove | Terminate) or step.machine.note.retired_at is not None:
+    before = step.machine.note
+    if not isinstance(step.action, Remove | Terminate) or before.retired_at is not None:
+        return False
+    if step.machine.life is Life.GONE or before.fenced_at is not None:
         return False
     codes = {step.action.reason.code, *(link.code for link in step.action.reason.trail)}
     return codes.isdisjoint({Code.STOPPING, Code.DRAINED_BY_COMMAND})

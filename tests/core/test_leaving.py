@@ -204,11 +204,6 @@ def test_an_unheard_worker_is_only_reported() -> None:
     assert (acts(made), told(made, "w1")) == ([], ("wait", Code.UNHEARD))
 
 
-def test_a_worker_its_provider_says_is_gone_is_only_reported() -> None:
-    made = plan(a_snapshot(a_worker(used=1, state=MachineState.TERMINATED)))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.GONE))
-
-
 def test_a_worker_that_the_listing_leaves_out_is_only_reported() -> None:
     seen = a_snapshot(a_worker(idle=9999))
     unlisted = replace(seen, fleet=replace(seen.fleet, workers=()))
