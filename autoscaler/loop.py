@@ -90,6 +90,8 @@ class Loop:
     """Decide and tell, but order nothing, change nothing and journal nothing."""
     reload: Callable[[], tuple[Policy, float]] | None = None
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
+    admissions: Callable[[Snapshot, float], None] | None = None
+    """Leaves what submissions are judged by, from a look and the polling delay."""
     stopwatch: Callable[[], float] = time.monotonic
     _stop: str = ""
     _ended: bool = False
@@ -115,6 +117,8 @@ class Loop:
         self.reporter.tell(replace(observation, timings=timings), plan)
         self._tell_outcomes(outcomes)
         self._remember(plan, snapshot)
+        if self.admissions is not None and not self.dry_run:
+            self.admissions(snapshot, self.poll)
         return Pass(observation, plan, outcomes)
 
     def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:

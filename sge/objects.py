@@ -92,10 +92,10 @@ def queue(name: str, *, host_group: str, pes: Iterable[str], slots_by_host: Mapp
 
 
 @contextmanager
-def as_file(text: str) -> Iterator[Path]:
+def as_file(text: str, name: str = "object") -> Iterator[Path]:
     """The text in a file that only we can write, for the length of one `qconf -A…`."""
     with tempfile.TemporaryDirectory(prefix="sge-autoscaler-") as directory:
-        file = Path(directory) / "object"
+        file = Path(directory) / name
         file.write_text(text, encoding="utf-8")
         yield file
 

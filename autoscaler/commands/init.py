@@ -12,7 +12,9 @@ import click
 
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import GridEngineRefused
+from autoscaler.report.admission_file import archive
 from autoscaler.settings import Settings, this_machine
+from sge import jsv_setup
 from sge.admin import Administrator
 from sge.prepare import Difference, Preparation, carry_out, differences, look
 
@@ -28,33 +30,49 @@ UNPREPARED = 1
     metavar="NAME",
     help="Also change this existing object (main.q, @allhosts, mpi, …) as shown. May be given several times.",
 )
+@click.option(
+    "--jsv/--no-jsv",
+    "verifier",
+    default=None,
+    help="Let Grid Engine refuse at submission what could never run (a server-side JSV), or no longer.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], as_json: bool) -> int:
+def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifier: bool | None, as_json: bool) -> int:
     """Prepare this master: queue, host group, parallel environments, its own slots.
 
     Shows the difference first. What is missing is created after a yes (or with --yes); what exists is never changed
     unless it is named with --apply, and is saved before. Run again, it finds nothing to do.
 
+    With --jsv a verifier of submissions is prepared as well; one of your own is replaced only with --apply jsv.
+    --no-jsv takes ours away and puts back what the configuration said before; nothing else is done then.
+
     Ends with 1 where something is missing still, because nobody said yes.
     """
     administrator = Administrator(invocation.runner)
+    saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    place = verifier_place(invocation)
+    if verifier is False:
+        return _withdraw(administrator, place, saved, as_json=as_json)
     wanted = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
     found = differences(wanted, look(administrator, wanted))
-    unknown = set(applied) - _names(wanted)
-    if unknown:
-        raise click.UsageError(
-            f"--apply {', '.join(sorted(unknown))}: `init` prepares {', '.join(sorted(_names(wanted)))}"
-        )
+    names = _names(wanted)
+    if verifier:
+        names.add(jsv_setup.NAME)
+        found += tuple(filter(None, (jsv_setup.difference(administrator, place, archive()),)))
+    if unknown := set(applied) - names:
+        raise click.UsageError(f"--apply {', '.join(sorted(unknown))}: `init` prepares {', '.join(sorted(names))}")
     if not as_json:
         _show(found, applied)
     missing = [difference for difference in found if difference.missing]
     agreed = yes or not missing or (not as_json and sys.stdin.isatty() and click.confirm("Create what is missing?"))
-    saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     done: list[Difference] = []
     for difference in found:
         if (difference.missing and agreed) or (not difference.missing and difference.name in applied):
-            _carry_out(administrator, difference, saved)
+            if difference.kind == jsv_setup.KIND:
+                jsv_setup.install(administrator, place, archive(), saved)
+            else:
+                _carry_out(administrator, difference, saved)
             done.append(difference)
             if not as_json:
                 click.echo(f"{'created' if difference.missing else 'changed'}: {difference.kind} {difference.name}")
@@ -66,6 +84,23 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], as_json
         if not as_json:
             click.echo("nothing was created: run it again with --yes", err=True)
         return UNPREPARED
+    return 0
+
+
+def verifier_place(invocation: Invocation) -> jsv_setup.Place:
+    """Where the verifier of submissions is, or would be."""
+    return jsv_setup.Place(invocation.common, invocation.cell.slug)
+
+
+def _withdraw(administrator: Administrator, place: jsv_setup.Place, saved: Path, *, as_json: bool) -> int:
+    """Take the verifier away, if it is ours."""
+    done = jsv_setup.withdraw(administrator, place, saved)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "differences": [], "saved": str(saved) if done else None}, indent=2))
+    elif done:
+        click.echo(f"no submission is verified by us any more; what the configuration said is kept in {saved}")
+    else:
+        click.echo("Grid Engine asks no verifier of ours; nothing to do")
     return 0
 
 

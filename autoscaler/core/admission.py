@@ -1,0 +1,188 @@
+"""Which jobs are refused when they are submitted: those of which the request alone says that they can never run.
+
+The loop leaves an `Admission`, all that a request is judged by, for the verifier that Grid Engine asks. It refuses less
+than plan would: what a host reports, what a person may grant, what another queue may take and what is not understood
+is accepted, and left to later evidence. Its reason is the one that plan gives for the same job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.allowed import Allowed, allowed_by
+from autoscaler.core.capacity import emptied_host
+from autoscaler.core.cluster import Ask, Cluster, Complex, Consumable, ExecutionHost, ParallelEnvironment, Queue
+from autoscaler.core.conflict import conflict
+from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
+from autoscaler.core.model import Demand, Host
+from autoscaler.core.policy import DeadlockAnswer, Policy
+from autoscaler.core.reasons import Reason
+from autoscaler.core.requests import Reader, Served
+from autoscaler.core.resources import amount, by_any_name, matches
+
+UNLIMITED = 1e15
+"""More of a consumable than any host has: where what an empty host would have cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Hosts that offer the same: the first of them, and how many they are."""
+
+    host: Host
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Everything that a request is judged by. No job, no user and no load is in it, so it seldom changes."""
+
+    policy: Policy
+    buckets: tuple[Bucket, ...]
+    complexes: Mapping[str, Complex]
+    queues: Mapping[str, Queue]
+    pes: Mapping[str, ParallelEnvironment]
+    host_groups: Mapping[str, tuple[str, ...]]
+    licences: tuple[str, ...] = ()
+    """Consumables of the global host."""
+    persistent: tuple[Alike, ...] = ()
+    present: tuple[Alike, ...] = ()
+    """Workers that are execution hosts."""
+    there: tuple[tuple[str, BucketKey, InstanceType], ...] = ()
+    """Node array, bucket and type of every machine that exists, also of types that are not allowed any more."""
+    perhaps: tuple[Alike, ...] = ()
+    """Hosts that are there once more, with all that they might have if nothing ran on them."""
+
+
+def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
+    """What requests are judged by until the next look."""
+    names = frozenset(name for name, entry in cluster.complexes.items() if entry.consumable is not Consumable.NO)
+    rented = {
+        worker.name.lower().partition(".")[0]
+        for worker in fleet.workers
+        if worker.exists and worker.name and policy.node_array(worker.node_array)
+    }
+    ours = [host for host in cluster.hosts if host.name.partition(".")[0] in rented]
+    persistent = [host for host in cluster.hosts if host.name.partition(".")[0] not in rented]
+    perhaps = (_perhaps(host, cluster.complexes, names) for host in (*persistent, *ours))
+    existing = {
+        (worker.node_array, worker.type.name): (worker.node_array, worker.bucket, worker.type)
+        for worker in fleet.workers
+        if worker.exists
+    }
+    return Admission(
+        policy=policy,
+        buckets=fleet.buckets,
+        complexes=cluster.complexes,
+        queues=cluster.queues,
+        pes=cluster.pes,
+        host_groups={name: cluster.host_groups[name] for name in _groups(policy) if name in cluster.host_groups},
+        licences=tuple(sorted(cluster.global_consumables)),
+        persistent=_grouped(emptied_host(host, cluster.complexes, names) for host in persistent),
+        present=_grouped(emptied_host(host, cluster.complexes, names) for host in ours),
+        there=tuple(existing[key] for key in sorted(existing)),
+        perhaps=_grouped(host for host in perhaps if host is not None),
+    )
+
+
+class Judge:
+    """Judges requests by one admission."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._policy = admission.policy
+        self._complexes = admission.complexes
+        self._pes = admission.pes
+        cluster = _cluster(admission)
+        self._reader = Reader(cluster, admission.policy, frozenset())
+        persistent, present = _spread_out(admission.persistent), _spread_out(admission.present)
+
+        def allowed(persistent: Sequence[Host]) -> Allowed:
+            return allowed_by(admission.policy, admission.buckets, cluster, persistent, present, admission.there)
+
+        self._allowed = allowed(persistent)
+        self._most = allowed((*persistent, *_spread_out(admission.perhaps)))
+
+    def refusal(self, ask: Ask) -> Reason | None:
+        """Why such a job could never run, whatever becomes of the cluster within its limits; None: it may, or nobody
+        can tell.
+        """
+        if self._policy.deadlock is DeadlockAnswer.REPORT or self._names_a_place(ask):
+            return None
+        asks = [ask] if ask.pe is None else [replace(ask, pe=pe) for pe in self._pes if matches(ask.pe, pe)]
+        if not asks or not all(self._impossible(one) for one in asks):
+            return None
+        served = self._reader.read(ask)
+        return None if isinstance(served, Reason) else conflict(_certain(served.demand), self._allowed)
+
+    def _impossible(self, ask: Ask) -> bool:
+        served = self._reader.read(ask)
+        if isinstance(served, Reason) or not served.launches:
+            return False
+        if not all(self._policy.queue(pool) for pool in served.demand.pools):
+            return False
+        return self._known(served) and not self._most.serves(_certain(served.demand))
+
+    def _known(self, served: Served) -> bool:
+        """Whether the provider knows types for every node array that could grow for it: an empty catalogue proves
+        nothing.
+        """
+        ranges = self._most.of(served.demand)
+        return {each.array.queue for each in ranges if each.kinds} >= {each.array.queue for each in ranges} != set()
+
+    def _names_a_place(self, ask: Ask) -> bool:
+        """Whether it is bound to hosts or queues by name: those may be added, and are not ours to predict."""
+        names = by_any_name(self._complexes)
+        hard = (names[name].name for name, _ in ask.hard if name in names)
+        hosts = (request.partition("@")[2] for request in (*ask.queues, *ask.master_queues))
+        return any(name in ("hostname", "qname") for name in hard) or any(part not in ("", "*") for part in hosts)
+
+
+def _certain(demand: Demand) -> Demand:
+    """Of a demand what the request alone decides: a host's properties are what it reports when it is there."""
+    return replace(demand, properties=(), exclusive=False)
+
+
+def _cluster(admission: Admission) -> Cluster:
+    return Cluster(
+        hosts=(),
+        shapes=(),
+        queues=admission.queues,
+        pes=admission.pes,
+        complexes=admission.complexes,
+        host_groups=admission.host_groups,
+        global_consumables=dict.fromkeys(admission.licences, ""),
+    )
+
+
+def _groups(policy: Policy) -> tuple[str, ...]:
+    return tuple(sorted({array.host_group for array in policy.node_arrays}))
+
+
+def _grouped(hosts: Iterable[Host]) -> tuple[Alike, ...]:
+    """Equal offers once, in the order met: a cell of a thousand hosts has a handful of kinds."""
+    first: dict[object, Host] = {}
+    counts: dict[object, int] = {}
+    for host in hosts:
+        offer = (tuple(sorted(host.slots.items())), host.free)
+        first.setdefault(offer, host)
+        counts[offer] = counts.get(offer, 0) + 1
+    return tuple(Alike(host, counts[offer]) for offer, host in first.items())
+
+
+def _spread_out(groups: Iterable[Alike]) -> tuple[Host, ...]:
+    return tuple(group.host for group in groups for _ in range(group.count))
+
+
+def _perhaps(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host | None:
+    """The host with no end of those consumables whose free amount is not only a matter of what jobs asked for: the
+    execd reports it as well, or every job on it takes a default. None where there is no such doubt.
+    """
+    empty = emptied_host(host, complexes, names)
+    unsure = {
+        name
+        for name, _ in empty.free
+        if name in host.load or (host.jobs and amount(complexes[name].default, complexes[name].type))
+    } - {"slots"}
+    if not unsure:
+        return None
+    return replace(empty, free=tuple((name, UNLIMITED if name in unsure else value) for name, value in empty.free))

@@ -1,0 +1,136 @@
+"""The verifier that the queue master runs: reads what the loop left, judges a job by it, and says why it is refused.
+
+It runs as Grid Engine's administrative user, out of an archive of its own, with nothing but the standard library. Where
+it fails in any way, or knows nothing fresh, the job is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autoscaler.core.admission import Admission, Judge
+from autoscaler.report.wording import text
+from sge.jsv import Conversation, OutOfStep, read_request
+
+SCHEMA = 1
+PATIENCE = 0.05
+"""Seconds for a judgement; a job that would take longer is accepted."""
+FUTURE = 60.0
+"""Seconds that a file may be newer than the clock."""
+
+
+class TooLong(Exception):
+    """The judgement took longer than anyone may wait for it."""
+
+
+@dataclass(slots=True)
+class Verifier:
+    """Judges by the file of one cell, read again when it was written anew."""
+
+    file: Path
+    cell: str
+    code: str
+    """What the program consists of: a file that another version left is not understood."""
+    _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _text: bytes = field(default=b"", init=False)
+    _judge: Judge | None = field(default=None, init=False)
+    _fresh_for: float = field(default=0.0, init=False)
+
+    def refusal(self, told: Mapping[str, str]) -> str | None:
+        """The sentence that this job is refused with, or None. Whatever goes wrong, the job is accepted."""
+        try:
+            judge = self._current()
+            return None if judge is None else self._within_patience(judge, told)
+        except Exception:  # noqa: BLE001 - fails open: nobody's job is refused for a defect of ours
+            return None
+
+    def _within_patience(self, judge: Judge, told: Mapping[str, str]) -> str | None:
+        signal.signal(signal.SIGALRM, _give_up)
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        try:
+            ask = read_request(told)
+            reason = None if ask is None else judge.refusal(ask)
+            return None if reason is None else text(reason)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _current(self) -> Judge | None:
+        """The judge by the file as it is; None where there is none, or it is stale or not ours."""
+        found = self.file.stat()
+        seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if seen != self._seen:
+            # The loop touches the file with every look, and writes it anew where something changed.
+            written = self.file.read_bytes()
+            if written != self._text:
+                self._judge, self._text = None, written
+                self._judge = self._read(written)
+            self._seen = seen
+        age = time.time() - found.st_mtime
+        return self._judge if -FUTURE <= age <= self._fresh_for else None
+
+    def _read(self, written: bytes) -> Judge | None:
+        document = json.loads(written)
+        if (document["schema"], document["cell"], document["code"]) != (SCHEMA, self.cell, self.code):
+            return None
+        self._fresh_for = float(document["fresh_for"])
+        return Judge(build(Admission, document["admission"]))
+
+
+def _give_up(_: int, __: types.FrameType | None) -> None:
+    raise TooLong
+
+
+def build(kind: Any, value: Any) -> Any:
+    """A value of type `kind` from what the store's notation made of it: dataclasses, enums, tuples, mappings, plain
+    values. Raises TypeError, ValueError or KeyError where it is none.
+    """
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else build(_some(kind), value)
+    if origin is tuple:
+        inner = typing.get_args(kind)
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(build(inner[0], one) for one in value)
+        return tuple(build(each, one) for each, one in zip(inner, value, strict=True))
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: build(typing.get_args(kind)[1], one) for key, one in value.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        return kind(**{name: build(hint, value[name]) for name, hint in _hints(kind).items() if name in value})
+    return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {one.name: hints[one.name] for one in fields(kind)}
+
+
+@cache
+def _some(kind: Any) -> Any:
+    """What an optional value is where it is given; of several types none is built."""
+    given = [each for each in typing.get_args(kind) if each is not type(None)]
+    return given[0] if len(given) == 1 else object
+
+
+def main(file: str, cell: str, code: str) -> int:
+    """Answer the queue master until it hangs up. Ends with 0 then, also where both are out of step."""
+    verifier = Verifier(Path(file), cell, code)
+    # What is not loaded yet is loaded now, not when the first job waits for it.
+    verifier.refusal({})
+    try:
+        Conversation(sys.stdin.fileno(), sys.stdout.fileno(), verifier.refusal).hold()
+    except (OutOfStep, OSError):
+        os.close(sys.stdin.fileno())
+    return 0

@@ -1,0 +1,118 @@
+"""Grid Engine's job submission verifier: the conversation with the queue master, and what it tells of a request.
+
+The queue master says START, waits for STARTED, tells the job line by line (`PARAM pe_max 100`), says BEGIN and waits
+for the RESULT. It looks for answers every 10 ms. It tells the arguments of a job as they are, line ends included, so
+that a job may seem to say BEGIN or START itself: only a BEGIN that nothing follows is meant.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from autoscaler.core.cluster import UNLIMITED_SLOTS, Ask
+
+QUIET = 0.002
+"""Seconds without another line after which a BEGIN is the queue master's own. It writes all lines at once."""
+LONGEST = 1500
+"""Letters of a sentence at most: the queue master reads lines of less than 10,000."""
+_TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P"})
+
+Refusal = Callable[[Mapping[str, str]], str | None]
+"""From what was told of a job to the sentence it is refused with; None: it is accepted."""
+
+
+class OutOfStep(Exception):
+    """What the queue master says does not follow what was said before: only a new beginning brings both together."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One side of it, with two pipes."""
+
+    incoming: int
+    outgoing: int
+    refusal: Refusal
+    _pending: bytes = field(default=b"", init=False)
+
+    def hold(self) -> None:
+        """Answer until the queue master says QUIT or hangs up. Raises OutOfStep."""
+        while (line := self._line()) not in (None, "QUIT"):
+            if line == "START":
+                self._say("STARTED")
+                self._job()
+            elif line:
+                raise OutOfStep(line)
+
+    def _job(self) -> None:
+        """Hear one job to its end and answer."""
+        told: dict[str, str] = {}
+        while (line := self._line()) is not None:
+            if line == "BEGIN" and not self._more():
+                sentence = self.refusal(told)
+                self._say("RESULT STATE ACCEPT" if sentence is None else f"RESULT STATE REJECT {_one_line(sentence)}")
+                return
+            word, _, rest = line.partition(" ")
+            name, _, value = rest.partition(" ")
+            if word == "PARAM" and name == "A":
+                # Every job has an account, told after its arguments: what these seemed to tell is forgotten.
+                told = {name: value for name, value in told.items() if name in ("ar", "USER")}
+            elif word == "PARAM" and name in _TOLD:
+                told[name] = value
+
+    def _line(self) -> str | None:
+        """The next line; None when nobody is there any more."""
+        while b"\n" not in self._pending:
+            heard = os.read(self.incoming, 65536)
+            if not heard:
+                return None
+            self._pending += heard
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line.decode("utf-8", "replace").strip()
+
+    def _more(self) -> bool:
+        """Whether anything follows at once."""
+        return bool(self._pending or select.select((self.incoming,), (), (), QUIET)[0])
+
+    def _say(self, line: str) -> None:
+        data = line.encode("ascii", "replace") + b"\n"
+        while data:
+            data = data[os.write(self.outgoing, data) :]
+
+
+def read_request(told: Mapping[str, str]) -> Ask | None:
+    """What a job asks for, in the words of `qstat`; None where it is bound to something else (an advance reservation).
+
+    Raises ValueError for what cannot be understood.
+    """
+    if "ar" in told:
+        return None
+    pe, least, most = told.get("pe_name"), 1, 1
+    if pe is not None:
+        ends = int(told["pe_min"]), int(told.get("pe_max", told["pe_min"]))
+        # Of several ranges (`-pe mpi 4,8,100`) the queue master tells the lowest only, and there may be no end to them.
+        least, most = min(ends), UNLIMITED_SLOTS if ends[0] != ends[1] else ends[1]
+        if least < 1:
+            raise ValueError(f"no number of slots: {told['pe_min']!r}")
+    hard = (part.partition("=") for part in _parts(told.get("l_hard", "")))
+    return Ask(
+        state="qw",
+        slots_min=least,
+        slots_max=most,
+        pe=pe,
+        hard=tuple(sorted((name, value if equals else "TRUE") for name, equals, value in hard)),
+        queues=_parts(told.get("q_hard", "")),
+        master_queues=_parts(told.get("masterq", "")),
+        owner=told.get("USER", ""),
+        project=told.get("P"),
+    )
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _one_line(sentence: str) -> str:
+    return " ".join(sentence.split())[:LONGEST]

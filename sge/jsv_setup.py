@@ -1,0 +1,195 @@
+"""Puts the job submission verifier into a cell, and takes it away again.
+
+Its files live beside the cell's own, because the queue master refuses every job while the script of its `jsv_url` is
+missing: nothing that an upgrade or an uninstall of ours removes may hold it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from shlex import quote
+
+import jinja2
+
+from autoscaler.errors import GridEngineRefused
+from sge import objects
+from sge.admin import Administrator
+from sge.prepare import Difference
+from sge.qconf import read_attributes
+
+KIND = "submission verifier"
+NAME = "jsv"
+FOLDER = "sge-autoscaler"
+SHIPPED_MODIFICATIONS = "ac,h,i,e,o,j,M,N,p,w"
+"""`jsv_allowed_mod` as shipped."""
+ALL_MODIFICATIONS = (
+    "a,ac,ar,A,binding,c_interval,c_occasion,ckpt,CMDNAME,cwd,dl,e,h,hold_jid,hold_jid_ad,i,j,js,l_hard,l_soft,m,M,"
+    "masterq,N,notify,o,P,p,pe_min,pe_name,q_hard,q_soft,R,r,S,t,tc,v,w"
+)
+"""Everything that `qalter` may change: where there is a verifier Grid Engine refuses what is not named here, and users
+would find that `qalter -l` no longer works.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the verifier is, or would be, in a cell."""
+
+    common: Path
+    """SGE_ROOT/CELL/common."""
+    cell: str
+    """What tells the cell from others."""
+
+    @property
+    def folder(self) -> Path:
+        return self.common / FOLDER
+
+    @property
+    def script(self) -> Path:
+        return self.folder / "verifier"
+
+    @property
+    def program(self) -> Path:
+        return self.folder / "verifier.pyz"
+
+    @property
+    def file(self) -> Path:
+        """What the loop leaves for it."""
+        return self.folder / "admission.json"
+
+    @property
+    def before(self) -> Path:
+        """What the global configuration said before."""
+        return self.folder / "before.json"
+
+    @property
+    def url(self) -> str:
+        return f"script:{self.script}"
+
+    @property
+    def installed(self) -> bool:
+        return self.script.exists()
+
+    def script_text(self) -> str:
+        """The script that the queue master starts, for the Pythons that there may be."""
+        pythons = dict.fromkeys((str(Path(sys.executable).resolve()), "/usr/bin/python3"))
+        return (
+            _templates()
+            .get_template("verifier.j2")
+            .render(pythons=tuple(pythons), program=self.program, file=self.file, cell=self.cell)
+        )
+
+
+def difference(administrator: Administrator, place: Place, program: bytes) -> Difference | None:
+    """What `install` would change in the global configuration, or in its files; None where all is as wanted.
+
+    A verifier of the administrator's own is there and not as wanted: the queue master knows only one.
+    """
+    configuration = read_attributes(administrator.show("-sconf"))
+    there, wanted = _values(configuration), _wanted(configuration, place)
+    if there["jsv_url"] not in ("none", place.url):
+        return Difference(KIND, NAME, _lines(there), _lines(wanted), ())
+    if there == wanted and _current(place, program):
+        return None
+    return Difference(KIND, NAME, "", _lines(wanted | {"files": f"{place.script} {place.program}"}), ())
+
+
+def install(administrator: Administrator, place: Place, program: bytes, saved: Path) -> None:
+    """Put the files there and let the queue master ask them. What the configuration said is kept for `withdraw`.
+
+    Raises GridEngineRefused, GridEngineNotObservable.
+    """
+    text = administrator.show("-sconf")
+    configuration = read_attributes(text)
+    try:
+        place.folder.mkdir(mode=0o755, exist_ok=True)
+        place.folder.chmod(0o755)
+        before = _values(configuration)
+        if before["jsv_url"] != place.url:
+            place.before.write_text(json.dumps(before), encoding="utf-8")
+        _put(place.program, program, 0o644)
+        _put(place.script, place.script_text().encode(), 0o755)
+    except OSError as error:
+        raise GridEngineRefused(f"{place.folder} cannot be written: {error.strerror}; nothing was changed") from error
+    _configure(administrator, text, _wanted(configuration, place), saved)
+
+
+def withdraw(administrator: Administrator, place: Place, saved: Path) -> bool:
+    """Put back what the configuration said before, and take the files away; False where it is not ours that is asked.
+
+    Raises GridEngineRefused, GridEngineNotObservable.
+    """
+    text = administrator.show("-sconf")
+    if read_attributes(text).get("jsv_url", "") != place.url:
+        return False
+    try:
+        before = json.loads(place.before.read_text(encoding="utf-8"))
+        values = {name: str(before[name]) for name in ("jsv_url", "jsv_allowed_mod")}
+    except (OSError, ValueError, KeyError, TypeError):
+        values = {"jsv_url": "none", "jsv_allowed_mod": SHIPPED_MODIFICATIONS}
+    _configure(administrator, text, values, saved)
+    shutil.rmtree(place.folder, ignore_errors=True)
+    return True
+
+
+def _values(configuration: Mapping[str, str]) -> dict[str, str]:
+    """What the global configuration says of verifiers; a long list is printed over several lines."""
+    return {
+        name: re.sub(r"[\s\\]+", "", configuration.get(name, "")) or "none" for name in ("jsv_url", "jsv_allowed_mod")
+    }
+
+
+def _wanted(configuration: Mapping[str, str], place: Place) -> dict[str, str]:
+    chosen = _values(configuration)["jsv_allowed_mod"]
+    allowed = ALL_MODIFICATIONS if chosen in ("none", SHIPPED_MODIFICATIONS) else chosen
+    return {"jsv_url": place.url, "jsv_allowed_mod": allowed}
+
+
+def _current(place: Place, program: bytes) -> bool:
+    try:
+        return place.program.read_bytes() == program and place.script.read_text() == place.script_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _configure(administrator: Administrator, text: str, values: Mapping[str, str], saved: Path) -> None:
+    saved.mkdir(parents=True, exist_ok=True)
+    (saved / "configuration-global.txt").write_text(text, encoding="utf-8")
+    lines = re.sub(r"\\[ \t]*\r?\n[ \t]*", " ", text).splitlines()
+    kept = [line for line in lines if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
+    changed = "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
+    # `qconf -Mconf` takes the file's name for the host's.
+    with objects.as_file(changed, "global") as file:
+        administrator.configure("-Mconf", str(file))
+
+
+def _put(path: Path, content: bytes, mode: int) -> None:
+    """Replace a file at once: a queue master that starts it meanwhile finds the old one or the new one."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_bytes(content)
+    draft.chmod(mode)
+    draft.replace(path)
+
+
+def _lines(values: Mapping[str, str]) -> str:
+    return "".join(f"{name} {value}\n" for name, value in values.items())
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.conf", "sge"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,  # a shell script; what stands in it is quoted
+    )
+    templates.filters["sh"] = lambda value: quote(str(value))
+    return templates
