@@ -12,6 +12,7 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
     ├── StateNotKept                    1  our own state cannot be read or written
     ├── WriteRefused                    1  a read-only runner or provider was asked to change something
     ├── GridEngineRefused               1  Grid Engine said no to a change
+    ├── HostsFileUnusable               1  names of hosts to be cannot be made to resolve
     └── CommandError                    1
         ├── CommandTimedOut             1
         └── CommandNotFound             1
@@ -68,6 +69,10 @@ class WriteRefused(AutoscalerError):
 
 class GridEngineRefused(AutoscalerError):
     """Grid Engine refused a change; the message carries its own words."""
+
+
+class HostsFileUnusable(AutoscalerError):
+    """The hosts file cannot be locked or changed: Grid Engine is not asked now; what was asked for stays unproven."""
 
 
 class CommandError(AutoscalerError):

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from autoscaler.core.cluster import Shape
-from autoscaler.core.fleet import Bucket, Fleet, Worker
+from autoscaler.core.fleet import Bucket, Fleet, Interruption, Worker
 from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.policy import Policy
 from autoscaler.errand import Executor, on_thread
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
+from autoscaler.store.evidence import KEPT_FOR
 from autoscaler.store.store import Store
-from providers.interface import Provider, ProviderError
+from providers.interface import HasInterruptions, Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
 from sge.reading import TIMEOUT
 
@@ -32,6 +33,21 @@ STALE_AFTER = 120.0
 
 Wanted = Callable[[Sequence[Shape], Memory, Policy, float], Sequence[int]]
 """Core's choice of jobs to ask `qstat -j` about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that a provider tells at one look."""
+
+    workers: tuple[Worker, ...]
+    buckets: tuple[Bucket, ...]
+    interruptions: tuple[Interruption, ...] = ()
+
+
+def list_all(provider: Provider) -> Listing:
+    """Ask for everything; where any of it cannot be had, nothing was. Raises ProviderError."""
+    notices = tuple(provider.interruptions()) if isinstance(provider, HasInterruptions) else ()
+    return Listing(tuple(provider.workers()), tuple(provider.buckets()), notices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,7 @@ class Observer:
     """Seconds for one of Grid Engine's commands."""
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
-    _listing: Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]] | None = field(default=None, init=False)
+    _listing: Future[Listing] | None = field(default=None, init=False)
 
     def observe(self) -> Observation:
         """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
@@ -75,10 +91,10 @@ class Observer:
             zone=self.zone,
             timeout=self.grid_engine_timeout,
         )
-        workers, buckets = self._end_listing(listing, began)
+        listed = self._end_listing(listing, began)
         read = self.stopwatch()
         # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
-        fleet = self._fleet(workers, buckets, now)
+        fleet = self._fleet(listed, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
         parsed = self.stopwatch()
         if parsed - began > self.stale_after:
@@ -86,7 +102,8 @@ class Observer:
                 f"reading Grid Engine and provider took {parsed - began:.0f} s, longer than {self.stale_after:g} s: "
                 "stale; nothing was decided; the queue master or this machine is overloaded"
             )
-        snapshot = Snapshot(cluster, fleet, wishes, memory, self.policy, now)
+        evidence = self.store.evidence.load(now - KEPT_FOR)
+        snapshot = Snapshot(cluster, fleet, wishes, memory, self.policy, now, evidence)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 
@@ -101,6 +118,9 @@ class Observer:
     def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:
         """What the journal knows to be done needs no look: what a person changed since is then a person's doing."""
         journal = self.store.journal
+        if note.missing_since is not None and note.terminated_at is not None and not note.gone:
+            # Asked to end and listed no more: a listing that begins after that and leaves it out confirms it.
+            note = replace(note, gone=journal.carried_out("terminate", worker_id, note.terminated_at))
         if note.disabling is None:
             return note
         if note.enabled_at is not None:
@@ -112,31 +132,28 @@ class Observer:
             return note
         return replace(note, seen_disabled=journal.carried_out("disable", worker_id, note.disabled_at))
 
-    def _fleet(self, workers: tuple[Worker, ...], buckets: tuple[Bucket, ...], now: float) -> Fleet:
+    def _fleet(self, listed: Listing, now: float) -> Fleet:
         policy, journal = self.policy, self.store.journal
         longest_rest = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
         return Fleet(
-            workers=workers,
-            buckets=buckets,
+            workers=listed.workers,
+            buckets=listed.buckets,
             orders=tuple(record.as_order() for record in journal.orders(now - policy.order_grace)),
             failures=journal.failures(now - longest_rest),
             enrols_itself=self.provider.enrols_itself,
+            interruptions=listed.interruptions,
         )
 
-    def _begin_listing(self) -> Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]]:
+    def _begin_listing(self) -> Future[Listing]:
         """One listing at a time: a provider that hangs gets no second thread to hang."""
         if self._listing is not None and not self._listing.done():
             raise ProviderNotObservable(
                 f"{self.provider.name} has still not answered an earlier listing; nothing was decided"
             )
-        self._listing = self.executor(
-            lambda: (tuple(self.provider.workers()), tuple(self.provider.buckets())), "provider-listing"
-        )
+        self._listing = self.executor(lambda: list_all(self.provider), "provider-listing")
         return self._listing
 
-    def _end_listing(
-        self, listing: Future[tuple[tuple[Worker, ...], tuple[Bucket, ...]]], began: float
-    ) -> tuple[tuple[Worker, ...], tuple[Bucket, ...]]:
+    def _end_listing(self, listing: Future[Listing], began: float) -> Listing:
         patience = max(0.0, self.listing_deadline - (self.stopwatch() - began))
         try:
             return listing.result(patience)

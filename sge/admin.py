@@ -111,6 +111,10 @@ class Administrator:
         """Let no further job in, in any queue instance. A host without any is as good as disabled."""
         return self._tell("qmod", "-d", f"*@{usable('host', host)}")
 
+    def disable_all(self, hosts: Sequence[str]) -> Change:
+        """The same for several hosts in one command."""
+        return self._tell("qmod", "-d", *(f"*@{usable('host', host)}" for host in hosts))
+
     def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome:
         """Take `host` out of Grid Engine, unless Grid Engine says that something is on it.
 
@@ -195,6 +199,17 @@ class Administrator:
         """Leave a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space."""
         plain = " ".join("".join(c if c.isprintable() else " " for c in text.replace(",", ";")).split())
         return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={plain}", jobs=(job,))
+
+    def verify(self, jobs: Sequence[str]) -> str:
+        """What the scheduler says of waiting jobs against the cluster as configured, were it empty; changes nothing.
+
+        All that it said, a part for each job in this order. Raises GridEngineNotObservable.
+        """
+        completed = self._runner(("qalter", "-w", "v", *(usable("job", job) for job in jobs)), timeout=self._timeout)
+        said = _lines(completed.stdout, completed.stderr)
+        if Meaning.UNREACHABLE in map(meaning, said):
+            raise GridEngineNotObservable(f"qalter got no answer from the queue master: {'; '.join(said)}")
+        return "\n".join(said)
 
     def _ask_for(self, *words: str, jobs: Sequence[str]) -> JobsOutcome:
         asked = [usable("job", job) for job in jobs]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TypeVar
 
+from autoscaler.core.actions import PHANTOM_PREFIX
 from autoscaler.core.cluster import (
     Cluster,
     Complex,
@@ -79,8 +80,9 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         listing = read_qstat(outputs.qstat, zone)
     offers = Offers(()) if outputs.qhost is None else read_qhost(outputs.qhost)
     aside = Aside()
-    configuration = _read_configuration(outputs.qconf, aside)
-    hosts = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
+    configuration = _without_phantoms(_read_configuration(outputs.qconf, aside))
+    met = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
+    hosts = tuple(host for host in met if not _is_phantom(host.name))
     _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
     queues = configuration.queues or _queues_met(listing.instances)
     pes = {**_pes_met(queues, listing.shapes, asked=not configuration.queues), **configuration.pes}
@@ -136,6 +138,28 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         load_report_time=duration("sconf", "load_report_time", 40.0),
         max_unheard=duration("sconf", "max_unheard", 300.0),
     )
+
+
+def _without_phantoms(read: _Configuration) -> _Configuration:
+    """The configuration as it is but for the moments in which Grid Engine is asked about hosts that do not exist."""
+
+    def there(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if not _is_phantom(name))
+
+    def of_hosts(values: Mapping[str, _Value]) -> dict[str, _Value]:
+        return {name: value for name, value in values.items() if not _is_phantom(name)}
+
+    queues = {
+        name: replace(queue, hostlist=there(queue.hostlist), slots_by_host=of_hosts(queue.slots_by_host))
+        for name, queue in read.queues.items()
+    }
+    groups = {name: there(hosts) for name, hosts in read.groups.items()}
+    known = None if read.execution_hosts is None else frozenset(there(read.execution_hosts))
+    return replace(read, queues=queues, groups=groups, execution_hosts=known)
+
+
+def _is_phantom(host: str) -> bool:
+    return host.lower().startswith(PHANTOM_PREFIX)
 
 
 def _complexes(texts: Mapping[str, str]) -> Mapping[str, Complex]:

@@ -15,19 +15,40 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+from autoscaler.act.annotate import annotate
+from autoscaler.act.ask import ask
 from autoscaler.act.disable import disable
 from autoscaler.act.enable import enable
 from autoscaler.act.enrol import enrol
+from autoscaler.act.hold import hold, release
+from autoscaler.act.kill import kill
 from autoscaler.act.launch import give_up, recover, walk
 from autoscaler.act.means import Means, Seen
+from autoscaler.act.push_back import push_back
 from autoscaler.act.remove import remove
 from autoscaler.act.terminate import terminate
-from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch, Remove, Terminate
+from autoscaler.core.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    Kill,
+    Launch,
+    PushBack,
+    Release,
+    Remove,
+    Terminate,
+)
 from autoscaler.core.fleet import Worker
 from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.store.journal import Journalled, OrderRecord, Outcome, Result
 from providers.interface import Refused
 
+Prompt = Enrol | Enable | Disable | Remove | AskGridEngine | Annotate | Hold | Release | Kill | PushBack
+"""What is carried out on the loop's thread, one after the other: it asks Grid Engine only."""
 LANES = 8
 """So many threads end machines at the same time."""
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
@@ -57,6 +78,8 @@ class Actor:
         self._backoff: dict[str, _Backoff] = {}
         self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._unswept = ""
+        """Why phantoms could not be swept away, said once."""
 
     @property
     def uncertain(self) -> bool:
@@ -86,6 +109,7 @@ class Actor:
         seen = {worker.id: worker for worker in workers}
         outcomes: list[Outcome] = []
         endings: list[Journalled] = []
+        self.sweep()
         for item in plan:
             action = item.action
             if not carry_on():
@@ -96,7 +120,18 @@ class Actor:
                     self._begin_order(item.order_id or "")
                 case Terminate():
                     endings.append(item)
-                case Enrol() | Enable() | Disable() | Remove():
+                case (
+                    Enrol()
+                    | Enable()
+                    | Disable()
+                    | Remove()
+                    | AskGridEngine()
+                    | Annotate()
+                    | Hold()
+                    | Release()
+                    | Kill()
+                    | PushBack()
+                ):
                     outcomes.append(self._journal(item, self._try(action, seen)))
                 case _:
                     assert_never(action)
@@ -149,9 +184,36 @@ class Actor:
 
     # -- on the loop's thread ------------------------------------------------------------------------------------
 
-    def _try(self, action: Enrol | Enable | Disable | Remove, seen: Seen) -> Outcome:
+    def sweep(self) -> None:
+        """Take away phantoms that an earlier process, or an ask that went wrong, may have left behind."""
+        if self._means.scheduler.swept:
+            return
+        try:
+            found = self._means.scheduler.sweep()
+        except AutoscalerError as error:
+            if str(error) != self._unswept:
+                log.warning("phantoms of an earlier ask may still be there: %s", error)
+            self._unswept = str(error)
+            return
+        self._unswept = ""
+        if found:
+            log.info("took away what an interrupted ask had left: %s", ", ".join(found))
+
+    def _try(self, action: Prompt, seen: Seen) -> Outcome:
         try:
             match action:
+                case AskGridEngine():
+                    return ask(action, self._means)
+                case Annotate():
+                    return annotate(action, self._means)
+                case Hold():
+                    return hold(action, self._means)
+                case Release():
+                    return release(action, self._means)
+                case Kill():
+                    return kill(action, self._means)
+                case PushBack():
+                    return push_back(action, self._means)
                 case Enrol():
                     return enrol(action, self._means)
                 case Enable():

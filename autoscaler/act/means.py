@@ -1,17 +1,20 @@
-"""What act works with: Grid Engine's administrator, the provider, the journal, the boot script for new machines."""
+"""What act works with: Grid Engine's administrator and scheduler, the provider, the journal, a new machine's script."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from autoscaler.act.owners import Owners
+from autoscaler.core.actions import Phantom
 from autoscaler.core.fleet import Worker
 from autoscaler.errand import Executor
 from autoscaler.store.store import Store
 from providers.interface import Provider
-from sge.admin import Change, RemovalOutcome
+from sge.admin import Change, JobsOutcome, RemovalOutcome
 from sge.membership import Membership
+from sge.phantoms import Asked
 
 
 class GridEngine(Protocol):
@@ -26,6 +29,27 @@ class GridEngine(Protocol):
     def disable(self, host: str) -> Change: ...
 
     def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome: ...
+
+    def hold(self, jobs: Sequence[str]) -> JobsOutcome: ...
+
+    def release(self, jobs: Sequence[str]) -> JobsOutcome: ...
+
+    def delete(self, jobs: Sequence[str], *, forced: bool = False) -> JobsOutcome: ...
+
+    def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome: ...
+
+    def set_context(self, job: str, key: str, text: str) -> JobsOutcome: ...
+
+
+class Scheduler(Protocol):
+    """The part of `sge.phantoms.Phantoms` that actions need."""
+
+    @property
+    def swept(self) -> bool: ...
+
+    def ask(self, jobs: Sequence[int], phantoms: Sequence[Phantom]) -> Asked: ...
+
+    def sweep(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +66,12 @@ class Means:
     clock: Callable[[], float]
     executor: Executor
     """For calls to the provider, which may hang."""
+    scheduler: Scheduler
+    """Grid Engine's, which may be asked about hosts that do not exist."""
+    running: Callable[[], frozenset[int]]
+    """Jobs with a task on a host at this moment; may raise GridEngineNotObservable."""
+    owners: Owners
+    """Tells jobs' owners."""
 
 
 Seen = Mapping[str, Worker]

@@ -12,12 +12,15 @@ from sge.membership import Membership
 
 
 def remove(action: Remove, means: Means, seen: Seen) -> Outcome:
-    """Only ever the host of a worker that the plan saw: a host without one is not ours to remove (rule 4)."""
-    if action.worker_id not in seen:
-        return Outcome(action, Result.REFUSED, f"{action.worker_id} is no worker of ours; {action.host} left alone")
+    """Only ever the host of a worker of ours: one that the plan saw, or that we enrolled and whose end is certain
+    (rule 4).
+    """
     enrolment = means.store.journal.enrolment(action.worker_id)
+    enrolled = enrolment is not None and enrolment.host == action.host
+    if action.worker_id not in seen and not enrolled:
+        return Outcome(action, Result.REFUSED, f"{action.worker_id} is no worker of ours; {action.host} left alone")
     known = None
-    if enrolment is not None and enrolment.host == action.host:
+    if enrolment is not None and enrolled:
         known = Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,))
     removal = means.grid_engine.remove(action.host, known)
     if not removal.removed:

@@ -14,12 +14,14 @@ import jinja2
 
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
+from autoscaler.act.owners import Notices
 from autoscaler.bell import Bell
 from autoscaler.commands.context import Invocation
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy
 from autoscaler.errand import on_thread
 from autoscaler.errors import SettingsError
+from autoscaler.hosts_file import HOSTS, HostsFile
 from autoscaler.loop import Loop
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observer
@@ -31,6 +33,8 @@ from autoscaler.store.store import Store
 from providers.interface import Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
+from sge.lookup import Lookup
+from sge.phantoms import Phantoms
 
 
 def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
@@ -47,7 +51,7 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
 
 
 log = logging.getLogger("autoscaler.run")
-_FOR_LIFE = ("provider", "work_directory", "tag", "dry_run")
+_FOR_LIFE = ("provider", "work_directory", "tag", "dry_run", "notify_owner")
 """What a process cannot change once it serves."""
 
 
@@ -65,14 +69,19 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         provider = invocation.provider(make_tag=not dry_run)
         bell = Bell()
         stack.callback(bell.close)
+        timeout = settings.process.grid_engine_timeout
+        lookup = Lookup(invocation.runner, timeout)
         means = Means(
-            grid_engine=Administrator(invocation.runner, timeout=settings.process.grid_engine_timeout),
+            grid_engine=Administrator(invocation.runner, timeout=timeout),
             provider=provider,
             store=store,
             tag=invocation.tag(make=False),
             boot_script=boot_script(invocation),
             clock=time.time,
             executor=on_thread,
+            scheduler=Phantoms(invocation.runner, HostsFile(HOSTS, lock_directory() / "sge-autoscaler-hosts.lock")),
+            running=lookup.running,
+            owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         yield Loop(
             observer=observer(invocation, store, provider),
@@ -143,9 +152,7 @@ def _reload(invocation: Invocation) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         refuse_unusable(settings)
-        fixed = [
-            name for name in ("provider", "work_directory", "tag", "dry_run") if _differs(name, settings, invocation)
-        ]
+        fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("not heeded before a restart: %s", ", ".join(fixed))
         configure_log(settings.process, invocation.environ)

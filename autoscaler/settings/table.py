@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from autoscaler.core.fleet import PriceType
+from autoscaler.core.policy import LostJobs
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
@@ -26,6 +27,14 @@ class Strategy(StrEnum):
     CPU_CAPACITY = "cpu-capacity"
     NAIVE_CPU_CAPACITY = "naive-cpu-capacity"
     DEFAULT = "default"
+
+
+class OwnerNotice(StrEnum):
+    """How a job's owner is told what became of it, besides the job's context and our log."""
+
+    NONE = "none"
+    FILE = "file"
+    MAIL = "mail"
 
 
 def _price_types(value: object) -> object:
@@ -121,6 +130,19 @@ class Process(_Section):
     detail_lookups: Annotated[int, Field(ge=1)] = setting(
         "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "At most so many jobs in a pass's one `qstat -j`."
     )
+    silence_timeout: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT",
+        600.0,
+        "A worker that Grid Engine has not heard for so long while it heard others is ended; its jobs are touched when "
+        "its provider says that it is gone. Until then it is only closed.",
+        unit="s",
+    )
+    lost_jobs: LostJobs = setting(
+        "CP_CAP_AUTOSCALE_LOST_JOBS",
+        LostJobs.REPORT,
+        "What becomes of a job that may not start again when its machine is gone. report: it stands as running until "
+        "somebody deletes it. delete: it is deleted. force: it is started again all the same.",
+    )
     swap: bool = setting(
         "CP_CAP_AUTOSCALE_SWAP",
         True,
@@ -131,6 +153,13 @@ class Process(_Section):
         30.0,
         "A Grid Engine command without an answer for so long is ended; a pass that cannot read does nothing.",
         unit="s",
+    )
+    notify_owner: OwnerNotice = setting(
+        "CP_CAP_AUTOSCALE_NOTIFY_OWNER",
+        OwnerNotice.NONE,
+        "How the owner of a job that is held or deleted is told why, besides the job's context (`qstat -j`) and "
+        "`explain JOB`. file: `<job name>.<job id>.autoscaler` beside its output, written with the owner's rights. "
+        "mail: to the job's `-M`, else to the owner, through Grid Engine's mailer.",
     )
     dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "`run` decides and logs but changes nothing anywhere.")
     dry_init: bool = setting(
@@ -170,7 +199,11 @@ class Process(_Section):
         unheeded="events wake the loop; there is no active mode to time out",
     )
     invalid_timeout: Seconds = setting(
-        "CP_CAP_AUTOSCALE_INVALID_TIMEOUT", 3600.0, "", unit="s", unheeded="silent workers are reported, not yet ended"
+        "CP_CAP_AUTOSCALE_INVALID_TIMEOUT",
+        3600.0,
+        "",
+        unit="s",
+        unheeded="CP_CAP_AUTOSCALE_SILENCE_TIMEOUT says when a worker that fell silent is ended",
     )
     task: str | None = setting("CP_CAP_AUTOSCALE_TASK", None, "", unheeded="only the platform's provider needs it")
     event_ttl: Seconds = setting(

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoscaler.core.model import Plan
-from autoscaler.store import history, journal, memory, wishes
+from autoscaler.store import evidence, history, journal, memory, wishes
 from autoscaler.store.database import Database, Migration
+from autoscaler.store.evidence import EvidenceTable
 from autoscaler.store.history import KEPT_FOR, History
 from autoscaler.store.journal import Journal, Journalled
 from autoscaler.store.memory import MemoryTable
 from autoscaler.store.wishes import WishTable
 
-MIGRATIONS: tuple[Migration, ...] = ((*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),)
+MIGRATIONS: tuple[Migration, ...] = (
+    (*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),
+    evidence.TABLE,
+)
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
 
@@ -31,6 +35,7 @@ class Store:
         self.journal = Journal(database)
         self.history = History(database)
         self.wishes = WishTable(database)
+        self.evidence = EvidenceTable(database)
         self._new_id = new_id
 
     @classmethod
@@ -49,6 +54,7 @@ class Store:
         with self.database.transaction():
             self.history.forget(now - KEPT_FOR)
             self.journal.forget(now - KEPT_FOR)
+            self.evidence.forget(now - evidence.KEPT_FOR)
 
     def close(self) -> None:
         self.database.close()

@@ -10,6 +10,7 @@ import pytest
 
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
+from autoscaler.act.owners import Nobody, Owners
 from autoscaler.core.actions import Action, Candidate, Launch
 from autoscaler.core.fleet import OrderState, Worker
 from autoscaler.core.memory import Memory
@@ -22,7 +23,9 @@ from providers.catalog import load_catalog
 from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
 from providers.interface import Launched, LaunchOrder, Unreachable
 from sge.admin import Administrator
+from sge.phantoms import Phantoms
 from tests.sge.grid_engine_model import GridEngineModel
+from tests.simulated.asking import NamesInMemory
 from tests.simulated.executor import at_once
 
 BUCKETS = {bucket.type.name: bucket for bucket in load_catalog().buckets() if bucket.key.price_type == "on_demand"}
@@ -44,6 +47,9 @@ class Bench:
         self.provider = FakeProvider(FakeSettings(), cell="tag", cloud=self.cloud)
         self.store = Store.open(directory / "store.sqlite")
         self.executor = executor
+        self.names = NamesInMemory()
+        self.running: set[int] = set()
+        self.owners: Owners = Nobody()
         self.restart()
 
     def restart(self) -> None:
@@ -55,6 +61,9 @@ class Bench:
             lambda array: f"join {array}",
             lambda: self.now,
             self.executor,
+            Phantoms(self.grid_engine, self.names),
+            lambda: frozenset(self.running),
+            self.owners,
         )
         self.actor = Actor(means, patience=0.0)
 

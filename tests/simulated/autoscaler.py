@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
-from autoscaler.core.plan import details_wanted, plan
-
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
+from autoscaler.act.owners import Nobody
 from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.errors import NotObservable
 from autoscaler.loop import Loop, Pass
@@ -21,6 +21,9 @@ from autoscaler.store.store import Store
 from providers.fake import FakeCloud, FakeProvider, FakeSettings
 from providers.interface import Provider
 from sge.admin import Administrator
+from sge.lookup import Lookup
+from sge.phantoms import Phantoms
+from tests.simulated.asking import NamesInMemory
 from tests.simulated.cluster import Clock, SimulatedCluster
 from tests.simulated.executor import at_once
 
@@ -67,6 +70,7 @@ class World:
     persistent: dict[str, int] = field(default_factory=dict)
     policy: Policy = POLICY
     boot_delay: float = 5.0
+    names: NamesInMemory = field(default_factory=NamesInMemory)
 
     def __post_init__(self) -> None:
         self.cloud = FakeCloud(clock=self.clock, boot_delay=self.boot_delay)
@@ -93,7 +97,18 @@ def start(
         provider or world.provider(),
         store or world.open_store(),
     )
-    means = Means(Administrator(runner), provider, store, TAG, lambda array: f"join {array}", world.clock, at_once)
+    means = Means(
+        Administrator(runner),
+        provider,
+        store,
+        TAG,
+        lambda array: f"join {array}",
+        world.clock,
+        at_once,
+        Phantoms(runner, world.names, world.clock),
+        Lookup(runner).running,
+        Nobody(),
+    )
     observer = Observer(
         runner,
         provider,

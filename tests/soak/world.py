@@ -11,6 +11,7 @@ from pathlib import Path
 
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
+from autoscaler.act.owners import Nobody
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
@@ -22,7 +23,10 @@ from autoscaler.store.wishes import Verb
 from providers.fake import FakeCloud, Machine
 from providers.interface import LaunchOrder
 from sge.admin import Administrator
+from sge.lookup import Lookup
+from sge.phantoms import Phantoms
 from tests.sge.grid_engine_model import Killed
+from tests.simulated.asking import NamesInMemory
 from tests.simulated.autoscaler import TAG, Silent
 from tests.simulated.cluster import Clock
 from tests.simulated.executor import at_once
@@ -157,8 +161,9 @@ class World:
             store = Store(mortal_store(self.store_file, self.instants).database, self._new_order)
             runner, provider = FaultyRunner(self), FaultyProvider(self)
             means = Means(
-                Administrator(runner), provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once
-            )
+                Administrator(runner), provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
+                Phantoms(runner, NamesInMemory(), self.clock), Lookup(runner).running, Nobody(),
+            )  # fmt: skip
             observer = Observer(
                 runner, provider, store, self.policy, details_wanted, UTC,
                 clock=self.clock, stopwatch=self.clock, executor=at_once,

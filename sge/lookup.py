@@ -1,0 +1,105 @@
+"""Looks up what is needed right before a job is touched: which jobs run at this moment, and how its owner is told.
+
+Both are questions about a few jobs, asked rarely; the listing that plans rest on is read elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import unescape
+
+from autoscaler.errors import GridEngineNotObservable
+from autoscaler.process import Runner
+from sge.markup import clean
+from sge.messages import Meaning, meaning
+
+TIMEOUT = 30.0
+
+_RUNNING = re.compile(rb'<job_list state="running">\s*<JB_job_number>\s*([0-9]+)\s*</JB_job_number>')
+_LISTED = re.compile(rb"<job_list\b")
+_WHOLE = re.compile(rb"</job_info>\s*\Z")
+_MAIL = re.compile(rb"<MR_user>([^<]*)</MR_user>\s*(?:<MR_host>([^<]*)</MR_host>)?")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOwner:
+    """Whose a job is and where its output goes. Every text is the owner's own: it may hold anything."""
+
+    job: int
+    owner: str
+    name: str = ""
+    output: str = ""
+    """`-o`: a file or directory, with pseudo variables as written; '' where not given."""
+    directory: str = ""
+    """`-cwd` or `-wd`; '' where not given: then output goes to the owner's home."""
+    addresses: tuple[str, ...] = ()
+    """`-M`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Grid Engine as one who asks about single jobs sees it."""
+
+    runner: Runner
+    timeout: float = TIMEOUT
+
+    def running(self) -> frozenset[int]:
+        """Jobs with a task on a host, in whatever state (also suspended, in transfer, being deleted).
+
+        Raises GridEngineNotObservable: an answer that is not whole does not say that nothing runs.
+        """
+        answer = self._ask("qstat", "-u", "*", "-s", "rs", "-xml")
+        numbers = [int(number) for number in _RUNNING.findall(answer)]
+        if not _WHOLE.search(answer) or len(numbers) != len(_LISTED.findall(answer)):
+            raise GridEngineNotObservable("qstat's list of running jobs is not whole; nothing is deleted on it")
+        return frozenset(numbers)
+
+    def owner(self, job: int) -> JobOwner | None:
+        """None: there is no such job (any more). Raises GridEngineNotObservable."""
+        answer = self._ask("qstat", "-j", str(job), "-xml")
+        return read_owner(answer, job)
+
+    def mailer(self) -> str:
+        """The program that Grid Engine sends mail with; '' where none is configured."""
+        answer = self._ask("qconf", "-sconf").decode("utf-8", "replace")
+        found = re.search(r"(?m)^mailer\s+(\S+)", answer)
+        return "" if found is None or found[1].lower() == "none" else found[1]
+
+    def _ask(self, *argv: str) -> bytes:
+        completed = self.runner(argv, timeout=self.timeout)
+        said = completed.stderr.decode("utf-8", "replace").strip()
+        if completed.returncode != 0 or Meaning.UNREACHABLE in map(meaning, said.splitlines()):
+            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {said or 'it said nothing'}")
+        return completed.stdout
+
+
+def read_owner(answer: bytes, job: int) -> JobOwner | None:
+    """What `qstat -j JOB -xml` tells of a job's owner; None where it tells of no such job."""
+    if _text(answer, b"JB_job_number") != str(job):
+        return None
+    return JobOwner(
+        job=job,
+        owner=_text(answer, b"JB_owner"),
+        name=_text(answer, b"JB_job_name"),
+        output=_text(_inner(answer, b"JB_stdout_path_list"), b"PN_path"),
+        directory=_text(answer, b"JB_cwd"),
+        addresses=tuple(
+            f"{_plain(user)}@{_plain(host)}" if host else _plain(user)
+            for user, host in _MAIL.findall(_inner(answer, b"JB_mail_list"))
+        ),
+    )
+
+
+def _inner(answer: bytes, tag: bytes) -> bytes:
+    found = re.search(rb"<%b>(.*?)</%b>" % (tag, tag), answer, re.DOTALL)
+    return b"" if found is None else found[1]
+
+
+def _text(answer: bytes, tag: bytes) -> str:
+    found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), answer)
+    return "" if found is None else _plain(found[1])
+
+
+def _plain(text: bytes) -> str:
+    return unescape(clean(text).decode())
