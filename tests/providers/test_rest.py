@@ -1,0 +1,326 @@
+"""Every call to a REST server ends, verifies whom it talks to, and raises the contract's errors without its secrets."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from requests.auth import HTTPBasicAuth
+
+from autoscaler.errors import SettingsError
+from providers.interface import ProviderError, Refused, Throttled, Unreachable
+from providers.pace import Pace
+from providers.rest import Answer, Deadline, Limits, Rest, checked_url, reading, segment
+
+SECRET = "hush-hush"
+Reply = tuple[int, str, dict[str, str]]
+
+
+class Script:
+    """A server that answers calls in the order of a script; the last answer stays."""
+
+    def __init__(self, *answers: Reply | Callable[[http.server.BaseHTTPRequestHandler], None]) -> None:
+        self.answers, self.calls = list(answers), list[tuple[str, str, bytes]]()
+        script = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                script.calls.append((self.command, self.path, sent))
+                answer = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
+                if callable(answer):
+                    answer(self)
+                    return
+                status, text, headers = answer
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(text.encode())), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def do_POST(self) -> None:
+                self.do_GET()
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.server.block_on_close = False
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+Serve = Callable[..., Script]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts a scripted server; `tls` wraps its socket."""
+    started: list[Script] = []
+
+    def start(*answers: Any, tls: ssl.SSLContext | None = None) -> Script:
+        script = Script(*answers)
+        if tls is not None:
+            script.server.socket = tls.wrap_socket(script.server.socket, server_side=True)
+        threading.Thread(target=script.server.serve_forever, args=(0.01,), daemon=True).start()
+        started.append(script)
+        return script
+
+    yield start
+    for script in started:
+        script.server.shutdown()
+        script.server.server_close()
+
+
+def rest(url: str, **given: Any) -> Rest:
+    limits = given.pop("limits", Limits(connect=1, read=1, total=3, tries=3, pause=0.01))
+    return Rest(url, **{"limits": limits, "pace": Pace(rate=1000, patience=0.2), "hidden": lambda: (SECRET,), **given})
+
+
+def ok(body: Any = None) -> Reply:
+    return 200, json.dumps(body), {}
+
+
+def drop(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+
+
+def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """Never silent for long, and never done."""
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    try:
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            time.sleep(0.02)
+    except OSError:
+        pass
+
+
+def drip_headers(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    try:
+        for number in range(50):
+            handler.wfile.write(f"X-{number}: y\r\n".encode())
+            time.sleep(0.02)
+    except OSError:
+        pass
+
+
+def test_what_is_asked_arrives_as_it_was_given(serve: Serve) -> None:
+    script = serve(ok())
+    rest(script.url).ask("POST", f"runs/{segment('a/b c')}", params={"nodes": "true"}, body={"count": 1})
+    assert script.calls == [("POST", "/runs/a%2Fb%20c?nodes=true", b'{"count": 1}')]
+
+
+def test_an_answer_is_decoded_whatever_its_type_says(serve: Serve) -> None:
+    script = serve((200, '{"nodes": ["ä"]}', {"Content-Type": "text/plain"}))
+    assert rest(script.url).ask("GET", "nodes").record() == {"nodes": ["ä"]}
+
+
+@pytest.mark.parametrize("text", ("", "<html>", '{"nodes": ['))
+def test_what_is_no_json_was_no_answer(text: str) -> None:
+    with pytest.raises(Unreachable, match="no JSON"):
+        Answer("GET /x", 200, text).json()
+
+
+def test_a_list_is_no_record() -> None:
+    with pytest.raises(Unreachable, match="a JSON list where an object belongs"):
+        Answer("GET /x", 200, "[]").record()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    (
+        (400, Refused),
+        (401, Refused),
+        (404, Refused),
+        (409, Refused),
+        (429, Throttled),
+        (500, Unreachable),
+        (503, Unreachable),
+        (302, Unreachable),
+    ),
+)
+def test_a_status_is_one_of_the_contracts_errors(serve: Serve, status: int, error: type[ProviderError]) -> None:
+    script = serve((status, "<html><style>p {}</style><p>not\n now</p></html>", {}))
+    with pytest.raises(error, match=rf"answered {status}: not now$"):
+        rest(script.url).ask("GET", "nodes")
+
+
+def test_a_status_that_was_expected_is_an_answer(serve: Serve) -> None:
+    assert rest(serve((409, "made before", {})).url).ask("POST", "create", accept=(202, 409)).words == "made before"
+
+
+def test_a_redirect_is_not_followed_so_credentials_stay_here(serve: Serve) -> None:
+    other = serve(ok())
+    script = serve((302, "", {"Location": other.url}))
+    with pytest.raises(Unreachable):
+        rest(script.url, auth=HTTPBasicAuth("u", SECRET)).ask("GET", "nodes")
+    assert other.calls == []
+
+
+def test_reading_is_tried_again_after_a_server_error_and_a_lost_answer(serve: Serve) -> None:
+    script = serve((500, "", {}), drop, ok([1]))
+    assert rest(script.url).ask("GET", "nodes").json() == [1]
+
+
+@pytest.mark.parametrize("lost", (drop, (500, "", {})))
+def test_a_change_that_may_have_happened_is_not_asked_again(serve: Serve, lost: Any) -> None:
+    script = serve(lost, ok())
+    with pytest.raises(Unreachable):
+        rest(script.url).ask("POST", "create")
+    assert len(script.calls) == 1
+
+
+def test_a_change_that_carries_its_token_is_asked_again(serve: Serve) -> None:
+    script = serve(drop, ok())
+    assert rest(script.url).ask("POST", "create", repeat=True).status == 200
+
+
+def test_a_change_that_was_throttled_is_asked_again(serve: Serve) -> None:
+    script = serve((429, "", {"Retry-After": "0"}), ok())
+    assert rest(script.url, pace=Pace(patience=2)).ask("POST", "create").status == 200
+
+
+def test_tries_end(serve: Serve) -> None:
+    script = serve((500, "", {}))
+    with pytest.raises(Unreachable):
+        rest(script.url).ask("GET", "nodes")
+    assert len(script.calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), (("7", 7.0), ("0.5", 0.5), ("soon", None), ("", None), (formatdate(0, usegmt=True), 0.0))
+)
+def test_throttling_carries_how_long_the_server_asks_to_wait(serve: Serve, text: str, seconds: float | None) -> None:
+    script = serve((429, "", {"Retry-After": text} if text else {}))
+    with pytest.raises(Throttled) as raised:
+        rest(script.url, pace=Pace(patience=0)).ask("GET", "nodes")
+    assert raised.value.retry_after == seconds
+
+
+@pytest.mark.parametrize("slow", (drip, drip_headers))
+def test_an_answer_that_drips_ends_with_the_deadline(serve: Serve, slow: Any) -> None:
+    script, began = serve(slow), time.monotonic()
+    with pytest.raises(Unreachable, match="not answered in time"):
+        rest(script.url, limits=Limits(connect=1, read=1, total=0.2, tries=1)).ask("GET", "nodes")
+    assert time.monotonic() - began < 1
+
+
+def test_silence_ends_with_the_read_timeout(serve: Serve) -> None:
+    script = serve(lambda _: time.sleep(0.4))
+    with pytest.raises(Unreachable, match="silence longer than the time limit"):
+        rest(script.url, limits=Limits(connect=1, read=0.1, total=3, tries=1)).ask("GET", "nodes")
+
+
+def test_several_calls_share_one_deadline(serve: Serve) -> None:
+    script, now = serve(ok()), 0.0
+    deadline = Deadline(5, clock=lambda: now)
+    client = rest(script.url)
+    client.ask("GET", "nodes", deadline=deadline)
+    now = 5.0
+    with pytest.raises(Unreachable, match="no time is left"):
+        client.ask("GET", "nodes", deadline=deadline)
+    assert len(script.calls) == 1
+
+
+def test_an_answer_that_breaks_off_was_none(serve: Serve) -> None:
+    def half(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"nodes": []}')
+
+    with pytest.raises(Unreachable, match="got no answer"):
+        rest(serve(half).url, limits=Limits(tries=1)).ask("GET", "nodes")
+
+
+def test_a_server_that_is_not_there_is_said_in_the_systems_words() -> None:
+    with pytest.raises(Unreachable, match=r"GET http://127.0.0.1:9/nodes got no answer: .*Connection refused"):
+        rest("http://127.0.0.1:9").ask("GET", "nodes")
+
+
+@pytest.mark.parametrize("echo", ((401, f"no user u with password {SECRET}", {}), (500, SECRET, {})))
+def test_a_secret_that_a_server_echoes_stands_in_no_message(serve: Serve, echo: Reply) -> None:
+    with pytest.raises(ProviderError) as raised:
+        rest(serve(echo).url, auth=HTTPBasicAuth("u", SECRET)).ask("GET", "nodes")
+    assert SECRET not in str(raised.value)
+    assert "(secret)" in str(raised.value)
+
+
+def test_threads_share_a_client(serve: Serve) -> None:
+    client, answers = rest(serve(ok(1)).url), list[Any]()
+    threads = [threading.Thread(target=lambda: answers.append(client.ask("GET", "n").json())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [1] * 8
+
+
+@pytest.mark.parametrize(
+    "url", ("", "cc.example", "ftp://cc.example", "https://", "https://u:hush-hush@cc.example", "https://cc/?token=hush-hush")
+)  # fmt: skip
+def test_an_address_that_is_none_or_holds_secrets_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        checked_url(url)
+    assert SECRET not in str(raised.value)
+
+
+def test_an_address_is_used_without_its_last_slash() -> None:
+    assert checked_url("https://cc.example/api/") == "https://cc.example/api"
+
+
+@pytest.mark.parametrize("error", (Throttled("t"), Refused("r"), Unreachable("u")))
+def test_whatever_goes_wrong_with_a_listing_is_that_it_was_not_read(error: ProviderError) -> None:
+    with pytest.raises(Unreachable), reading("the runs"):
+        raise error
+
+
+# -- certificates ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate that signs itself, for 127.0.0.1, and its key."""
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "server.pem", folder / "server.key"
+    argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    argv += ["-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*argv, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True, timeout=30)
+    return certificate, key
+
+
+@pytest.fixture
+def trusted(serve: Serve, certificate: tuple[Path, Path]) -> tuple[str, Path]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    script = serve(ok("hello"), tls=context)
+    return script.url.replace("http://", "https://"), certificate[0]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(trusted: tuple[str, Path]) -> None:
+    with pytest.raises(Unreachable, match="certificate is not trusted"):
+        rest(trusted[0], limits=Limits(tries=1)).ask("GET", "nodes")
+
+
+def test_a_certificate_of_ones_own_is_trusted_where_it_was_given(trusted: tuple[str, Path]) -> None:
+    assert rest(trusted[0], verify=trusted[1]).ask("GET", "nodes").json() == "hello"

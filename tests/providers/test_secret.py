@@ -1,0 +1,54 @@
+"""A secret may be given by reference, and is shown nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from autoscaler.errors import SettingsError
+from providers.secret import Secret
+from providers.settings import read_settings
+
+
+class Model(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_MINE_", extra="forbid")
+
+    password: Secret
+
+
+def password(given: str) -> str:
+    return read_settings(Model, {"CP_CAP_AUTOSCALE_MINE_PASSWORD": given}).password.get_secret_value()
+
+
+def test_a_plain_value_is_the_secret() -> None:
+    assert password("hush") == "hush"
+
+
+def test_a_variable_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELSEWHERE", "hush")
+    assert password("env:ELSEWHERE") == "hush"
+
+
+def test_a_file_is_followed_without_its_line_end(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hush\n")
+    assert password(f"file:{tmp_path / 'secret'}") == "hush"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    (
+        ("env:NOT_THERE", "the environment variable NOT_THERE is not set"),
+        ("file:/not/there", "/not/there cannot be read: No such file"),
+        ("file:/dev/null", "/dev/null is empty"),
+    ),
+)
+def test_a_reference_that_leads_nowhere_is_an_error(given: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        password(given)
+
+
+def test_its_value_is_not_shown() -> None:
+    shown = repr(read_settings(Model, {"CP_CAP_AUTOSCALE_MINE_PASSWORD": "hush"}))
+    assert "hush" not in shown
