@@ -17,8 +17,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from autoscaler.core.fleet import (
     Bucket,
     BucketKey,
+    Ending,
     Fleet,
     InstanceType,
+    Interruption,
     LaunchFailure,
     MachineState,
     Order,
@@ -93,6 +95,7 @@ class WorkerEntry(_Priced):
     group_id: str | None = None
     ready: bool = True
     message: str | None = None
+    ending: Ending = Ending.UNKNOWN
 
 
 class OrderEntry(_Priced):
@@ -116,6 +119,14 @@ class FailureEntry(_Kind):
     order_id: str = ""
 
 
+class InterruptionEntry(_Entry):
+    """A machine that will be taken, or may be."""
+
+    worker_id: str
+    at: Time
+    kind: str = "terminate"
+
+
 class FleetFile(_Entry):
     """The whole file. `buckets` left out: what the catalogue has."""
 
@@ -125,6 +136,7 @@ class FleetFile(_Entry):
     workers: list[WorkerEntry] = []
     orders: list[OrderEntry] = []
     failures: list[FailureEntry] = []
+    interruptions: list[InterruptionEntry] = []
 
 
 def load_fleet(text: str | None, zone: tzinfo) -> Fleet:
@@ -148,6 +160,7 @@ def load_fleet(text: str | None, zone: tzinfo) -> Fleet:
             LaunchFailure(entry.key, entry.at, entry.kind, entry.message, entry.order_id) for entry in file.failures
         ),
         enrols_itself=file.enrols_itself,
+        interruptions=tuple(Interruption(entry.worker_id, entry.at, entry.kind) for entry in file.interruptions),
     )
 
 
@@ -169,6 +182,7 @@ def dump_fleet(fleet: Fleet) -> str:
         workers=[WorkerEntry(**_key(worker.bucket), **_rest(worker, WorkerEntry)) for worker in fleet.workers],
         orders=[_order_entry(order) for order in fleet.orders],
         failures=[FailureEntry(**_key(failure.bucket), **_rest(failure, FailureEntry)) for failure in fleet.failures],
+        interruptions=[InterruptionEntry(worker_id=n.worker_id, at=n.at, kind=n.kind) for n in fleet.interruptions],
     )
     return file.model_dump_json(indent=2)
 

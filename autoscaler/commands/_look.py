@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import click
 
 from autoscaler.commands.context import Invocation
-from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.core.fleet import Bucket, Interruption, Worker
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.errors import WriteRefused
@@ -27,7 +27,7 @@ from autoscaler.process import ReadOnlyRunner
 from autoscaler.record import read_now, read_record
 from autoscaler.report.document import document
 from autoscaler.store.store import Store
-from providers.interface import Launched, LaunchOrder, Problem, Provider
+from providers.interface import HasInterruptions, Launched, LaunchOrder, Problem, Provider
 
 from_record = click.option(
     "--from",
@@ -67,6 +67,9 @@ def read_only(provider: Provider) -> Provider:
 
         def workers(self) -> Sequence[Worker]:
             return provider.workers()
+
+        def interruptions(self) -> Sequence[Interruption]:
+            return provider.interruptions() if isinstance(provider, HasInterruptions) else ()
 
         def check(self) -> Sequence[Problem]:
             return provider.check()

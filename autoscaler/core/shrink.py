@@ -33,21 +33,19 @@ def idle_for(machine: Machine, now: float) -> float | None:
 
 
 def could_leave(machine: Machine, moment: Moment) -> bool:
-    """Whether idle time alone would let it go."""
+    """Whether idle time alone, or its cloud's advice, would let it go."""
+    if machine.life is not Life.IN_SERVICE or machine.array is None:
+        return False
     idle = idle_for(machine, moment.now)
-    return (
-        machine.life is Life.IN_SERVICE
-        and idle is not None
-        and machine.array is not None
-        and (idle >= machine.array.idle_timeout or moment.winding_down is not None)
-    )
+    long_enough = idle is not None and (idle >= machine.array.idle_timeout or moment.winding_down is not None)
+    return long_enough or machine.advised
 
 
-def let_go_order(machine: Machine) -> tuple[float, float, str]:
-    """Sorting key of whom to let go first: the dearest, then the longest idle."""
+def let_go_order(machine: Machine) -> tuple[bool, float, float, str]:
+    """Sorting key of whom to let go first: whom its cloud may take, then the dearest, then the longest idle."""
     since = machine.note.idle_since
     price = machine.worker.price_per_hour or 0.0
-    return -price, since if since is not None else 0.0, machine.worker.id
+    return not machine.advised, -price, since if since is not None else 0.0, machine.worker.id
 
 
 def needed_hosts(
@@ -136,6 +134,8 @@ def _judge(
         return disable(machine, moment, Disabling.BROKEN, because(Code.INSTANCE_IN_ERROR))
     if making_room is not None:
         return disable(machine, moment, Disabling.SWAP, making_room)
+    if machine.advised and machine.name not in needed and not machine.enabled_by_hand:
+        return disable(machine, moment, Disabling.ADVISED, because(Code.ADVISED_TO_LEAVE))
     if not machine.empty:
         return keep(machine, busy_reason(machine))
     if moment.winding_down is not None and machine.name not in needed:

@@ -64,6 +64,8 @@ class Settings:
             order_grace=process.order_grace,
             detail_lookups=process.detail_lookups,
             swap=process.swap,
+            silence_timeout=process.silence_timeout,
+            lost_jobs=process.lost_jobs,
         )
 
 
