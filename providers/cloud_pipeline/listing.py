@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.fleet import PriceType, Worker
@@ -38,8 +38,18 @@ class _Child:
     """One line of the compact list."""
 
     id: str
-    living: bool
+    status: str
     ended_at: float | None
+
+    @property
+    def living(self) -> bool:
+        return self.status in LIVING
+
+    def ending_of(self, run: Run | None) -> Run | None:
+        """The ended run, made of what was known of it; None where it must be loaded, a failure for its reason."""
+        if run is None or self.status == "FAILURE":
+            return None
+        return run if run.is_final else replace(run, status=self.status, ended_at=self.ended_at)
 
 
 class Listing:
@@ -68,12 +78,13 @@ class Listing:
             living = {run.id: run for run in self._pages(deadline)}
             children = self._children(deadline)
             late = [child.id for child in children if child.living and self._unseen(child.id, living)]
-            ended = [child.id for child in children if self._lately_ended(child) and child.id not in self._foreign]
-            loaded = self._load([*late, *(run_id for run_id in ended if run_id not in self._ended)], deadline)
-            self._ended |= {run.id: run for run in loaded if run.is_final and run.cell == self._cell}
-            self._ended = {run_id: run for run_id, run in self._ended.items() if run_id in {*ended, *late}}
-            living |= {run.id: run for run in loaded if not run.is_final and run.cell == self._cell}
-            living = {run_id: run for run_id, run in living.items() if run_id not in self._ended}
+            ended = self._lately_ended(children)
+            loaded = self._load([*late, *(run_id for run_id, run in ended.items() if run is None)], deadline)
+            mine = {run.id: run for run in loaded if run.cell == self._cell}
+            self._ended = {run_id: run for run_id, run in ended.items() if run is not None}
+            self._ended |= {run_id: run for run_id, run in mine.items() if run.is_final}
+            living |= {run_id: run for run_id, run in mine.items() if not run.is_final}
+            living = {run_id: run for run_id, run in living.items() if run_id not in ended}
             self._see_set_up(living.values(), deadline)
         with self._guard:
             self._known = {**living, **self._ended}
@@ -110,10 +121,15 @@ class Listing:
     def _unseen(self, run_id: str, living: Mapping[str, Run]) -> bool:
         return run_id not in living and run_id not in self._foreign
 
-    def _lately_ended(self, child: _Child) -> bool:
-        if child.living:
-            return False
-        return child.ended_at is None or self._clock() - child.ended_at < LISTED_AFTER_END + CLOCKS_APART
+    def _lately_ended(self, children: Iterable[_Child]) -> dict[str, Run | None]:
+        """Those that ended of late and are not known to be somebody else's; None: still to be loaded."""
+        since = self._clock() - LISTED_AFTER_END - CLOCKS_APART
+        late = [child for child in children if not child.living and (child.ended_at is None or child.ended_at > since)]
+        return {
+            child.id: self._ended.get(child.id) or child.ending_of(self.known(child.id))
+            for child in late
+            if child.id not in self._foreign
+        }
 
     def _load(self, run_ids: Iterable[str], deadline: Deadline) -> list[Run]:
         """These runs, of which those that are not ours are remembered as such."""
@@ -160,4 +176,4 @@ def _child(item: Mapping[str, Any]) -> _Child:
     run_id, status, ended = item.get("runId"), item.get("status"), item.get("endDate")
     if not isinstance(run_id, int) or isinstance(run_id, bool) or not isinstance(status, str):
         raise Unreachable(f"{what} has an entry without id or status")
-    return _Child(str(run_id), status in LIVING, unix_time(ended, what) if ended else None)
+    return _Child(str(run_id), status, unix_time(ended, what) if ended else None)

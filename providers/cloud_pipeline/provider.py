@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from autoscaler.core.fleet import Bucket, Worker
@@ -16,7 +17,7 @@ from providers.cloud_pipeline.api import Api, as_record, date_text, pace_for, ru
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.credential import Credential
 from providers.cloud_pipeline.listing import Listing
-from providers.cloud_pipeline.orders import Orders
+from providers.cloud_pipeline.orders import LANES, Orders
 from providers.cloud_pipeline.parameters import inheritance
 from providers.cloud_pipeline.preferences import defaults, preference
 from providers.cloud_pipeline.problems import problems
@@ -24,6 +25,7 @@ from providers.cloud_pipeline.runs import Run, parameters_of
 from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.cloud_pipeline.words import NoSuchRun
 from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused
+from providers.pace import Pace
 from providers.rest import Deadline, Limits, Rest, reading
 
 KEEP_INHERITED = 600.0
@@ -39,9 +41,9 @@ class CloudPipelineProvider:
     enrols_itself: ClassVar[bool] = True
     Settings: ClassVar[type[CloudPipelineSettings]] = CloudPipelineSettings
 
-    def __init__(self, settings: CloudPipelineSettings, *, cell: str) -> None:
+    def __init__(self, settings: CloudPipelineSettings, *, cell: str, pace: Pace | None = None) -> None:
         self.settings, self.cell = settings, cell
-        self.api = api_of(settings)
+        self.api = api_of(settings, pace)
         self.catalogue = Catalogue(self.api, settings)
         self.listing = Listing(self.api, settings, cell, self.catalogue)
         self.orders = Orders(self.api, settings, self._inherited)
@@ -69,8 +71,8 @@ class CloudPipelineProvider:
     def terminate(self, ids: Sequence[str]) -> None:
         """Stop these runs. All are looked at first: where one is not ours, none is stopped."""
         runs = [run for run in map(self._ours, ids) if run is not None and not run.is_final]
-        for run in runs:
-            self._stop(run)
+        with ThreadPoolExecutor(LANES, thread_name_prefix="stop") as lanes:
+            list(lanes.map(self._stop, runs))
 
     def check(self) -> Sequence[Problem]:
         return problems(self.settings, self.api, self.catalogue)
@@ -138,7 +140,7 @@ class CloudPipelineProvider:
             return self._passed_on
 
 
-def api_of(settings: CloudPipelineSettings) -> Api:
+def api_of(settings: CloudPipelineSettings, pace: Pace | None = None) -> Api:
     """The platform's API, by these settings."""
     credential = Credential(settings.token.get_secret_value(), settings.token_duration)
     rest = Rest(
@@ -147,6 +149,6 @@ def api_of(settings: CloudPipelineSettings) -> Api:
         verify=settings.certificates or settings.verify,
         limits=Limits(connect=5.0, read=15.0, total=20.0),
         hidden=lambda: (credential.token,),
-        pace=pace_for(settings.api),
+        pace=pace or pace_for(settings.api),
     )
     return Api(rest, credential, settings.token_duration)

@@ -1,0 +1,107 @@
+"""The server as a fixture process, and the control plane that the provider contract plays against."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import requests
+
+from providers.cloud_pipeline.provider import CloudPipelineProvider
+from providers.contract import ControlPlane, Fault
+from providers.pace import Pace
+from providers.settings import read_settings
+
+ROOT = Path(__file__).parents[3]
+
+
+class Process:
+    """The server in a process of its own."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._session = requests.Session()
+
+    def control(self, name: str, **asked: Any) -> Any:
+        """Change the platform; returns its state, or what the change made."""
+        answer = self._session.post(f"{self.address}/control/{name}", json=asked, timeout=10)
+        answer.raise_for_status()
+        return answer.json()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self.control("state")
+        return state
+
+    def close(self) -> None:
+        self._session.close()
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Process]:
+    """The server, until the end of the block."""
+    argv = [sys.executable, "-m", "tests.clouds.cloud_pipeline.server", "--port", "0"]
+    with subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        process = Process(json.loads(server.stdout.readline())["address"])
+        try:
+            yield process
+        finally:
+            process.close()
+            server.terminate()
+            server.wait(10)
+
+
+class CloudPipelinePlane(ControlPlane):
+    """A platform with a master run, empty of workers."""
+
+    cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
+        {Fault.OUT_OF_CAPACITY: "the platform accepts every run; one without a machine fails later, and says why"}
+    )
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.process.control("reset")
+        self.environment: dict[str, str] = self.process.state["environment"]
+        self.broken: dict[str, str] = {}
+
+    def connect(self, cell: str, **given: str) -> CloudPipelineProvider:
+        values = {**self.environment, **self.broken, **given}
+        settings = read_settings(CloudPipelineProvider.Settings, values)
+        return CloudPipelineProvider(settings, cell=cell, pace=Pace(rate=1000.0, burst=1000))
+
+    def billable(self) -> Collection[str]:
+        living: list[str] = self.process.state["living"]
+        return living
+
+    def inject(self, fault: Fault) -> None:
+        match fault:
+            case Fault.PARTIAL:
+                self.process.control("set", limit=len(self.billable()) + 2)
+            case Fault.QUOTA:
+                self.process.control("set", limit=0)
+            case Fault.THROTTLED:
+                headers = {"Retry-After": "30"}
+                self.process.control("fault", call="POST run", kind="status", times=9999, status=429, headers=headers)
+            case Fault.REFUSED:
+                self.process.control("set", refusal="Access is denied")
+            case Fault.UNREACHABLE:
+                self.broken = {"API": "http://127.0.0.1:1/"}
+            case Fault.MALFORMED:
+                self.process.control("fault", call="POST run/filter", kind="garbage", times=9999)
+            case Fault.LOST_ANSWER:
+                self.process.control("fault", call="POST run", kind="lost")
+            case Fault.LAG:
+                self.process.control("set", lag=0.3)
+            case _:
+                raise NotImplementedError(fault)
+
+    def heal(self) -> None:
+        self.broken = {}
+        self.process.control("heal")

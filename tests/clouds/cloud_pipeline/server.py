@@ -1,0 +1,355 @@
+"""The platform's REST API over HTTP, as a process: `python -m tests.clouds.cloud_pipeline.server --port 0`.
+
+It prints one JSON line, where it listens and what a master container's environment would hold, and serves until it is
+ended. Under `/control/` tests change the platform and ask for faults; the API itself never looks there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.clouds.cloud_pipeline import bodies
+from tests.clouds.cloud_pipeline.bodies import Malformed
+from tests.clouds.cloud_pipeline.platform import Platform, Refusal, Run, text_of, usual_platform
+
+BASE = "/pipeline/restapi"
+KEY = "cluster.allowed.instance.types.docker"
+
+
+@dataclass(slots=True)
+class Fault:
+    """What goes wrong with the next `times` calls whose method and path match `call`, such as `POST run/*/status`."""
+
+    call: str
+    kind: str
+    """`status`, `error`, `reset`, `lost`, `slow` or `garbage`; `lost` and `slow` do what was asked."""
+    times: int = 1
+    status: int = 500
+    message: str = "Internal error"
+    seconds: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Broken(Exception):
+    """The connection is to end without an answer."""
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one platform, and counts what it was asked."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.reset()
+
+    def reset(self) -> None:
+        self.platform, self.master = usual_platform()
+        self.faults: list[Fault] = []
+        self.calls: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.malformed: list[str] = []
+        self.first_token = self.platform.new_token(86400.0)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def environment(self) -> dict[str, str]:
+        """What the platform puts into the container of the master run."""
+        asked = self.master.asked
+        return {
+            "API": f"{self.address}{BASE}/",
+            "API_TOKEN": self.first_token,
+            "RUN_ID": str(self.master.id),
+            "DEFAULT_HOSTFILE": "/common/hostfile",
+            "instance_size": asked["instanceType"],
+            "instance_disk": str(asked["hddSize"]),
+            "docker_image": asked["dockerImage"],
+            "price_type": "on_demand",
+            "CLOUD_PROVIDER": "AWS",
+            "CLOUD_REGION_ID": "1",
+            "OWNER": "USER",
+            "node_count": "0",
+        }
+
+    def take_fault(self, call: str) -> Fault | None:
+        for fault in self.faults:
+            if fnmatchcase(call, fault.call) and fault.times > 0:
+                fault.times -= 1
+                return fault
+        return None
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection, kept alive from call to call."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def do_GET(self) -> None:
+        self._serve("GET")
+
+    def do_POST(self) -> None:
+        self._serve("POST")
+
+    def log_message(self, *_: Any) -> None:
+        """Silent: tests read `calls`."""
+
+    def _serve(self, method: str) -> None:
+        parts = urlsplit(self.path)
+        text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if parts.path.startswith("/control/"):
+            self._answer(200, json.dumps(control(self.server, parts.path, json.loads(text or b"{}"))))
+            return
+        path = parts.path.removeprefix(BASE).strip("/")
+        call = f"{method} {path}"
+        with self.server.platform.guard:
+            self.server.calls.append(call)
+            fault = self.server.take_fault(call)
+        try:
+            self._meet(fault, lambda: self._outcome(method, path, dict(parse_qsl(parts.query)), text))
+        except Broken:
+            # A reset, not an orderly end: the client learns nothing of what happened.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+
+    def _meet(self, fault: Fault | None, act: Any) -> None:
+        match fault:
+            case None:
+                self._answer(*act())
+            case Fault(kind="status"):
+                self._answer(fault.status, "<html><body>no</body></html>", fault.headers, kind="text/html")
+            case Fault(kind="error"):
+                self._answer(200, _envelope(None, "ERROR", fault.message))
+            case Fault(kind="garbage"):
+                self._answer(200, '{"payload": [')
+            case Fault(kind="slow"):
+                time.sleep(fault.seconds)
+                self._answer(*act())
+            case Fault(kind="lost"):
+                act()
+                raise Broken
+            case _:
+                raise Broken
+
+    def _outcome(self, method: str, path: str, query: dict[str, str], text: bytes) -> tuple[int, str]:
+        """Status and body of the answer."""
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        platform = self.server.platform
+        renews = path == "user/token"
+        if not (platform.takes(token) or (renews and token in platform.tokens)):
+            return 401, '{"message": "Authentication failed"}'
+        try:
+            body = json.loads(text) if text else None
+            with platform.guard:
+                if method == "POST" and path == "run":
+                    self.server.bodies.append(bodies.fields(body, bodies.LAUNCH))
+            return 200, _envelope(dispatch(platform, method, path.split("/"), query, body), "OK")
+        except Refusal as error:
+            return 200, _envelope(None, "ERROR", str(error))
+        except (Malformed, ValueError) as error:
+            said = f"{method} {path}: {error}"
+            self.server.malformed.append(said)
+            return 400, json.dumps({"message": said})
+
+    def _answer(
+        self, status: int, text: str, headers: dict[str, str] | None = None, kind: str = "application/json"
+    ) -> None:
+        content = text.encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def dispatch(platform: Platform, method: str, path: list[str], query: dict[str, str], body: Any) -> Any:
+    """The payload of one call. Raises Refusal, Malformed."""
+    match method, path:
+        case "POST", ["run"]:
+            return platform.record(platform.launch(bodies.check_launch(body)))
+        case "POST", ["run", "filter"]:
+            return filtered(platform, bodies.check_filter(body))
+        case "GET", ["run", "parents", number]:
+            _no(query)
+            return [_compact(run) for run in platform.listed() if run.parent == int(number)]
+        case "GET", ["run", number]:
+            _no(query)
+            return platform.record(platform.find(int(number)))
+        case "GET", ["run", number, "task"]:
+            return task_log(platform, platform.find(int(number)), query)
+        case "POST", ["run", number, verb]:
+            return change(platform, platform.find(int(number)), verb, body)
+        case "POST", ["pipeline", "price"]:
+            asked = bodies.fields(body, bodies.PRICE)
+            return {
+                "instanceType": asked["instanceType"],
+                "pricePerHour": platform.prices.get(asked["instanceType"], 0),
+            }
+        case "GET", ["cluster", "instance", "allowed"]:
+            if query.keys() != {"regionId", "spot"} or query["spot"] not in ("true", "false"):
+                raise Malformed(f"regionId and spot are wanted, not {query}")
+            types = platform.types if query["regionId"] == "1" else []
+            return {KEY: types, "cluster.allowed.instance.types": types, "cluster.allowed.price.types": []}
+        case "GET", ["preferences", name]:
+            return preference(platform, name)
+        case "GET", ["user", "token"]:
+            if query.keys() != {"duration"}:
+                raise Malformed(f"duration is wanted, not {query}")
+            return {"token": platform.new_token(int(query["duration"]))}
+        case _:
+            raise Malformed("there is no such call")
+
+
+def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
+    """One page of the runs that match, newest first."""
+    wanted = asked.get("statuses")
+    found = [
+        run
+        for run in platform.listed()
+        if run.parent == asked["parentId"]
+        and (wanted is None or run.status in wanted)
+        and asked["partialParameters"] in _joined(run)
+    ]
+    begin = (asked["page"] - 1) * asked["pageSize"]
+    page = found[begin : begin + asked["pageSize"]]
+    return {"elements": [platform.record(run) for run in page], "totalCount": len(found)}
+
+
+def change(platform: Platform, run: Run, verb: str, body: Any) -> Any:
+    match verb:
+        case "status":
+            bodies.check_status(body)
+            platform.stop(run)
+        case "terminate":
+            if body is not None:
+                raise Malformed("no body is wanted")
+            platform.terminate(run)
+        case "tag":
+            run.tags = bodies.texts(bodies.fields(body, bodies.TAGS)["tags"])
+        case "log":
+            run.log.append(bodies.check_log(body, run.id))
+            return body
+        case _:
+            raise Malformed(f"a run has no {verb}")
+    return platform.record(run)
+
+
+def task_log(platform: Platform, run: Run, query: dict[str, str]) -> list[dict[str, Any]]:
+    if query.keys() != {"taskName"}:
+        raise Malformed(f"taskName is wanted, not {query}")
+    return platform.set_up(run) if query["taskName"] == "SGEWorkerSetup" else []
+
+
+def preference(platform: Platform, name: str) -> dict[str, str]:
+    if name not in platform.preferences:
+        raise Refusal(f"Preference with name: '{name}' was not found.")
+    return {"name": name, "value": platform.preferences[name], "type": "INTEGER", "preferenceGroup": "Grid engine"}
+
+
+def control(server: Server, path: str, asked: dict[str, Any]) -> Any:
+    """What tests do to the platform, and what they ask about it."""
+    platform = server.platform
+    with platform.guard:
+        match path.removeprefix("/control/"):
+            case "reset":
+                server.reset()
+            case "fault":
+                server.faults.append(Fault(**asked))
+            case "heal":
+                server.faults.clear()
+                platform.limit, platform.refusal, platform.lag = None, None, 0.0
+                platform.short_of = set()
+            case "set":
+                for name, value in asked.items():
+                    setattr(platform, name, set(value) if name == "short_of" else value)
+            case "timing":
+                for name, value in asked.items():
+                    setattr(platform.timing, name, value)
+            case "run":
+                run = platform.find(asked["id"])
+                for name, value in asked.items():
+                    setattr(run, name, value)
+            case "end":
+                platform.end(platform.find(asked["id"]), asked["status"], asked.get("reason"))
+            case "static":
+                return platform.add(**{**server.master.asked, "parentRunId": server.master.id, "params": {}}).id
+            case "expire":
+                platform.expire_tokens()
+            case "withdraw":
+                platform.tokens.clear()
+            case "state":
+                pass
+            case _:
+                raise ValueError(path)
+        return state(server)
+
+
+def state(server: Server) -> dict[str, Any]:
+    """Everything, for tests to look at."""
+    platform = server.platform
+    return {
+        "environment": server.environment(),
+        "living": [str(run.id) for run in platform.children(server.master.id) if not run.final],
+        "calls": server.calls,
+        "bodies": server.bodies,
+        "malformed": server.malformed,
+        "master": {"tags": server.master.tags, "log": server.master.log},
+        "tokens": list(platform.tokens),
+        "timing": asdict(platform.timing),
+    }
+
+
+def _envelope(payload: Any, status: str, message: str | None = None) -> str:
+    envelope = {"payload": payload, "message": message, "status": status}
+    return json.dumps({name: value for name, value in envelope.items() if value is not None})
+
+
+def _joined(run: Run) -> str:
+    """All parameters as the platform keeps them, and looks for parts of."""
+    return "|".join(f"{name}={value['value']}={value['type']}" for name, value in run.asked["params"].items())
+
+
+def _compact(run: Run) -> dict[str, Any]:
+    compact = {"runId": run.id, "status": run.status, "startDate": text_of(run.created)}
+    return compact if run.ended is None else {**compact, "endDate": text_of(run.ended)}
+
+
+def _no(query: dict[str, str]) -> None:
+    if query:
+        raise Malformed(f"no query is wanted, not {query}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A Cloud Pipeline platform on loopback.")
+    parser.add_argument("--port", type=int, default=0)
+    server = Server(parser.parse_args().port)
+    print(json.dumps({"address": server.address, "environment": server.environment()}), flush=True)
+    threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
+    server.serve_forever(poll_interval=0.05)
+
+
+def _end_with_parent(server: Server) -> None:
+    """End when whoever started this closes our standard input, so that a killed test run leaves nothing behind."""
+    if not sys.stdin.isatty():
+        sys.stdin.read()
+        server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
