@@ -1,0 +1,187 @@
+"""Only what the request alone shows to be impossible is refused at submission; whatever else there is, is accepted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.admission import Judge, admission_of
+from autoscaler.core.cluster import Ask, Consumable, ParallelEnvironment, Queue, QueueInstance
+from autoscaler.core.model import Snapshot
+from autoscaler.core.policy import DeadlockAnswer, Limits
+from autoscaler.core.reasons import Code, Reason
+from tests.core.building import (
+    COMPLEXES,
+    GIB,
+    MAIN,
+    PES,
+    X8LARGE,
+    a_bucket,
+    a_host,
+    a_job,
+    a_snapshot,
+    a_worker,
+)
+
+HYBRID: dict[str, Any] = {"hybrid": True, "family": "m5"}
+TOO_LARGE = a_job(slots=64)
+"""On one host; the largest type has 32."""
+
+
+def judged(ask: Ask, snapshot: Snapshot) -> Reason | None:
+    return Judge(admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy)).refusal(ask)
+
+
+def code(job: Any, *things: Any, **world: Any) -> Code | None:
+    reason = judged(job.ask, a_snapshot(*things, **{**HYBRID, **world}))
+    return None if reason is None else reason.code
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    (
+        (TOO_LARGE, Code.TOO_LARGE_FOR_ONE_HOST),
+        (a_job(slots=(64, 128), pe="local"), Code.TOO_LARGE_FOR_ONE_HOST),
+        (a_job(slots=321, pe="mpi"), Code.TOO_MANY_SLOTS),
+        (a_job(slots=44, pe="mpi4"), Code.TOO_MANY_HOSTS),
+        (a_job(hard={"h_vmem": "129G"}), Code.TOO_MUCH_ON_ONE_HOST),
+        (a_job(slots=2, hard={"h_vmem": "65G"}), Code.TOO_MUCH_ON_ONE_HOST),
+        (a_job(hard={"gpu": "1"}), Code.NO_SUCH_RESOURCE),
+        (a_job(slots=64, hard={"arch": "lx-amd64", "m_topology": "SCC"}), Code.TOO_LARGE_FOR_ONE_HOST),
+        (a_job(slots=64, queues=("main.q",)), Code.TOO_LARGE_FOR_ONE_HOST),
+        (a_job(slots=64, queues=("m*@*",)), Code.TOO_LARGE_FOR_ONE_HOST),
+        (a_job(slots=64, tasks="1-9:1", count=9), Code.TOO_LARGE_FOR_ONE_HOST),
+    ),
+)
+def test_what_no_allowed_cluster_could_run_is_refused(job: Any, expected: Code) -> None:
+    assert code(job) is expected
+
+
+@pytest.mark.parametrize(
+    "job",
+    (
+        a_job(),
+        a_job(slots=32),
+        a_job(slots=(4, 64), pe="local"),
+        a_job(slots=320, pe="mpi"),
+        a_job(slots=40, pe="mpi4"),
+        a_job(slots=(41, 1000), pe="mpi4", queues=("nosuch.q",)),
+        a_job(hard={"h_vmem": "128G"}),
+        a_job(hard={"h_vmem": "129G", "nosuch": "1"}),
+        a_job(hard={"h_vmem": "much"}),
+        a_job(hard={"mem_free": "1000G", "num_proc": "77"}),
+        a_job(slots=64, pe="nosuch"),
+        a_job(slots=64, hard={"h": "w1"}),
+        a_job(slots=64, hard={"qname": "main.q"}),
+        a_job(slots=64, queues=("main.q@w1",)),
+        a_job(slots=64, queues=("main.q@@allhosts",)),
+        a_job(slots=64, queues=("other.q",)),
+        a_job(slots=64, master_queues=("main.q@w1",)),
+        a_job(slots=64, hard={"h_rt": "48:00:00"}),
+    ),
+)
+def test_what_may_run_or_is_not_understood_is_accepted(job: Any) -> None:
+    queues = {"main.q": replace(MAIN, limits={"h_rt": "24:00:00"})}
+    assert code(job, queues=queues) is None
+
+
+@pytest.mark.parametrize(
+    "world",
+    (
+        {"queues": {"main.q": MAIN, "other.q": Queue("other.q", ("@allhosts",), 64, pe_list=("local",))}},
+        {"queues": {"main.q": replace(MAIN, restricted=("user_lists=staff",))}},
+        {"queue": {"default": False}},
+        {"family": "nosuch"},
+        {"limits": Limits(max_workers=0)},
+    ),
+    ids=("another queue may take it", "a restricted queue", "no default queue", "no type known", "no worker allowed"),
+)
+def test_where_the_request_does_not_decide_it_is_accepted(world: dict[str, Any]) -> None:
+    assert code(TOO_LARGE, **world) is None
+
+
+@pytest.mark.parametrize(
+    "bucket",
+    (
+        {"problem": "no quota"},
+        {"available": 0},
+        {"price": -1.0},
+    ),
+    ids=("no quota", "sold out", "price not known"),
+)
+def test_a_type_that_cannot_be_had_now_counts_as_allowed(bucket: dict[str, Any]) -> None:
+    limits = Limits(max_workers=2, max_price_per_hour=5.0)
+    assert code(a_job(slots=32), a_bucket(X8LARGE, **bucket), limits=limits) is None
+
+
+def test_a_persistent_host_that_is_large_enough_saves_a_job() -> None:
+    assert code(TOO_LARGE, a_host("big", slots=64, used=3, states="au", heard=False)) is None
+
+
+def test_persistent_hosts_of_one_kind_count_together() -> None:
+    hosts = [a_host(f"h{number}", slots=8) for number in range(4)]
+    assert code(a_job(slots=352, pe="mpi"), *hosts) is None
+    assert code(a_job(slots=353, pe="mpi"), *hosts) is Code.TOO_MANY_SLOTS
+
+
+def test_a_worker_of_a_type_that_is_no_longer_allowed_saves_a_job() -> None:
+    worker = a_worker("w1", type_=replace(X8LARGE, name="x1.big", family="x1", vcpus=64))
+    assert code(TOO_LARGE, worker) is None
+
+
+def test_memory_of_a_host_that_its_execd_reports_may_be_more_when_nothing_runs_there() -> None:
+    host = a_host("h1", consumables={"h_vmem": str(2 * GIB)}, load={"h_vmem": str(2 * GIB)})
+    assert code(a_job(hard={"h_vmem": "500G"}), host) is None
+
+
+def test_memory_that_jobs_took_by_default_may_be_free_when_nothing_runs_there() -> None:
+    complexes = {**COMPLEXES, "h_vmem": replace(COMPLEXES["h_vmem"], default="300G")}
+    host = a_host("h1", used=1, consumables={"h_vmem": "1G"})
+    assert code(a_job(hard={"h_vmem": "200G"}), host, complexes=complexes) is None
+
+
+@pytest.mark.parametrize("name", ("lic", "scratch"))
+def test_a_licence_of_the_whole_cluster_refuses_nobody(name: str) -> None:
+    assert code(a_job(hard={name: "99"}), global_consumables={name: "1"}) is None
+
+
+def test_a_wildcard_is_refused_only_where_every_parallel_environment_refuses() -> None:
+    job = a_job(slots=64, pe="*")
+    assert code(job) is None
+    one_host = {name: PES[name] for name in ("local",)} | {"single": ParallelEnvironment("single", 99999, "$pe_slots")}
+    queues = {"main.q": replace(MAIN, pe_list=("local", "single"))}
+    snapshot = a_snapshot(queues=queues, **HYBRID)
+    both = replace(snapshot, cluster=replace(snapshot.cluster, pes=one_host))
+    assert judged(job.ask, both) is not None
+
+
+def test_an_operator_who_only_wants_reports_has_nothing_refused() -> None:
+    snapshot = a_snapshot(**HYBRID)
+    reporting = replace(snapshot, policy=replace(snapshot.policy, deadlock=DeadlockAnswer.REPORT))
+    assert (judged(TOO_LARGE.ask, snapshot) is None, judged(TOO_LARGE.ask, reporting)) == (False, None)
+
+
+def test_a_thousand_hosts_of_one_kind_are_one_entry() -> None:
+    snapshot = a_snapshot(*(a_host(f"h{number}") for number in range(1000)))
+    assert [group.count for group in admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy).persistent] == [
+        1000
+    ]
+
+
+def test_what_runs_changes_nothing_of_it() -> None:
+    """Else it would be written and read anew in every pass."""
+    idle, busy = (a_snapshot(a_host("h1", slots=4, used=used), a_worker("w1", used=used)) for used in (0, 2))
+    assert admission_of(idle.cluster, idle.fleet, idle.policy) == admission_of(busy.cluster, busy.fleet, busy.policy)
+
+
+def test_an_instance_of_another_queue_gives_no_slots_to_ours() -> None:
+    other = QueueInstance("other.q", "h1", 64, 0, 0)
+    assert code(TOO_LARGE, a_host("h1", more=(other,)), queues={"main.q": MAIN}) is Code.TOO_LARGE_FOR_ONE_HOST
+
+
+def test_consumables_that_a_queue_gives_are_not_asked_of_hosts() -> None:
+    queues = {"main.q": replace(MAIN, complex_values={"gpus": "4"})}
+    assert COMPLEXES["gpus"].consumable is Consumable.PER_SLOT
+    assert code(a_job(hard={"gpus": "2"}), queues=queues) is None

@@ -1,0 +1,199 @@
+"""The verifier judges by what the loop left last, alone, and accepts whenever it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.admission import Admission, admission_of
+from autoscaler.core.model import Snapshot
+from autoscaler.report import admission
+from autoscaler.report.admission import Verifier, build
+from autoscaler.report.admission_file import AdmissionFile, archive, code
+from autoscaler.store import notation
+from sge.jsv_setup import Place
+from tests.core.building import a_bucket, a_host, a_snapshot, a_worker
+
+TOO_LARGE = {"pe_name": "local", "pe_min": "64", "pe_max": "64"}
+SENTENCE = "it asks 64 slots on one host; the largest allowed is m5.large with 2"
+WORLD = a_snapshot(a_host("h1"), a_worker("w1"), limits=None)
+
+
+def kept(folder: Path, snapshot: Snapshot = WORLD, *, poll: float = 10.0, installed: bool = True) -> AdmissionFile:
+    file = AdmissionFile(folder / "admission.json", "cell", lambda: installed)
+    file.keep(snapshot, poll)
+    return file
+
+
+def verifier(folder: Path) -> Verifier:
+    return Verifier(folder / "admission.json", "cell", code())
+
+
+def age(file: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(file, (then, then))
+
+
+def test_a_job_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    kept(tmp_path)
+    assert verifier(tmp_path).refusal(TOO_LARGE) == SENTENCE
+
+
+def test_a_job_that_fits_is_accepted(tmp_path: Path) -> None:
+    kept(tmp_path)
+    assert verifier(tmp_path).refusal({"pe_name": "local", "pe_min": "2", "pe_max": "2"}) is None
+
+
+@pytest.mark.parametrize("poll", (1.0, 30.0))
+def test_what_is_too_old_refuses_nobody(tmp_path: Path, poll: float) -> None:
+    file, one = kept(tmp_path, poll=poll).file, verifier(tmp_path)
+    fresh_for = max(60.0, 6 * poll)
+    told = []
+    for seconds in (fresh_for - 5, fresh_for + 5, 0.0, -3600.0):
+        age(file, seconds)
+        told.append(one.refusal(TOO_LARGE))
+    assert told == [SENTENCE, None, SENTENCE, None]
+
+
+@pytest.mark.parametrize(
+    "content",
+    (
+        b"",
+        b"{garbage",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        json.dumps({"schema": 1, "cell": "cell", "code": code(), "fresh_for": 60, "admission": {}}).encode(),
+        json.dumps({"schema": 1, "cell": "cell", "code": code(), "fresh_for": "?", "admission": None}).encode(),
+    ),
+)
+def test_garbage_refuses_nobody(tmp_path: Path, content: bytes) -> None:
+    file, one = kept(tmp_path).file, verifier(tmp_path)
+    assert one.refusal(TOO_LARGE) == SENTENCE
+    file.write_bytes(content)
+    assert one.refusal(TOO_LARGE) is None
+    assert one.refusal(TOO_LARGE) is None
+
+
+@pytest.mark.parametrize("change", ({"cell": "another"}, {"code": "0123"}, {"schema": 2}))
+def test_a_file_of_another_cell_or_version_refuses_nobody(tmp_path: Path, change: Mapping[str, object]) -> None:
+    file = kept(tmp_path).file
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert verifier(tmp_path).refusal(TOO_LARGE) is None
+
+
+def test_no_file_refuses_nobody_until_there_is_one(tmp_path: Path) -> None:
+    one = verifier(tmp_path)
+    assert one.refusal(TOO_LARGE) is None
+    kept(tmp_path)
+    assert one.refusal(TOO_LARGE) == SENTENCE
+
+
+def test_a_judgement_that_takes_too_long_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(tmp_path)
+    one = verifier(tmp_path)
+    assert one.refusal(TOO_LARGE) == SENTENCE
+    monkeypatch.setattr(admission, "read_request", lambda _: time.sleep(10))
+    began = time.monotonic()
+    assert one.refusal(TOO_LARGE) is None
+    assert time.monotonic() - began < 5
+
+
+def test_a_defect_refuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(tmp_path)
+    monkeypatch.setattr(admission, "text", lambda _: 1 / 0)
+    assert verifier(tmp_path).refusal(TOO_LARGE) is None
+
+
+def test_the_file_is_written_where_something_changed_and_else_only_touched(tmp_path: Path) -> None:
+    keeper = kept(tmp_path)
+    written, begun = keeper.file.stat(), time.time()
+    age(keeper.file, 100)
+    keeper.keep(WORLD, 10.0)
+    touched = keeper.file.stat()
+    assert (touched.st_ino, touched.st_mtime >= begun - 1) == (written.st_ino, True)
+    one = verifier(tmp_path)
+    keeper.keep(a_snapshot(a_host("big", slots=64)), 10.0)
+    assert one.refusal(TOO_LARGE) is None
+    assert oct(keeper.file.stat().st_mode)[-3:] == "644"
+
+
+def test_nothing_is_left_where_no_verifier_asks(tmp_path: Path) -> None:
+    assert not kept(tmp_path, installed=False).file.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keeper = AdmissionFile(tmp_path / "nowhere" / "admission.json", "cell", lambda: True)
+    for _ in range(3):
+        keeper.keep(WORLD, 10.0)
+    assert [record.message.partition(",")[0] for record in caplog.records] == [f"{keeper.file} cannot be written"]
+
+
+def test_what_the_loop_writes_the_verifier_reads() -> None:
+    snapshot = a_snapshot(
+        a_host("h1", consumables={"h_vmem": "4G"}), a_worker("w1"), a_bucket(), hybrid=True, family="m5"
+    )
+    whole = admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy)
+    assert build(Admission, json.loads(json.dumps(notation.plain(whole)))) == whole
+
+
+@given(st.floats(allow_nan=False) | st.none(), st.integers(0, 5))
+def test_optional_limits_survive(price: float | None, most: int) -> None:
+    snapshot = WORLD
+    array = snapshot.policy.node_arrays[0]
+    limits = replace(array.limits, max_price_per_hour=price, max_workers=most)
+    policy = replace(snapshot.policy, node_arrays=(replace(array, limits=limits),))
+    whole = admission_of(snapshot.cluster, snapshot.fleet, policy)
+    assert build(Admission, json.loads(json.dumps(notation.plain(whole)))) == whole
+
+
+def test_equal_programs_are_equal_archives() -> None:
+    assert archive() == archive()
+
+
+def test_the_archive_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
+    """Run as the queue master runs it: by its script, alone."""
+    place = Place(tmp_path, "cell")
+    place.folder.mkdir()
+    place.program.write_bytes(archive())
+    place.script.write_text(place.script_text())
+    place.script.chmod(0o755)
+    AdmissionFile(place.file, "cell", lambda: place.installed).keep(WORLD, 10.0)
+    said = "START\nPARAM pe_name local\nPARAM pe_min 64\nPARAM pe_max 64\nBEGIN\n"
+    with subprocess.Popen([place.script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(said)
+        process.stdin.flush()
+        heard = [process.stdout.readline().strip() for _ in range(2)]
+        process.stdin.close()
+        assert process.wait(10) == 0
+    assert heard == ["STARTED", f"RESULT STATE REJECT {SENTENCE}"]
+
+
+def test_without_a_program_the_script_accepts(tmp_path: Path) -> None:
+    place = Place(tmp_path, "cell")
+    place.folder.mkdir()
+    place.script.write_text(place.script_text())
+    job = "START\nPARAM CMDARG0 -n\nBEGIN\n"
+    done = subprocess.run(
+        ["/bin/sh", place.script], input=f"BEGIN\n{job}{job}QUIT\n", capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split("\n") == [*["STARTED", "RESULT STATE ACCEPT"] * 2, ""]
+
+
+def test_another_python_takes_the_source() -> None:
+    names = set(zipfile.ZipFile(BytesIO(archive())).namelist())
+    assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
