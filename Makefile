@@ -7,7 +7,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 MODE ?= homogeneous
 PROVIDER ?= local
 TESTS ?= tests
-WORKERS ?= auto
+# Tests on a real cell mostly wait for it: two of them a core.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 PYTEST_ARGS ?=
 
 BIN := .venv/bin

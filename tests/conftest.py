@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from autoscaler import namespaces
+from autoscaler.store import lock
 
 # Before any test module imports it: its assertions explain themselves like those of a test module.
 pytest.register_assert_rewrite("providers.contract")
@@ -37,6 +38,14 @@ def cell_obstacle() -> str | None:
     if missing:
         return f"Grid Engine's {', '.join(missing)} not installed: run `make setup`"
     return namespaces.probe()
+
+
+@pytest.fixture(autouse=True)
+def _locks_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test locks where this machine's own autoscaler would, nor leaves its files there."""
+    directory = tmp_path_factory.getbasetemp() / "locks"
+    directory.mkdir(exist_ok=True)
+    monkeypatch.setattr(lock, "LOCKS", directory)
 
 
 def pytest_report_header() -> str:

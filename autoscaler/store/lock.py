@@ -47,10 +47,12 @@ class Holder:
     since: float
 
 
+LOCKS = Path("/run/lock")
+
+
 def lock_directory() -> Path:
     """The same for every process of this machine whatever its settings: two state directories are no two cells."""
-    preferred = Path("/run/lock")
-    return preferred if os.access(preferred, os.W_OK) else Path("/tmp")
+    return LOCKS if os.access(LOCKS, os.W_OK) else Path("/tmp")
 
 
 @contextmanager
