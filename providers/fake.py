@@ -16,7 +16,7 @@ from typing import ClassVar
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from autoscaler.core.fleet import Bucket, BucketKey, MachineState, PriceType, Worker
+from autoscaler.core.fleet import Bucket, BucketKey, Ending, MachineState, PriceType, Worker
 from providers.catalog import Catalog, load_catalog
 from providers.interface import (
     Interruption,
@@ -75,6 +75,7 @@ class Machine:
     created_at: float
     ended_at: float | None = None
     message: str | None = None
+    ending: Ending = Ending.UNKNOWN
 
 
 @dataclass(slots=True)
@@ -100,12 +101,19 @@ class FakeCloud:
         """Ids of all machines that cost money now, whoever's."""
         return [machine.id for machine in self.machines.values() if machine.ended_at is None]
 
-    def kill(self, worker_id: str, message: str = "ended by the cloud") -> None:
-        """Sudden death of a machine, and the end of one by request."""
+    def kill(self, worker_id: str, message: str = "ended by the cloud", ending: Ending = Ending.UNKNOWN) -> None:
+        """Sudden death of a machine, the end of one by request, and (with its `ending`) one's own or a foretold end."""
         with self.guard:
             machine = self.machines[worker_id]
             if machine.ended_at is None:
-                self.machines[worker_id] = replace(machine, ended_at=self.clock(), message=message)
+                self.machines[worker_id] = replace(machine, ended_at=self.clock(), message=message, ending=ending)
+
+    def come_true(self) -> None:
+        """End what notices said would end by now."""
+        with self.guard:
+            for notice in self.notices:
+                if notice.kind != "rebalance" and notice.at <= self.clock():
+                    self.kill(notice.worker_id, "taken back, as its notice said", Ending.INTERRUPTED)
 
     def create(self, order: LaunchOrder, cell: str | None) -> Launched:
         """Make what is missing of an order: the machines of a token are made once, however often it is asked."""
@@ -245,6 +253,7 @@ class FakeProvider:
             price_per_hour=machine.bucket.price_per_hour,
             order_id=machine.order.order_id,
             message=machine.message if ended else None,
+            ending=machine.ending if ended else Ending.UNKNOWN,
         )
 
 

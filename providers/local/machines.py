@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from autoscaler.core.fleet import InstanceType, PriceType
+from autoscaler.core.fleet import Ending, InstanceType, PriceType
 from providers.interface import Unreachable
 
 LOCK_TIMEOUT = 20.0
@@ -51,6 +51,7 @@ class Machine:
     """What tells this machine from a later one of its name; None until its host was started."""
     ended_at: float | None = None
     message: str | None = None
+    ending: Ending = Ending.UNKNOWN
 
     @property
     def never_started(self) -> bool:
@@ -145,7 +146,8 @@ def _text(machine: Machine) -> str:
 
 def _machine(record: dict[str, Any]) -> Machine:
     kind, price_type = InstanceType(**record.pop("type")), PriceType(record.pop("price_type"))
-    return Machine(type=kind, price_type=price_type, **record)
+    ending = Ending(record.pop("ending", ""))
+    return Machine(type=kind, price_type=price_type, ending=ending, **record)
 
 
 __all__ = ["LOCK_TIMEOUT", "Machine", "Records", "Timeout", "machine_id"]

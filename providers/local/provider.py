@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from autoscaler.core.fleet import Bucket, BucketKey, MachineState, Worker
+from autoscaler.core.fleet import Bucket, BucketKey, Ending, Interruption, MachineState, Worker
 from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NamespaceError, Tree
 from providers.catalog import load_catalog
@@ -27,6 +27,7 @@ from providers.interface import (
     Unreachable,
 )
 from providers.local.boot import BROKEN_BOOT, INIT, boot_argv, boot_environment
+from providers.local.fates import Notices
 from providers.local.hosts import Hosts, TreeHosts
 from providers.local.machines import Machine, Records, Timeout, machine_id
 from providers.local.settings import LocalSettings
@@ -56,6 +57,7 @@ class LocalProvider:
         self.settings, self.cell, self.clock = settings, cell, clock
         self.hosts: Hosts = hosts or TreeHosts(Tree(settings.network))
         self.machines = Records(settings.state or settings.network / "machines")
+        self.notices = Notices(self.machines)
         arch = ARCHITECTURES.get(platform.machine(), "lx-amd64")
         offered = load_catalog(settings.catalog).buckets()
         self._buckets = tuple(replace(bucket, type=replace(bucket.type, arch=arch)) for bucket in offered)
@@ -74,6 +76,10 @@ class LocalProvider:
             return [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
         except (NamespaceError, OSError) as error:
             raise Unreachable(f"the machines of {self.machines.directory} cannot be looked at: {error}") from error
+
+    def interruptions(self) -> Sequence[Interruption]:
+        living = [machine for machine in self.records() if machine.ended_at is None]
+        return [notice for machine in living if (notice := self.notices.of(machine.id)) is not None]
 
     def launch(self, order: LaunchOrder) -> Launched:
         unknown = {bucket.type.name for bucket in order.buckets} - {bucket.type.name for bucket in self._buckets}
@@ -213,20 +219,24 @@ class LocalProvider:
             else:
                 return self._end(machine, "its launch was cut short")
         if born is None or born != machine.born:
-            return self._record_end(machine, "ended by itself")
+            released = self.notices.released(machine.id)
+            return self._record_end(machine, "ended by itself", Ending.RELEASED if released else Ending.UNKNOWN)
+        notice = self.notices.of(machine.id)
+        if notice is not None and notice.kind != "rebalance" and now >= notice.at:
+            return self._end(machine, "taken back, as its notice said", Ending.INTERRUPTED)
         lifetime = self.settings.sudden_death
         if lifetime is not None and now >= machine.created_at + self.settings.boot_delay + lifetime:
             return self._end(machine, "died suddenly, as asked")
         return machine
 
-    def _end(self, machine: Machine, message: str) -> Machine:
+    def _end(self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN) -> Machine:
         born = self.hosts.born(machine.name)
         if born is not None and machine.born in (born, None):
             self.hosts.end(machine.name)
-        return self._record_end(machine, message)
+        return self._record_end(machine, message, ending)
 
-    def _record_end(self, machine: Machine, message: str) -> Machine:
-        ended = replace(machine, ended_at=self.clock(), message=message)
+    def _record_end(self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN) -> Machine:
+        ended = replace(machine, ended_at=self.clock(), message=message, ending=ending)
         self.machines.save(ended)
         return ended
 
@@ -247,6 +257,7 @@ class LocalProvider:
             price_per_hour=machine.price_per_hour,
             order_id=machine.order_id,
             message=machine.message if ended else None,
+            ending=machine.ending if ended else Ending.UNKNOWN,
         )
 
 

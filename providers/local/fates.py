@@ -1,0 +1,70 @@
+"""What befalls a cloud's machines without anybody's asking: notices, sudden death, freezing, shutting itself down.
+
+For the demo and for tests, which act it out on machines of this control plane. A notice is a file in the machine's
+folder, and comes true when its time has come.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from autoscaler import namespaces
+from autoscaler.core.fleet import Interruption
+from autoscaler.namespaces import Tree
+from providers.interface import Unreachable
+from providers.local.machines import Machine, Records
+
+_NOTICE, _RELEASED = "notice.json", "released"
+_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """What the folders of machines tell of their end."""
+
+    records: Records
+
+    def give(self, worker_id: str, at: float, kind: str = "terminate") -> None:
+        """From now on the machine is known to end at `at` (`rebalance`: is advised to be left)."""
+        path = self.records.folder(worker_id) / _NOTICE
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps({"at": at, "kind": kind}), encoding="utf-8")
+        draft.replace(path)
+
+    def withdraw(self, worker_id: str) -> None:
+        (self.records.folder(worker_id) / _NOTICE).unlink(missing_ok=True)
+
+    def of(self, worker_id: str) -> Interruption | None:
+        """Raises Unreachable where a notice is there and cannot be read."""
+        path = self.records.folder(worker_id) / _NOTICE
+        try:
+            notice = json.loads(path.read_bytes())
+            return Interruption(worker_id, float(notice["at"]), str(notice["kind"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Unreachable(f"the notice {path} cannot be read: {error}") from error
+
+    def released(self, worker_id: str) -> bool:
+        """Whether the machine shut itself down, rather than died."""
+        return (self.records.folder(worker_id) / _RELEASED).exists()
+
+    def release(self, worker_id: str) -> None:
+        (self.records.folder(worker_id) / _RELEASED).touch()
+
+
+def release(machine: Machine, records: Records, tree: Tree) -> None:
+    """The machine shuts itself down, as an idle worker of its own accord may."""
+    Notices(records).release(machine.id)
+    kill(machine, tree)
+
+
+def kill(machine: Machine, tree: Tree) -> None:
+    """The machine dies at once, without a word."""
+    namespaces.end_host(tree, machine.name)
+
+
+def freeze(machine: Machine, tree: Tree, *, thaw: bool = False) -> None:
+    """Stop every process of the machine: it answers nothing and still exists. `thaw`: all go on where they were."""
+    tree.host_runner(machine.name)(("kill", "-CONT" if thaw else "-STOP", "-1"), timeout=_TIMEOUT)
