@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import pairwise
 from types import MappingProxyType
 
+from sge.jsv_setup import State
 from sge.prepare import Difference
 
 
@@ -74,6 +75,8 @@ class Facts:
     slots_up: int = 0
     """Slots of queue instances that could take a job now: what a submission is verified against."""
     differences: tuple[Difference, ...] = ()
+    verifier: State | None = None
+    """None: the queue master asks none."""
 
 
 def check_all(facts: Facts) -> tuple[Finding, ...]:
@@ -275,15 +278,38 @@ def prepared(facts: Facts) -> Finding:
 
 def submission_verifier(facts: Facts) -> Finding:
     """A server-side JSV sees and may change or refuse every submission."""
-    url = facts.configuration.get("jsv_url", "")
-    if not url:
-        return Finding("jsv_url", Level.OK, "no server-side verifier")
-    return Finding(
-        "jsv_url",
-        Level.WARN,
-        f"every submission passes {url}, which may change or refuse it",
-        "see that it lets jobs wait that no host can take yet",
-    )
+    verifier = facts.verifier
+    if verifier is None:
+        return Finding("jsv_url", Level.OK, "no server-side verifier (`sge-autoscaler init --jsv` makes one)")
+    if not verifier.runs:
+        return Finding(
+            "jsv_url",
+            Level.FAIL,
+            f"every submission is refused: {verifier.script} is missing or may not be executed",
+            "`sge-autoscaler init --jsv` puts ours there again; `qconf -mconf`: jsv_url none does without",
+        )
+    if not verifier.ours:
+        return Finding(
+            "jsv_url",
+            Level.WARN,
+            f"every submission passes {verifier.script}, which may change or refuse it",
+            "see that it lets jobs wait that no host can take yet",
+        )
+    if not verifier.current:
+        return Finding(
+            "jsv_url",
+            Level.WARN,
+            "the verifier is of another version and accepts every job",
+            "sge-autoscaler init --jsv",
+        )
+    if not verifier.fresh:
+        return Finding(
+            "jsv_url",
+            Level.WARN,
+            "the verifier accepts every job, because the autoscaler has not looked lately",
+            "see that `sge-autoscaler run` runs and may write there",
+        )
+    return Finding("jsv_url", Level.OK, "jobs that could never run are refused at submission")
 
 
 Check = Callable[[Facts], Finding]

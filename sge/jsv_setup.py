@@ -7,6 +7,7 @@ missing: nothing that an upgrade or an uninstall of ours removes may hold it.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -137,6 +138,36 @@ def withdraw(administrator: Administrator, place: Place, saved: Path) -> bool:
     _configure(administrator, text, values, saved)
     shutil.rmtree(place.folder, ignore_errors=True)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the verifier that the queue master asks is doing."""
+
+    script: str
+    """Its path."""
+    runs: bool
+    """Whether the script is there and may be executed: else every submission is refused."""
+    ours: bool
+    current: bool = False
+    """Whether it is of this version: else it accepts everything."""
+    fresh: bool = False
+    """Whether the loop has looked lately: else it accepts everything."""
+
+
+def state(url: str, place: Place, program: bytes, *, oldest: float, now: float) -> State | None:
+    """What becomes of submissions with this `jsv_url` ('': none). `oldest`: age in seconds at which what the loop left
+    is stale.
+    """
+    script = url.partition(":")[2].rpartition("@")[2] if ":" in url else url
+    if script in ("", "none"):
+        return None
+    runs, ours = os.access(script, os.X_OK), script == str(place.script)
+    try:
+        fresh = now - place.file.stat().st_mtime <= oldest
+    except OSError:
+        fresh = False
+    return State(script, runs, ours, ours and _current(place, program), ours and fresh)
 
 
 def _values(configuration: Mapping[str, str]) -> dict[str, str]:

@@ -6,16 +6,18 @@ import contextlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.init import preparations
+from autoscaler.commands.init import preparations, verifier_place
 from autoscaler.errors import AutoscalerError
+from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.settings import this_machine
 from providers.interface import Problem
+from sge import jsv_setup
 from sge.checks import Finding, Level, check_all
 from sge.events import find_qevent
 from sge.facts import gather
@@ -40,6 +42,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         now=time.time,
         qevent=Path(find_qevent()).is_absolute(),
     )
+    facts = replace(facts, verifier=_verifier(invocation, facts.configuration.get("jsv_url", "")))
     findings = (*check_all(facts), *provider_findings(invocation))
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in findings]}, indent=2))
@@ -58,6 +61,14 @@ def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
     return tuple(_of(name, problem) for problem in problems) or (
         Finding(f"provider {name}", Level.OK, "finds nothing wrong"),
     )
+
+
+def _verifier(invocation: Invocation, url: str) -> jsv_setup.State | None:
+    """The verifier of submissions; where the cell itself is not found, that is told by other findings."""
+    with contextlib.suppress(AutoscalerError):
+        oldest = fresh_for(invocation.settings.process.polling_delay)
+        return jsv_setup.state(url, verifier_place(invocation), archive(), oldest=oldest, now=time.time())
+    return None
 
 
 def _environment(invocation: Invocation) -> dict[str, str]:

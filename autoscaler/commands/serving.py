@@ -17,6 +17,7 @@ from autoscaler.act.means import Means
 from autoscaler.act.owners import Notices
 from autoscaler.bell import Bell
 from autoscaler.commands.context import Invocation
+from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy
 from autoscaler.errand import on_thread
@@ -25,6 +26,7 @@ from autoscaler.hosts_file import HOSTS, HostsFile
 from autoscaler.loop import Loop
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observer
+from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.telling import PassReporter
 from autoscaler.settings import Settings, load_settings, master_type_problem
@@ -33,6 +35,7 @@ from autoscaler.store.store import Store
 from providers.interface import Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
+from sge.jsv_setup import Place
 from sge.lookup import Lookup
 from sge.phantoms import Phantoms
 
@@ -94,7 +97,13 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             notifier=Notifier(invocation.environ),
             dry_run=dry_run,
             reload=_reload(invocation),
+            admissions=_admissions(invocation),
         )
+
+
+def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
+    place = Place(invocation.common, invocation.cell.slug)
+    return AdmissionFile(place.file, place.cell, lambda: place.installed).keep
 
 
 def refuse_unusable(settings: Settings) -> None:

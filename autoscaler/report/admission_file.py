@@ -76,10 +76,15 @@ class AdmissionFile:
                 "schema": SCHEMA,
                 "cell": self.cell,
                 "code": code(),
-                "fresh_for": max(FRESH_AT_LEAST, MISSED_POLLS * poll),
+                "fresh_for": fresh_for(poll),
                 "admission": notation.plain(admission),
             }
         )
+
+
+def fresh_for(poll: float) -> float:
+    """Age in seconds from which on what was left is stale, for a loop that looks every `poll` seconds."""
+    return max(FRESH_AT_LEAST, MISSED_POLLS * poll)
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from sge import checks
 from sge.checks import Facts, Finding, Level, Resolved, check_all
+from sge.jsv_setup import State
 from sge.prepare import Difference
 
 SOUND = Facts(
@@ -39,6 +40,13 @@ Check = Callable[[Facts], Finding]
 
 def with_configuration(**values: str) -> Facts:
     return replace(SOUND, configuration={**SOUND.configuration, **values})
+
+
+def verified(state: State) -> Facts:
+    return replace(SOUND, verifier=state)
+
+
+OURS = State("/v", runs=True, ours=True, current=True, fresh=True)
 
 
 def with_request(text: str, path: str = "/opt/sge/default/common/sge_request") -> Facts:
@@ -123,7 +131,11 @@ CASES: tuple[tuple[str, Check, Facts, Level], ...] = (
     ("nothing up", checks.empty_cluster, replace(SOUND, slots_up=0), Level.WARN),
     ("a missing queue", checks.prepared, replace(SOUND, differences=(MISSING,)), Level.FAIL),
     ("a host group otherwise", checks.prepared, replace(SOUND, differences=(OTHERWISE,)), Level.WARN),
-    ("a verifier", checks.submission_verifier, with_configuration(jsv_url="script:/opt/jsv"), Level.WARN),
+    ("another verifier", checks.submission_verifier, verified(State("/opt/jsv", runs=True, ours=False)), Level.WARN),
+    ("no script", checks.submission_verifier, verified(State("/opt/jsv", runs=False, ours=False)), Level.FAIL),
+    ("our verifier", checks.submission_verifier, verified(OURS), Level.OK),
+    ("an old verifier", checks.submission_verifier, verified(replace(OURS, current=False)), Level.WARN),
+    ("a blind verifier", checks.submission_verifier, verified(replace(OURS, fresh=False)), Level.WARN),
 )
 
 

@@ -1,0 +1,178 @@
+"""The verifier comes into a cell shown, changes what it must, keeps an administrator's own, and leaves as it came."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.errors import GridEngineRefused
+from autoscaler.process import Completed
+from sge.admin import Administrator
+from sge.jsv_setup import ALL_MODIFICATIONS, SHIPPED_MODIFICATIONS, Place, difference, install, state, withdraw
+from sge.qconf import read_attributes
+
+SHIPPED = f"""#global:
+execd_spool_dir              /var/spool/gridengine/execd
+jsv_url                      none
+jsv_allowed_mod              {SHIPPED_MODIFICATIONS}
+max_unheard                  00:05:00
+"""
+PROGRAM = b"program"
+
+
+class GlobalConfiguration:
+    """`qconf -sconf` and `-Mconf`, which takes the file's name for the host's."""
+
+    def __init__(self, text: str = SHIPPED) -> None:
+        self.text = text
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        said = self.text
+        if argv[1] == "-Mconf":
+            file = Path(argv[2])
+            assert file.name == "global"
+            self.text, said = file.read_text(), 'root@master modified "global" in configuration list\n'
+        else:
+            assert argv[1:] == ("-sconf",)
+        return Completed(tuple(argv), 0, said.encode(), b"", 0.0)
+
+    @property
+    def values(self) -> dict[str, str]:
+        return read_attributes(self.text)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, "cell")
+
+
+def installed(place: Place, text: str = SHIPPED) -> GlobalConfiguration:
+    configuration = GlobalConfiguration(text)
+    install(Administrator(configuration), place, PROGRAM, place.common / "saved")
+    return configuration
+
+
+def foreign() -> str:
+    return SHIPPED.replace("jsv_url                      none", "jsv_url script:/opt/own.sh")
+
+
+def test_where_there_is_none_it_is_missing_and_shown(place: Place) -> None:
+    found = difference(Administrator(GlobalConfiguration()), place, PROGRAM)
+    assert found is not None
+    assert found.missing
+    assert f"+jsv_url script:{place.script}" in found.shown
+
+
+def test_one_of_the_administrators_own_is_there_and_not_as_wanted(place: Place) -> None:
+    found = difference(Administrator(GlobalConfiguration(foreign())), place, PROGRAM)
+    assert found is not None
+    assert not found.missing
+    assert "-jsv_url script:/opt/own.sh" in found.shown
+
+
+def test_installed_again_nothing_differs(place: Place) -> None:
+    assert difference(Administrator(installed(place)), place, PROGRAM) is None
+
+
+def test_a_long_list_printed_over_several_lines_is_the_same_list(place: Place) -> None:
+    configuration = installed(place)
+    configuration.text = configuration.text.replace("cwd,dl", "cwd, \\\n                             dl")
+    assert difference(Administrator(configuration), place, PROGRAM) is None
+
+
+def test_another_version_of_the_program_is_a_difference(place: Place) -> None:
+    assert difference(Administrator(installed(place)), place, b"newer") is not None
+
+
+def test_only_what_the_verifier_needs_is_changed(place: Place) -> None:
+    values = installed(place).values
+    expected = read_attributes(SHIPPED) | {"jsv_url": place.url, "jsv_allowed_mod": ALL_MODIFICATIONS}
+    assert values == expected
+
+
+def test_a_chosen_list_of_modifications_stays(place: Place) -> None:
+    text = SHIPPED.replace(SHIPPED_MODIFICATIONS, "ac,h,l_hard")
+    assert installed(place, text).values["jsv_allowed_mod"] == "ac,h,l_hard"
+
+
+def test_what_was_there_is_saved_before(place: Place) -> None:
+    installed(place)
+    assert (place.common / "saved" / "configuration-global.txt").read_text() == SHIPPED
+
+
+@pytest.mark.parametrize("text", (SHIPPED, foreign()))
+def test_withdrawn_everything_is_as_it_was(place: Place, text: str) -> None:
+    configuration = installed(place, text)
+    install(Administrator(configuration), place, b"newer", place.common / "saved")
+    assert withdraw(Administrator(configuration), place, place.common / "saved")
+    assert configuration.values == read_attributes(text)
+    assert not place.folder.exists()
+
+
+def test_withdrawn_after_its_memory_was_lost_there_is_none(place: Place) -> None:
+    configuration = installed(place, foreign())
+    place.before.unlink()
+    withdraw(Administrator(configuration), place, place.common / "saved")
+    assert configuration.values["jsv_url"] == ""
+
+
+def test_one_that_is_not_ours_is_not_withdrawn(place: Place) -> None:
+    configuration = GlobalConfiguration(foreign())
+    assert not withdraw(Administrator(configuration), place, place.common / "saved")
+    assert configuration.text == foreign()
+
+
+def test_a_cell_whose_files_cannot_be_written_is_not_changed(tmp_path: Path) -> None:
+    configuration = GlobalConfiguration()
+    with pytest.raises(GridEngineRefused):
+        install(Administrator(configuration), Place(tmp_path / "nowhere", "cell"), PROGRAM, tmp_path / "saved")
+    assert configuration.text == SHIPPED
+
+
+def test_everybody_may_run_the_script_and_read_the_program(place: Place) -> None:
+    installed(place)
+    modes = [oct(path.stat().st_mode)[-3:] for path in (place.folder, place.script, place.program)]
+    assert modes == ["755", "755", "644"]
+
+
+def test_names_are_quoted_in_the_script(tmp_path: Path) -> None:
+    assert f"'{tmp_path}/a b/sge-autoscaler/verifier.pyz'" in Place(tmp_path / "a b", "cell").script_text()
+
+
+def told(place: Place, url: str, *, program: bytes = PROGRAM, now: float = 1000.0) -> tuple[bool, bool, bool, bool]:
+    found = state(url, place, program, oldest=60.0, now=now)
+    assert found is not None
+    return found.runs, found.ours, found.current, found.fresh
+
+
+def test_the_state_of_ours(place: Place) -> None:
+    installed(place)
+    assert told(place, place.url) == (True, True, True, False)
+    place.file.touch()
+    os.utime(place.file, (990, 990))
+    assert told(place, place.url) == (True, True, True, True)
+    assert told(place, place.url, now=1051.0) == (True, True, True, False)
+    assert told(place, place.url, program=b"newer") == (True, True, False, True)
+    place.script.unlink()
+    assert told(place, place.url)[0] is False
+
+
+def test_the_state_of_another(place: Place) -> None:
+    assert told(place, "script:sgeadmin@/bin/sh") == (True, False, False, False)
+    assert told(place, "/nowhere") == (False, False, False, False)
+
+
+@pytest.mark.parametrize("url", ("", "none"))
+def test_without_a_url_there_is_none(place: Place, url: str) -> None:
+    assert state(url, place, PROGRAM, oldest=60.0, now=1000.0) is None
