@@ -154,22 +154,24 @@ class Phantoms:
     def _take_away(self, administrator: Administrator) -> tuple[str, ...]:
         """Whatever carries the prefix, in the order that leaves it findable by it; returns the names met.
 
-        `qconf -dattr queue slots [HOST=N]` would set the entry, not delete it, and a name must resolve to be deleted.
+        `qconf -dattr queue slots [HOST=N]` would set the entry, not delete it; of several `-purge` in one command only
+        the first is heeded, though all are said to be; and a name must resolve to be deleted. So what is left is looked
+        at, not believed.
         """
-        hosts = _reserved(read_names(administrator.show("-sel")))
-        places = list(_places(administrator.show("-sq", "*")))
-        found = tuple(dict.fromkeys((*hosts, *(name for place in places for name in (*place.attached, *place.slots)))))
-        if found:
-            self.names.put(_addresses(found))
+        found, places = _look(administrator)
+        if not found:
+            self.names.clear()
+            return ()
+        self.names.put(_addresses(found))
         for place in places:
-            purges = (("-purge", "queue", "slots", f"{place.queue}@{name}") for name in place.slots)
-            if place.slots:
-                administrator.configure(*(word for purge in purges for word in purge))
+            for name in place.slots:
+                administrator.configure("-purge", "queue", "slots", f"{place.queue}@{name}")
             if place.attached:
                 administrator.configure("-dattr", "queue", "hostlist", ",".join(place.attached), place.queue)
-        if found:
-            # An attached name was an execution host in any case; `-de` of one that is none is said, and no harm.
-            administrator.configure("-de", ",".join(found))
+        administrator.configure("-de", ",".join(found))  # of one that is no execution host it is said, and no harm
+        left, _ = _look(administrator)
+        if left:
+            raise GridEngineRefused(f"{', '.join(left)} could not be taken away")
         self.names.clear()
         return found
 
@@ -249,6 +251,14 @@ class _Place:
     queue: str
     attached: tuple[str, ...]
     slots: tuple[str, ...]
+
+
+def _look(administrator: Administrator) -> tuple[tuple[str, ...], list[_Place]]:
+    """Every name that carries the prefix, and where queues have it."""
+    hosts = _reserved(read_names(administrator.show("-sel")))
+    places = list(_places(administrator.show("-sq", "*")))
+    in_queues = (name for place in places for name in (*place.attached, *place.slots))
+    return tuple(dict.fromkeys((*hosts, *in_queues))), places
 
 
 def _places(queues: str) -> Iterator[_Place]:

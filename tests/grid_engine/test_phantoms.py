@@ -1,0 +1,180 @@
+"""Grid Engine itself says whether a job could ever run on hosts that do not exist, and is then left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC
+
+import pytest
+
+from autoscaler.core.actions import PHANTOM_PREFIX, Phantom
+from autoscaler.core.evidence import Answer
+from autoscaler.hosts_file import HOSTS, HostsFile
+from autoscaler.process import Completed, only_reads
+from sge.cell import Cell
+from sge.cluster import Outputs, cluster_from
+from sge.phantoms import Phantoms
+from sge.qstat import COMMAND
+from sge.reading import read_configuration
+from tests.grid_engine.waiting import Until
+
+LOAD = (("arch", "lx-amd64"), ("mem_free", "240G"), ("mem_total", "256G"), ("num_proc", "64"))
+"""What the execd of such a machine would report."""
+BIG = Phantom("main.q", 64, (*LOAD, ("h_vmem", "256G")))
+
+
+class Died(Exception):
+    """The process ends here, and does nothing more."""
+
+
+class Dying:
+    """A runner whose caller dies after so many commands that change something."""
+
+    def __init__(self, cell: Cell, after: int) -> None:
+        self.inner, self.left = cell.runner, after
+
+    def __call__(self, argv: Sequence[str], *, timeout: float, **more: object) -> Completed:
+        if self.left <= 0:
+            raise Died
+        ended = self.inner(argv, timeout=timeout)
+        if not only_reads(argv):
+            self.left -= 1
+        return ended
+
+
+class NamesThatDie:
+    """The hosts file as a process sees it that is no more."""
+
+    def __init__(self, cell: Cell, dying: Dying) -> None:
+        self.inner, self.dying = names_of(cell), dying
+
+    def alone(self, patience: float) -> AbstractContextManager[None]:
+        return self.inner.alone(patience)
+
+    def put(self, addresses: Mapping[str, str]) -> None:
+        self._live()
+        self.inner.put(addresses)
+
+    def clear(self) -> None:
+        self._live()
+        self.inner.clear()
+
+    def _live(self) -> None:
+        if self.dying.left <= 0:
+            raise Died
+
+
+def names_of(cell: Cell) -> HostsFile:
+    """The hosts file of the cell's master: the file that is mounted there."""
+    return HostsFile(cell.tree.directory / "hosts.txt", cell.home / "hosts.lock")
+
+
+def phantoms(cell: Cell) -> Phantoms:
+    return Phantoms(cell.runner, names_of(cell))
+
+
+def _line(cell: Cell, job: str) -> str:
+    return next((line for line in cell.out("qstat", "-u", "*").splitlines() if line.split()[:1] == [job]), "")
+
+
+def configuration(cell: Cell) -> tuple[str, ...]:
+    """All that asking could have left anywhere: hosts, queues with their instances, and the master's hosts file."""
+    shown = (("qconf", "-sel"), ("qconf", "-sq", "*"), ("qselect",), ("cat", str(HOSTS)))
+    return tuple(cell.out(*argv) for argv in shown)
+
+
+POSSIBLE = (
+    ("-pe", "local", "64"),
+    ("-pe", "mpi", "132"),
+    ("-pe", "m*", "132"),
+    ("-pe", "mpi", "100-400"),
+    ("-t", "1-100:3", "-pe", "local", "64"),
+    ("-l", "arch=lx-amd64", "-pe", "local", "64"),
+    ("-l", "mem_free=200G"),
+    ("-l", "mem_total=256G"),
+    ("-l", "num_proc=64"),
+    ("-hold_jid", "1", "-pe", "local", "64"),
+)
+IMPOSSIBLE = (
+    ("-pe", "local", "65"),
+    ("-pe", "mpi", "133"),
+    ("-pe", "m*", "133"),
+    ("-pe", "mpi", "200-400"),
+    ("-t", "1-100:3", "-pe", "local", "65"),
+    ("-l", "arch=sol-sparc"),
+    ("-l", "mem_total=257G"),
+    ("-l", "num_proc=8"),
+    ("-l", "swap_total=8G"),
+)
+UNANSWERED = (("-h",), ("-h", "-pe", "local", "64"))
+"""Of a held job Grid Engine says nothing, unless it could never run."""
+
+
+def test_grid_engines_answers_told_apart(cell: Cell, until: Until) -> None:
+    running = cell.submit("-b", "y", "sleep", "60")
+    until(lambda: " r " in _line(cell, running), message="the job did not start")
+    cell.out("qmod", "-d", "*")
+    expected = {int(running): Answer.NONE, 999: Answer.NONE}
+    for options, answer in (
+        *((options, Answer.POSSIBLE) for options in POSSIBLE),
+        *((options, Answer.IMPOSSIBLE) for options in IMPOSSIBLE),
+        *((options, Answer.NONE) for options in UNANSWERED),
+    ):
+        expected[int(cell.submit("-b", "y", *options, "sleep", "60"))] = answer
+    asked = phantoms(cell).ask(list(expected), [BIG, BIG])
+    wrong = {job: told for job, told in asked.answers.items() if told[0] is not expected[job]}
+    assert (wrong, asked.left) == ({}, "")
+
+
+def test_without_phantoms_nothing_is_changed_and_the_answer_is_of_what_is_there(cell: Cell) -> None:
+    before = configuration(cell)
+    job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
+    asked = phantoms(cell).ask([job], [])
+    assert (asked.answers[job][0], configuration(cell)) == (Answer.IMPOSSIBLE, before)
+
+
+def test_after_asking_all_is_as_it_was(cell: Cell) -> None:
+    before = configuration(cell)
+    job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
+    asked = phantoms(cell).ask([job], [BIG] * 4)
+    assert (asked.answers[job][0], configuration(cell)) == (Answer.POSSIBLE, before)
+
+
+def test_killed_after_any_command_the_sweep_leaves_all_as_it_was(cell: Cell) -> None:
+    job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
+    before, unswept = configuration(cell), list[int]()
+    deaths = 0
+    while True:
+        dying = Dying(cell, deaths)
+        try:
+            Phantoms(dying, NamesThatDie(cell, dying)).ask([job], [BIG, BIG])
+        except Died:
+            deaths += 1
+        else:
+            break
+        phantoms(cell).sweep()
+        if configuration(cell) != before:
+            unswept.append(deaths)
+    assert (deaths > 8, unswept, configuration(cell)) == (True, [], before)
+
+
+def test_no_job_can_start_on_a_phantom_nor_is_one_ever_counted(cell: Cell, until: Until) -> None:
+    job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
+    with pytest.raises(Died):
+        Phantoms(dying := Dying(cell, 6), NamesThatDie(cell, dying)).ask([job], [BIG])
+    until(lambda: " 0.00000 " not in _line(cell, str(job)), message="the scheduler did not look at the job")
+    outputs = Outputs(cell.out(*COMMAND).encode(), qconf=read_configuration(cell.runner))
+    cluster = cluster_from(outputs, zone=UTC, now=0.0)
+    shown = repr((cluster.hosts, cluster.queues, cluster.host_groups, cluster.execution_hosts))
+    there = PHANTOM_PREFIX in outputs.qstat.decode() and PHANTOM_PREFIX in outputs.qconf["sel"]
+    assert (there, " qw " in _line(cell, str(job)), PHANTOM_PREFIX in shown) == (True, True, False)
+    phantoms(cell).sweep()
+
+
+def test_an_unreachable_master_is_no_answer(cell: Cell) -> None:
+    def unreachable(argv: Sequence[str], *, timeout: float, **more: object) -> Completed:
+        return Completed(tuple(argv), 1, b"", b"error: commlib error: got select error (Connection refused)\n", 0.0)
+
+    asked = Phantoms(unreachable, names_of(cell)).ask([1], [BIG])
+    assert (asked.answers[1][0], "commlib" in asked.left) == (Answer.NONE, True)
