@@ -1,0 +1,243 @@
+"""Workers that fall silent, are taken, leave or die: their jobs finish elsewhere, and none ever runs twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from providers.interface import LaunchOrder
+from providers.local import fates
+from providers.local.fates import Notices
+from providers.local.hosts import TreeHosts
+from providers.local.machines import Machine, Records
+from providers.local.provider import LocalProvider
+from providers.local.settings import LocalSettings
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, journal, machines, told
+from tests.grid_engine.waiting import Until
+
+QUICK = {"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "2", "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3"}
+_WITNESSED = """\
+#!/bin/sh
+echo "start $(hostname)" >>{log}
+until [ -e {gate} ]; do
+    echo "$(date +%s.%N) $(hostname)" >>{log}.alive
+    sleep 0.05
+done
+echo "end $(hostname)" >>{log}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A job that leaves a trace wherever its process is alive, until its gate is opened."""
+
+    cell: Cell
+
+    @property
+    def log(self) -> Path:
+        return self.cell.output / "witness"
+
+    def submit(self, *options: str) -> str:
+        script = self.cell.home / "witness"
+        script.write_text(_WITNESSED.format(log=self.log, gate=self.cell.home / "witness-gate"))
+        script.chmod(0o755)
+        return self.cell.submit("-b", "y", "-w", "n", *options, str(script))
+
+    def open(self) -> None:
+        (self.cell.home / "witness-gate").touch()
+
+    def starts(self) -> list[str]:
+        """Hosts on which it was started, in order."""
+        return self._hosts("start")
+
+    def ends(self) -> list[str]:
+        """Hosts on which it came to its end."""
+        return self._hosts("end")
+
+    def _hosts(self, word: str) -> list[str]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [line.split()[1] for line in lines if line.startswith(word)]
+
+    def twice(self) -> bool:
+        """Whether two hosts ever wrote within the same moment."""
+        alive = Path(f"{self.log}.alive")
+        traces = [line.split() for line in alive.read_text().splitlines()] if alive.exists() else []
+        spans: dict[str, list[float]] = {}
+        for at, host in (trace for trace in traces if len(trace) == 2):
+            spans.setdefault(host, []).append(float(at))
+        ends = sorted((min(times), max(times)) for times in spans.values())
+        return any(later[0] < earlier[1] for earlier, later in pairwise(ends))
+
+
+def machine_of(scaling: Autoscaling, host: str) -> Machine:
+    return next(machine for machine in machines(scaling) if machine.name == host and machine.ended_at is None)
+
+
+def records(scaling: Autoscaling) -> Records:
+    return Records(Path(scaling.environment["CP_CAP_AUTOSCALE_LOCAL_STATE"]))
+
+
+def runs_on(scaling: Autoscaling, job: str) -> Callable[[], str]:
+    """The host on which it runs; '' while there is none."""
+    return lambda: next(iter(scaling.running_on(job)), "")
+
+
+def kinds(scaling: Autoscaling, host: str) -> list[str]:
+    """What was done with a host, in order, each once."""
+    return list(
+        dict.fromkeys(entry.kind for entry in journal(scaling) if entry.host == host and entry.result == "done")
+    )
+
+
+def test_a_rerunnable_job_of_a_dead_machine_finishes_elsewhere_and_its_host_is_purged(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    job = witness.submit("-r", "y")
+    with scaling.running():
+        first = until(runs_on(scaling, job), 40)
+        until(witness.starts)
+        fates.kill(machine_of(scaling, first), empty_cell.tree)
+        until(lambda: len(witness.starts()) == 2, 40)
+        witness.open()
+        until(scaling.all_gone, 40)
+    assert first not in witness.starts()[1:]
+    assert kinds(scaling, first)[-3:] == ["disable", "push_back", "remove"]
+    assert not witness.twice()
+
+
+def test_a_worker_whose_execd_died_is_ended_before_its_job_starts_again(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling, witness = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_MIN_WORKERS": "2"}), Witness(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    empty_cell.configure(max_unheard="00:00:03")
+    job = witness.submit("-r", "y")
+    with scaling.running():
+        first = until(runs_on(scaling, job), 40)
+        until(lambda: len(scaling.execution_hosts()) == 2 and witness.starts(), 40)
+        empty_cell.host_runner(first)(("pkill", "-KILL", "-x", "sge_execd"), timeout=5)
+        until(lambda: len(witness.starts()) == 2, 60)
+        witness.open()
+        until(witness.ends, 40)
+        ended = next(machine for machine in machines(scaling) if machine.name == first)
+    assert (ended.message, witness.twice()) == ("ended by request", False)
+    assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
+
+
+def test_a_worker_with_a_notice_is_replaced_before_it_is_taken_and_its_job_moves_on(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    job = witness.submit("-r", "y")
+    with scaling.running():
+        first = until(runs_on(scaling, job), 40)
+        until(witness.starts)
+        notices = Notices(records(scaling))
+        notices.give(machine_of(scaling, first).id, time.time() + 300)
+        until(lambda: len(scaling.rented()) == 2, 40)
+        ordered_while_it_ran = first in scaling.rented()
+        notices.give(machine_of(scaling, first).id, time.time() + 20)
+        until(lambda: len(witness.starts()) == 2, 40)
+        witness.open()
+        until(witness.ends, 40)
+    assert (ordered_while_it_ran, witness.twice()) == (True, False)
+    assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
+
+
+def test_a_worker_that_shuts_itself_down_leaves_no_trace_and_no_failure(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "600"})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    job = empty_cell.submit("-b", "y", "true")
+    with scaling.running():
+        until(lambda: scaling.ended_well(job), 40)
+        (name,) = until(scaling.rented)
+        fates.release(machine_of(scaling, name), records(scaling), empty_cell.tree)
+        until(scaling.all_gone, 40)
+        rests = [bucket for bucket in scaling.plan()["buckets"] if bucket["reason"]["code"] == "BUCKET_RESTING"]
+    assert "its machine shut itself down" in scaling.said()
+    assert (kinds(scaling, name)[-2:], rests) == (["disable", "remove"], [])
+
+
+def test_a_name_that_returns_with_another_machine_brings_back_neither_its_jobs_nor_its_entry(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling, witness = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_WORKERS": "1"}), Witness(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    job = witness.submit("-r", "y")
+    with scaling.running():
+        name = until(runs_on(scaling, job), 40)
+        until(witness.starts)
+    old = machine_of(scaling, name)
+    fates.kill(old, empty_cell.tree)
+    new = _another_of_its_name(scaling, old)
+    with scaling.running():
+        until(lambda: len(witness.starts()) == 2, 40)
+        witness.open()
+        until(witness.ends, 40)
+        until(scaling.all_gone, 40)
+    assert (witness.starts(), witness.twice()) == ([name, name], False)
+    assert [entry.kind for entry in journal(scaling) if entry.host == name][2:6] == [
+        "disable",
+        "push_back",
+        "remove",
+        "enrol",
+    ]
+    assert new != old.id
+
+
+def _another_of_its_name(scaling: Autoscaling, old: Machine) -> str:
+    """A new machine of the same cell, order and name, which runs the same boot script."""
+    where = scaling.environment
+    hosts = OneName(TreeHosts(scaling.cell.tree), old.name)
+    settings = LocalSettings(network=scaling.cell.tree.directory, state=Path(where["CP_CAP_AUTOSCALE_LOCAL_STATE"]))
+    provider = LocalProvider(settings, cell=old.cell, hosts=hosts)
+    provider.workers()
+    bucket = next(bucket for bucket in provider.buckets() if bucket.type.name == old.type.name)
+    script = (records(scaling).folder(old.id) / "boot.sh").read_text()
+    order = LaunchOrder(f"{old.token}-again", old.order_id, old.cell, old.node_array, (bucket,), 1, script)
+    (new,) = provider.launch(order).ids
+    return new
+
+
+class OneName:
+    """Hosts of a cloud that has but one name left to give."""
+
+    def __init__(self, inner: TreeHosts, name: str) -> None:
+        self._name = name
+        self.start, self.end, self.born, self.problem = inner.start, inner.end, inner.born, inner.problem
+
+    def free_names(self) -> list[str]:
+        return [self._name]
+
+
+def test_a_silent_worker_that_a_person_disabled_is_neither_ended_nor_enabled_when_it_is_heard_again(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    empty_cell.configure(max_unheard="00:00:03")
+    job = witness.submit("-r", "y")
+    with scaling.running():
+        name = until(runs_on(scaling, job), 40)
+        instance = f"main.q@{name}"
+        empty_cell.out("qmod", "-d", instance)
+        fates.freeze(machine_of(scaling, name), empty_cell.tree)
+        until(lambda: "u" in scaling.instances()[instance].states, 40)
+        other = empty_cell.submit("-b", "y", "true")
+        until(lambda: scaling.ended_well(other), 40)
+        fates.freeze(machine_of(scaling, name), empty_cell.tree, thaw=True)
+        until(lambda: scaling.instances()[instance].states == "d", 40)
+        witness.open()
+        until(witness.ends, 40)
+    assert (witness.starts(), scaling.instances()[instance].states) == ([name], "d")
+    assert [entry.kind for entry in journal(scaling) if entry.host == name] == ["enrol", "enable"]
