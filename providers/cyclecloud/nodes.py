@@ -70,8 +70,8 @@ def attributes(order: LaunchOrder, cell: str, ordered_at: float, boot: Boot) -> 
 def tag_of(record: Mapping[str, Any]) -> Tag | None:
     """What a node carries of ours; None: it is nobody's of any autoscaler like us."""
     configuration = record.get("Configuration")
-    mark = configuration.get(MARK) if isinstance(configuration, Mapping) else None
-    if not isinstance(mark, Mapping) or not mark.get("cell"):
+    mark = configuration.get(MARK) if isinstance(configuration, dict) else None
+    if not isinstance(mark, dict) or not mark.get("cell"):
         return None
     try:
         return Tag(
