@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import os
 import re
 import stat
@@ -22,17 +23,22 @@ from filelock import FileLock, Timeout
 from autoscaler.errors import HostsFileUnusable
 
 HOSTS = Path("/etc/hosts")
-_OURS = b"# of sge-autoscaler, for a moment"
-"""Ends every line of ours."""
-_LINE_ENDED = b"# (the line above was not ended) " + _OURS
+PASSING = b"# of sge-autoscaler, for a moment"
+"""Ends every line of ours that goes again at once."""
+OF_WORKERS = b"# worker of sge-autoscaler"
+"""Ends every line that stays for as long as its worker exists."""
+_NOT_ENDED = b"# (the line above was not ended) "
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 
 
 class HostsFile:
-    """One hosts file. `lock` is a file beside which nobody else may plant anything (see `store.lock`)."""
+    """One hosts file, of which the lines that end with `mark` are ours. `lock` is a file beside which nobody else may
+    plant anything (see `store.lock`).
+    """
 
-    def __init__(self, path: Path, lock: Path) -> None:
-        self._path, self._lock = path, lock
+    def __init__(self, path: Path, lock: Path, mark: bytes = PASSING) -> None:
+        self._path, self._lock, self._mark = path, lock, mark
 
     @contextlib.contextmanager
     def alone(self, patience: float) -> Iterator[None]:
@@ -52,20 +58,34 @@ class HostsFile:
         finally:
             lock.release()
 
+    def keep(self, addresses: Mapping[str, str]) -> bool:
+        """Like `put`, where that changes anything; whether it did. What is no name or no address is left out."""
+        good = {name: address for name, address in sorted(addresses.items()) if _is_line(name, address)}
+        wanted = [f"{address} {name} ".encode() + self._mark for name, address in good.items()]
+        with self._opened() as file:
+            lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
+        if [line for line in lines if line.endswith(self._mark) and not line.startswith(_NOT_ENDED)] == wanted:
+            return False
+        with self.alone(patience=2.0):
+            self.put(good)
+        return True
+
     def put(self, addresses: Mapping[str, str]) -> None:
         """Let these names resolve to these addresses, and no others of ours. Raises HostsFileUnusable."""
         self.clear()
-        lines = [f"{address} {name} ".encode() + _OURS for name, address in addresses.items()]
+        if not addresses:
+            return
+        lines = [f"{address} {name} ".encode() + self._mark for name, address in addresses.items()]
         with self._opened() as file:
             size = os.fstat(file).st_size
             whole = size == 0 or os.pread(file, 1, size - 1) == b"\n"
-            _write(file, b"\n".join((*(() if whole else (b"", _LINE_ENDED)), *lines, b"")), size)
+            _write(file, b"\n".join((*(() if whole else (b"", _NOT_ENDED + self._mark)), *lines, b"")), size)
 
     def clear(self) -> None:
         """Take our lines away. Raises HostsFileUnusable."""
         with self._opened() as file:
             before = os.pread(file, os.fstat(file).st_size, 0)
-            after = _of_others(before)
+            after = _of_others(before, self._mark)
             if len(after) == len(before):
                 return
             if before.startswith(after):
@@ -98,17 +118,26 @@ class HostsFile:
             os.ftruncate(file, len(content))
 
     def _complaint(self, error: OSError) -> str:
-        return f"{self._path} cannot be changed ({error.strerror}), so Grid Engine cannot be asked about hosts to be"
+        return f"{self._path} cannot be changed ({error.strerror}), so names of hosts cannot be kept in it"
 
 
-def _of_others(content: bytes) -> bytes:
+def _is_line(name: str, address: str) -> bool:
+    """Whether these make one line of a hosts file: what a cloud's answer says is not written down unseen."""
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return _NAME.fullmatch(name) is not None
+
+
+def _of_others(content: bytes, mark: bytes) -> bytes:
     """The file as everybody else left it. A line that we had to end stays ended only where others went on behind it."""
     kept: list[bytes] = []
     ended_by_us = False
     for line in _LINE.findall(content):
         text = line.rstrip(b"\n")
-        if text.endswith(_OURS):
-            ended_by_us = ended_by_us or text == _LINE_ENDED
+        if text.endswith(mark):
+            ended_by_us = ended_by_us or text == _NOT_ENDED + mark
         else:
             ended_by_us = False
             kept.append(line)

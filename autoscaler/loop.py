@@ -19,7 +19,7 @@ from typing import Protocol
 from autoscaler.act.actor import Actor
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Terminate, kind_of, subject_of
-from autoscaler.core.fleet import Worker
+from autoscaler.core.fleet import LaunchFailure, Worker
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
@@ -92,6 +92,8 @@ class Loop:
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
     admissions: Callable[[Snapshot, float], None] | None = None
     """Leaves what submissions are judged by, from a look and the polling delay."""
+    names: Callable[[Sequence[Worker]], None] | None = None
+    """Keeps the names of workers resolvable on this host."""
     stopwatch: Callable[[], float] = time.monotonic
     _stop: str = ""
     _ended: bool = False
@@ -125,6 +127,8 @@ class Loop:
         if self.dry_run:
             self.store.memory.save(plan.memory, snapshot.now)
             return []
+        if self.names is not None:
+            self.names(snapshot.fleet.workers)
         journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
@@ -140,10 +144,19 @@ class Loop:
         with self.store.database.transaction():
             self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
             self.store.history.explain(plan.shapes, snapshot.now)
+            self._note_failures(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)
+
+    def _note_failures(self, snapshot: Snapshot) -> None:
+        """What a provider accepted and later failed to bring up counts against its bucket, once for each machine."""
+        for worker in snapshot.fleet.workers:
+            if worker.failure is not None and not worker.exists:
+                said = worker.message or "it ended before it had come up"
+                failure = LaunchFailure(worker.bucket, snapshot.now, worker.failure, said, worker.order_id or "")
+                self.store.journal.fail(failure, worker_id=worker.id)
 
     def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
         """A wish names a host; once that is gone, another machine under the same name is not meant."""

@@ -180,6 +180,17 @@ class Operates(Protocol):
     def operate(self, worker_id: str, verb: str) -> None: ...
 
 
+class HasDefaults(Protocol):
+    """A provider whose platform has a word on settings of queues. Asked once at start, of the class itself."""
+
+    @staticmethod
+    def defaults(settings: Any) -> Mapping[str, str]:
+        """Setting by environment name → text, for what neither environment nor file gives. `settings`: the
+        provider's own. Raises ProviderError; our defaults hold then.
+        """
+        ...
+
+
 @runtime_checkable
 class HasRunLog(Protocol):
     """A provider whose platform keeps a log and tags of the very run in which the autoscaler works."""

@@ -35,6 +35,18 @@ def load(name: str, values: Mapping[str, str], cell: str) -> Provider:
     return cast("Provider", cast("Any", found)(settings, cell=cell))
 
 
+def platform_defaults(name: str, values: Mapping[str, str]) -> Mapping[str, str]:
+    """What the platform behind the provider `name` says for settings that nobody set; nothing where it has no word.
+
+    Raises ProviderError, and SettingsError where the provider's own settings are wrong.
+    """
+    found = provider_class(name)
+    defaults = getattr(found, "defaults", None)
+    if defaults is None:
+        return {}
+    return cast("Mapping[str, str]", defaults(read_settings(found.Settings, values)))
+
+
 def provider_class(name: str) -> type[Provider]:
     """The class behind a name or import path. Raises SettingsError that lists what is known and what is close."""
     if ":" in name:

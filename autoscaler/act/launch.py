@@ -96,6 +96,7 @@ def _asked(record: OrderRecord, number: int, means: Means) -> LaunchOrder:
         buckets=candidate.buckets,
         count=candidate.count,
         boot_script=means.boot_script(record.node_array),
+        settings=means.array_settings(record.node_array),
     )
 
 

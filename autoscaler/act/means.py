@@ -72,6 +72,8 @@ class Means:
     """Jobs with a task on a host at this moment; may raise GridEngineNotObservable."""
     owners: Owners
     """Tells jobs' owners."""
+    array_settings: Callable[[str], Mapping[str, str]] = lambda _: {}
+    """Node array → what the operator set for it, for providers whose machines join by themselves."""
 
 
 Seen = Mapping[str, Worker]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
+from autoscaler.commands.context import with_platform
 from autoscaler.errors import SettingsError
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
@@ -39,6 +41,7 @@ def command() -> None:
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
     """Print each value and where it came from."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
+    settings = with_platform(settings, lambda said: _load(file, said), os.environ)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
     rows += _of_provider(settings)
     if as_json:
@@ -98,7 +101,7 @@ def _of_provider(settings: Settings) -> list[Row]:
         return []
     try:
         model = settings_of(name)
-        own = read_settings(model, {**os.environ, **settings.provider_values})
+        own = read_settings(model, settings.for_provider(os.environ))
     except SettingsError as error:
         click.echo(f"warning: {error}", err=True)
         return []
@@ -107,10 +110,14 @@ def _of_provider(settings: Settings) -> list[Row]:
 
 def _wrong_for_provider(settings: Settings) -> list[str]:
     try:
-        read_settings(settings_of(settings.process.provider or ""), {**os.environ, **settings.provider_values})
+        read_settings(settings_of(settings.process.provider or ""), settings.for_provider(os.environ))
     except SettingsError as error:
         return [str(error)]
     return []
+
+
+def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
+    return load_settings(os.environ, file, known_prefixes=known_prefixes, platform=platform)
 
 
 def _models() -> dict[str, type[BaseSettings]]:

@@ -6,7 +6,8 @@ import contextlib
 import getpass
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +20,8 @@ from autoscaler.settings import Settings, load_settings
 from autoscaler.store.identity import cell_tag
 from autoscaler.store.lock import CellKey
 from autoscaler.store.store import Store
-from providers.interface import Provider
-from providers.registry import known_prefixes, load
+from providers.interface import Provider, ProviderError
+from providers.registry import known_prefixes, load, platform_defaults
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
 """Where SGE_ROOT is looked for when nobody set it: Debian's packages, and an installation by hand."""
@@ -38,6 +39,14 @@ class Invocation:
     def settings(self) -> Settings:
         """Raises SettingsError."""
         return load_settings(self.environ, known_prefixes=known_prefixes)
+
+    @cached_property
+    def settings_in_force(self) -> Settings:
+        """The settings, with what the provider's platform says where nobody did. Raises SettingsError."""
+        return with_platform(self.settings, self._loaded, self.environ)
+
+    def _loaded(self, platform: Mapping[str, str]) -> Settings:
+        return load_settings(self.environ, known_prefixes=known_prefixes, platform=platform)
 
     @cached_property
     def cell(self) -> CellKey:
@@ -63,7 +72,7 @@ class Invocation:
 
     @cached_property
     def policy(self) -> Policy:
-        return self.settings.policy(master=self.cell.master)
+        return self.settings_in_force.policy(master=self.cell.master)
 
     @cached_property
     def runner(self) -> Runner:
@@ -101,7 +110,7 @@ class Invocation:
         name = self.settings.process.provider
         if name is None:
             raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
-        return load(name, {**self.environ, **self.settings.provider_values}, self.tag(make=make_tag))
+        return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
 
     @property
     def who(self) -> str:
@@ -129,6 +138,23 @@ class Invocation:
             f"no Grid Engine cell {cell!r} in {' or '.join(map(str, candidates))}: "
             "set SGE_ROOT and SGE_CELL as the cell's settings.sh does"
         )
+
+
+def with_platform(
+    settings: Settings, load_again: Callable[[Mapping[str, str]], Settings], environ: Mapping[str, str]
+) -> Settings:
+    """The settings read again with what the provider's platform says. Where it does not answer, they stay, and warn."""
+    provider = settings.process.provider
+    if provider is None:
+        return settings
+    try:
+        said = platform_defaults(provider, settings.for_provider(environ))
+    except SettingsError:
+        return settings  # said when the provider is made
+    except ProviderError as error:
+        warning = f"the platform's preferences cannot be read, so defaults stand in for them: {error}"
+        return replace(settings, warnings=(*settings.warnings, warning))
+    return load_again(said) if said else settings
 
 
 def _master(common: Path) -> str:

@@ -36,7 +36,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         click.echo("CP_CAP_AUTOSCALE is false: this cluster is not to be scaled; nothing is done")
         return 0
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
-    for warning in settings.warnings:
+    for warning in invocation.settings_in_force.warnings:
         log.warning(warning)
     from autoscaler.commands.serving import serving
     from sge.events import Events

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
 from shlex import quote
 from socket import gethostbyname
 
@@ -14,25 +15,27 @@ import jinja2
 
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
+from autoscaler.act.names import WorkerNames
 from autoscaler.act.owners import Notices
 from autoscaler.bell import Bell
-from autoscaler.commands.context import Invocation
+from autoscaler.commands.context import Invocation, with_platform
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy
 from autoscaler.errand import on_thread
 from autoscaler.errors import SettingsError
-from autoscaler.hosts_file import HOSTS, HostsFile
+from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.loop import Loop
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observer
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
+from autoscaler.report.run_log import RunLog
 from autoscaler.report.telling import PassReporter
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
-from providers.interface import Provider
+from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
 from sge.jsv_setup import Place
@@ -56,6 +59,8 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = ("provider", "work_directory", "tag", "dry_run", "notify_owner")
 """What a process cannot change once it serves."""
+RUN_TAG = "sge-autoscaler-cell"
+"""Tag of the master run that holds the cell's tag: by it workers can be found again when the cell's files are lost."""
 
 
 @contextlib.contextmanager
@@ -70,6 +75,9 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
         provider = invocation.provider(make_tag=not dry_run)
+        run_log = None if dry_run else _run_log(provider, invocation)
+        if run_log is not None:
+            stack.callback(run_log.close)
         bell = Bell()
         stack.callback(bell.close)
         timeout = settings.process.grid_engine_timeout
@@ -82,8 +90,9 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             boot_script=boot_script(invocation),
             clock=time.time,
             executor=on_thread,
-            scheduler=Phantoms(invocation.runner, HostsFile(HOSTS, lock_directory() / "sge-autoscaler-hosts.lock")),
+            scheduler=Phantoms(invocation.runner, HostsFile(HOSTS, _hosts_lock())),
             running=lookup.running,
+            array_settings=invocation.settings.array_settings,
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         yield Loop(
@@ -95,8 +104,9 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             poll=settings.process.polling_delay,
             bell=bell,
             notifier=Notifier(invocation.environ),
+            names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation),
+            reload=_reload(invocation, run_log),
             admissions=_admissions(invocation),
         )
 
@@ -104,6 +114,30 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
 def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
     place = Place(invocation.common, invocation.cell.slug)
     return AdmissionFile(place.file, place.cell, lambda: place.installed).keep
+
+
+def _run_log(provider: Provider, invocation: Invocation) -> RunLog | None:
+    """Writes what is logged into the run's own log too, where the platform keeps one."""
+    if not isinstance(provider, HasRunLog):
+        return None
+    run_log = RunLog(provider.tell)
+    run_log.attach(invocation.settings.process.log_level_run)
+    run_log.first(lambda: provider.mark({RUN_TAG: invocation.tag(make=False)}))
+    return run_log
+
+
+def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
+    """Keeps workers' names resolvable here, where the cloud's DNS does not: needed before one can join by itself."""
+    path = settings.process.hosts_file or (HOSTS if provider.enrols_itself else None)
+    return None if path is None else WorkerNames(HostsFile(path, _hosts_lock(), OF_WORKERS))
+
+
+def _hosts_lock() -> Path:
+    return lock_directory() / "sge-autoscaler-hosts.lock"
+
+
+def _load(invocation: Invocation, platform: Mapping[str, str]) -> Settings:
+    return load_settings(invocation.environ, known_prefixes=known_prefixes, platform=platform)
 
 
 def refuse_unusable(settings: Settings) -> None:
@@ -157,14 +191,17 @@ def _address(master: str) -> str:
     return "" if address.startswith("127.") else address
 
 
-def _reload(invocation: Invocation) -> Callable[[], tuple[Policy, float]]:
+def _reload(invocation: Invocation, run_log: RunLog | None) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
+        settings = with_platform(settings, partial(_load, invocation), invocation.environ)
         refuse_unusable(settings)
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("not heeded before a restart: %s", ", ".join(fixed))
         configure_log(settings.process, invocation.environ)
+        if run_log is not None:
+            run_log.attach(settings.process.log_level_run)
         return settings.policy(master=invocation.cell.master), settings.process.polling_delay
 
     return reload

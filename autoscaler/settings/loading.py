@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from autoscaler.core.policy import Brake, Policy
 from autoscaler.errors import SettingsError
-from autoscaler.settings.policies import node_array_policy, queue_policy
+from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
 
 PREFIX = "CP_CAP_AUTOSCALE_"
@@ -52,6 +52,21 @@ class Settings:
     """Names under this project's prefix that the table does not know and a chosen provider may declare."""
     warnings: tuple[str, ...] = ()
 
+    def array_settings(self, node_array: str) -> dict[str, str]:
+        """What is set for one node array, by environment name without its suffix; queue and host group always."""
+        suffix = next((suffix for suffix in self.queues if array_name(suffix) == node_array), None)
+        if suffix is None:
+            return {}
+        queue = self.queues[suffix]
+        given = {env: self.origins.get(f"{env}_{suffix}" if suffix else env) for env in _QUEUE}
+        texts = {env: origin.value for env, origin in given.items() if origin is not None}
+        return {**texts, "CP_CAP_SGE_QUEUE_NAME": queue.queue, "CP_CAP_SGE_HOSTLIST_NAME": queue.host_group}
+
+    def for_provider(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """What a provider may read its own settings from: the environment, and over it all settings in force."""
+        given = {env: origin.value for env, origin in self.origins.items()}
+        return {**environ, **given, **self.provider_values}
+
     def policy(self, *, master: str) -> Policy:
         """The part that decisions rest on. `master`: its host name as Grid Engine prints it."""
         process = self.process
@@ -75,9 +90,11 @@ def load_settings(
     *,
     known_prefixes: Callable[[str | None], Iterable[str]] = lambda _: (),
     strict: bool = False,
+    platform: Mapping[str, str] = MappingProxyType({}),
 ) -> Settings:
     """Read everything. `known_prefixes`: name of the chosen provider → environment prefixes that providers
-    declare for themselves.
+    declare for themselves. `platform`: what the provider's platform says for settings of queues, by environment name,
+    where neither environment nor file does.
 
     Raises SettingsError naming every wrong value and unknown key at once. `strict` (as `config check` asks) makes
     unknown environment variables errors too; otherwise they are in `.warnings`.
@@ -107,6 +124,7 @@ def load_settings(
             sections.setdefault(section, {})[name] = origin.value
     origins = {key: origin for key, origin in values.items() if _place(key) or key in provided}
     _stand_ins(environ, sections, origins)
+    _platform_defaults(platform, sections, origins)
     process = _validate(Process, sections.pop("process"), "", problems)
     queues = {
         suffix: _validate(
@@ -118,7 +136,7 @@ def load_settings(
         problems += _clashes(tuple(queues.values()))
     if problems:
         raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
-    warnings = tuple(bad_in_env) + tuple(_unheeded(origins))
+    warnings = tuple(bad_in_env) + tuple(_unheeded(origins, process.provider))
     return Settings(process, MappingProxyType(queues), MappingProxyType(origins), MappingProxyType(provided), warnings)
 
 
@@ -203,6 +221,17 @@ def _stand_ins(environ: Mapping[str, str], sections: dict[str, dict[str, str]], 
                     origins[full] = Origin(environ[variable], f"environment ({variable})")
 
 
+def _platform_defaults(
+    platform: Mapping[str, str], sections: dict[str, dict[str, str]], origins: dict[str, Origin]
+) -> None:
+    """Every queue that does not say otherwise does as the platform says."""
+    for env, value in platform.items():
+        for section, chosen in sections.items():
+            if section != "process" and env in _QUEUE and env not in chosen:
+                chosen[env] = value
+                origins[f"{env}_{section}" if section else env] = Origin(value, "platform")
+
+
 def _further_defaults(suffix: str, chosen: dict[str, str], problems: list[str]) -> dict[str, str]:
     """A further queue is neither static nor default, and needs a name; its host group follows from its suffix."""
     if not suffix:
@@ -251,13 +280,14 @@ def _clashes(queues: tuple[QueueSettings, ...]) -> list[str]:
     return found
 
 
-def _unheeded(origins: Mapping[str, Origin]) -> list[str]:
+def _unheeded(origins: Mapping[str, Origin], provider: str | None) -> list[str]:
     notes = []
     for key, origin in origins.items():
         place = _place(key)
         if place is None or "(" in origin.source:  # a container variable that stands in was not set for us
             continue
         model, names = (Process, _PROCESS) if place[0] == "process" else (QueueSettings, _QUEUE)
-        if why := extra(model, names[place[1]], "unheeded"):
+        why, heeded_by = (extra(model, names[place[1]], key) for key in ("unheeded", "provider"))
+        if why and (not provider or heeded_by != provider):
             notes.append(f"{key} is known but not heeded: {why}")
     return notes

@@ -19,6 +19,7 @@ from autoscaler.core.policy import LostJobs
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
+_PLATFORM = "only the provider `cloud_pipeline` needs it"
 
 
 class Strategy(StrEnum):
@@ -47,9 +48,13 @@ def _host_group(value: str) -> str:
     return value
 
 
-def setting(env: str, default: Any, explanation: str, *, unit: str = "", unheeded: str = "", also: str = "") -> Any:
-    """One row. `also`: a variable of the master container that is read when the setting itself is not set."""
-    extra = {"unit": unit, "unheeded": unheeded, "also": also}
+def setting(
+    env: str, default: Any, explanation: str, *, unit: str = "", unheeded: str = "", also: str = "", provider: str = ""
+) -> Any:
+    """One row. `also`: a variable of the master container that is read when the setting itself is not set.
+    `provider`: the one that heeds it, by its own model.
+    """
+    extra = {"unit": unit, "unheeded": unheeded, "also": also, "provider": provider}
     return Field(
         default=default, alias=env, description=explanation, json_schema_extra={k: v for k, v in extra.items() if v}
     )
@@ -75,6 +80,12 @@ class Process(_Section):
         None,
         "The tag that marks this cell's machines at the provider. Default: made once, kept beside the cell's files.",
     )
+    hosts_file: Path | None = setting(
+        "CP_CAP_AUTOSCALE_HOSTS_FILE",
+        None,
+        "Hosts file of the master in which the names of workers are kept, for a cloud whose DNS does not know them. "
+        "Default: /etc/hosts where workers join by themselves, else none.",
+    )
     work_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKDIR",
         None,
@@ -90,7 +101,8 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN",
         "INFO",
         "Level of the run's log at the platform.",
-        unheeded="providers without a run log have none to write to",
+        unheeded="only the provider `cloud_pipeline` has such a log",
+        provider="cloud_pipeline",
     )
     log_level_file: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_FILE", "DEBUG", "Level of the log file.")
     log_level_console: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_CONSOLE", "INFO", "Level of what is printed.")
@@ -172,14 +184,16 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_CLOUD_PROVIDER",
         None,
         "",
-        unheeded="only the platform's provider needs it",
+        unheeded=_PLATFORM,
+        provider="cloud_pipeline",
         also="CLOUD_PROVIDER",
     )
     cloud_region_id: str | None = setting(
         "CP_CAP_AUTOSCALE_CLOUD_REGION_ID",
         None,
         "",
-        unheeded="only the platform's provider needs it",
+        unheeded=_PLATFORM,
+        provider="cloud_pipeline",
         also="CLOUD_REGION_ID",
     )
     static_instance_type: str | None = setting(
@@ -189,7 +203,7 @@ class Process(_Section):
         unheeded="persistent workers are read from Grid Engine itself, whatever their type",
     )
     owner_parameter_name: str | None = setting(
-        "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None, "", unheeded="only the platform's provider needs it"
+        "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
     )
     active_timeout: Seconds = setting(
         "CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT",
@@ -205,7 +219,7 @@ class Process(_Section):
         unit="s",
         unheeded="CP_CAP_AUTOSCALE_SILENCE_TIMEOUT says when a worker that fell silent is ended",
     )
-    task: str | None = setting("CP_CAP_AUTOSCALE_TASK", None, "", unheeded="only the platform's provider needs it")
+    task: str | None = setting("CP_CAP_AUTOSCALE_TASK", None, "", unheeded=_PLATFORM, provider="cloud_pipeline")
     event_ttl: Seconds = setting(
         "CP_CAP_AUTOSCALE_EVENT_TTL",
         10800.0,
@@ -226,13 +240,14 @@ class Process(_Section):
         unheeded="a worker offers the memory that its type is sold with",
     )
     inheritable_parameter_names: str | None = setting(
-        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None, "", unheeded="only the platform's provider needs it"
+        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
     )
     inheritable_parameter_prefixes: str = setting(
         "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_PREFIXES",
         "CP_CAP_MOUNT_OPTIONS_",
         "",
-        unheeded="only the platform's provider needs it",
+        unheeded=_PLATFORM,
+        provider="cloud_pipeline",
     )
 
 
@@ -306,14 +321,16 @@ class QueueSettings(_Section):
         None,
         "Disk of a worker.",
         unit="GB",
-        unheeded="only cloud providers have disks",
+        unheeded=_PLATFORM,
+        provider="cloud_pipeline",
         also="instance_disk",
     )
     instance_image: str | None = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_IMAGE",
         None,
         "Image of a worker.",
-        unheeded="only cloud providers have images",
+        unheeded=_PLATFORM,
+        provider="cloud_pipeline",
         also="docker_image",
     )
     price_types: Annotated[tuple[PriceType, ...], BeforeValidator(_price_types), Field(min_length=1)] = setting(
@@ -323,7 +340,7 @@ class QueueSettings(_Section):
         also="price_type",
     )
     command_template: str = setting(
-        "CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity", "", unheeded="only the platform's provider needs it"
+        "CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity", "", unheeded=_PLATFORM, provider="cloud_pipeline"
     )
     hybrid: bool = setting(
         "CP_CAP_AUTOSCALE_HYBRID", False, "Size workers by pending demand, out of a whole instance family."
@@ -398,6 +415,6 @@ def rows(section: type[BaseModel]) -> dict[str, str]:
 
 
 def extra(section: type[BaseModel], field: str, key: str) -> str:
-    """`unit`, `unheeded` or `also` of a row; '' where it has none."""
+    """`unit`, `unheeded`, `also` or `provider` of a row; '' where it has none."""
     value = section.model_fields[field].json_schema_extra
     return str(value.get(key, "")) if isinstance(value, dict) else ""

@@ -32,23 +32,29 @@ class CloudPipelineSettings(BaseSettings):
     run_id: int = Field(validation_alias="RUN_ID", gt=0, description="The master run, whose workers are launched.")
     cloud: Name = Field(
         validation_alias=_also("CP_CAP_AUTOSCALE_CLOUD_PROVIDER", "CLOUD_PROVIDER"),
+        json_schema_extra={"also": "CLOUD_PROVIDER"},
         description="AWS, AZURE or GCP: how families are told from the names of instance types.",
     )
     region_id: int = Field(
         validation_alias=_also("CP_CAP_AUTOSCALE_CLOUD_REGION_ID", "CLOUD_REGION_ID"),
+        json_schema_extra={"also": "CLOUD_REGION_ID"},
         description="The platform's number of the region in which workers are launched.",
     )
     image: Name = Field(
-        validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "docker_image"), description="Image of a worker."
+        validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "docker_image"),
+        json_schema_extra={"also": "docker_image"},
+        description="Image of a worker.",
     )
     disk: int = Field(
         validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_DISK", "instance_disk"),
+        json_schema_extra={"also": "instance_disk"},
         gt=0,
         description="Disk of a worker, GB.",
     )
     instance_type: str = Field(
         "",
         validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "instance_size"),
+        json_schema_extra={"also": "instance_size"},
         description="Instance type of workers: the prices of its family are asked for first.",
     )
     command: Name = Field(
@@ -81,7 +87,7 @@ class CloudPipelineSettings(BaseSettings):
         validation_alias="CP_CAP_AUTOSCALE_TASK",
         description="Task of the master run under which the log is written. Default: GridEngineAutoscaling-QUEUE.",
     )
-    certificates: Path | None = Field(None, description="File of the certificates to trust, beside the system's.")
+    certificates: Path | None = Field(None, description="File of the certificates to trust instead of the system's.")
     verify: bool = Field(True, description="False: trust any certificate.")
     token_duration: Positive = Field(86400.0, description="Seconds for which a new token is asked for.")
     page_size: int = Field(400, gt=0, le=1000, description="Runs in one page of a listing.")
