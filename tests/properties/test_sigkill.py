@@ -13,12 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.actions import PHANTOM_PREFIX, AskGridEngine, Kill, Phantom, Question
+from autoscaler.core.evidence import Answer
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.reasons import Code, because
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
 from tests.simulated.cluster import ended_once
-from tests.simulated.killing import Instants, MortalProvider, MortalRunner, mortal_store
+from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store
 
+REASON = because(Code.UNKNOWN_PE, pe="local", queues=("main.q",), slots=9)
 PASSES = 80
 LAST_EVENT = 15
 
@@ -32,6 +38,9 @@ class Story:
     later: Callable[[World], None] = lambda world: None
     """Before every pass."""
     array: NodeArrayPolicy = POLICY.node_arrays[0]
+    decide: Callable[[Snapshot], Plan] = plan
+    killed: int = 0
+    """So many jobs are deleted by us."""
 
 
 def _come_and_go(world: World) -> None:
@@ -56,6 +65,24 @@ def _never_heard(world: World) -> None:
     world.cluster.submit(1, seconds=20)
 
 
+def _too_large(world: World) -> None:
+    world.cluster.submit(1, slots=9)
+
+
+def _doubts(snapshot: Snapshot) -> Plan:
+    """Ask about the job while nobody knows; once Grid Engine has said that it is impossible, delete it."""
+    made = plan(snapshot)
+    waits = any(1 in shape.jobs for shape in snapshot.cluster.shapes)
+    if not waits:
+        return made
+    known = snapshot.evidence.answers.get(1)
+    if known is None:
+        phantoms = (Phantom("main.q", 2, ()), Phantom("main.q", 4, ()))
+        return replace(made, actions=(*made.actions, AskGridEngine((Question(1, "as asked"),), phantoms, REASON)))
+    assert (known.answer, known.fingerprint) == (Answer.IMPOSSIBLE, "as asked")
+    return replace(made, actions=(*made.actions, Kill(("1",), REASON)))
+
+
 STORIES = (
     Story("work comes and goes", _come_and_go),
     Story("work comes again", _come_and_go, _come_again),
@@ -65,6 +92,7 @@ STORIES = (
         array=replace(POLICY.node_arrays[0], instance_type="m5.xlarge", descending=True),
     ),
     Story("a machine never joins", _never_heard, array=replace(POLICY.node_arrays[0], boot_timeout=30.0)),
+    Story("a job is asked about and deleted", _too_large, decide=_doubts, killed=1),
 )
 
 
@@ -112,7 +140,9 @@ class Life:
         store = mortal_store(world.store_file, instants)
         runner, provider = MortalRunner(world.cluster, instants), MortalProvider(world.provider(), instants)
         try:
-            self.loop = start(world, store=store, runner=runner, provider=provider)
+            names = MortalNames(world.names, instants)
+            decide = self.story.decide
+            self.loop = start(world, store=store, runner=runner, provider=provider, decide=decide, names=names)
         except Killed as death:
             self.deaths.append(str(death))
             store.close()
@@ -130,6 +160,9 @@ class Life:
             self.wrong.append(f"the journal does not know {unknown}")
         if lost := world.cluster.workers - living:
             self.wrong.append(f"execution hosts without a machine: {lost}")
+        phantoms = {*world.cluster.attached, *world.cluster.slots, *world.names.there} - living
+        if phantoms := {name for name in phantoms if name.startswith(PHANTOM_PREFIX)}:
+            self.wrong.append(f"phantoms stayed: {phantoms}")
         if len(living) > self.story.array.limits.max_workers:
             self.wrong.append(f"{len(living)} workers at once")
 
@@ -137,6 +170,10 @@ class Life:
         world, store = self.world, self.loop.store
         if left := left_over(world, self.loop):
             self.wrong.append(f"leaked: {left}")
+        if (deleted := sum(job.deleted for job in world.cluster.jobs)) != self.story.killed:
+            self.wrong.append(f"{deleted} jobs were deleted")
+        if silent := [job.number for job in world.cluster.jobs if job.deleted and not job.context]:
+            self.wrong.append(f"deleted without a word: {silent}")
         if not ended_once(world.cluster.jobs):
             self.wrong.append(f"jobs: {[(job.number, job.ended, job.starts) for job in world.cluster.jobs]}")
         if unanswered := [record.id for record in store.journal.orders(0) if not record.closed]:

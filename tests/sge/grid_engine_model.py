@@ -6,7 +6,8 @@ test_admin_messages.py holds to; tests/grid_engine/test_admin.py does the same o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from autoscaler.process import Completed
@@ -25,6 +26,8 @@ class GridEngineModel:
         self.queue, self.group = queue, group
         self.hosts: dict[str, str] = {}
         self.members: list[str] = []
+        self.attached: list[str] = []
+        """Hosts that the queue names itself, without the group."""
         self.slots: dict[str, int] = {}
         self.disabled: set[str] = set()
         self.busy: set[str] = set()
@@ -36,7 +39,8 @@ class GridEngineModel:
         """Every host on which a job could have started, after some command."""
 
     def instances(self) -> set[str]:
-        return {host for host in self.hosts if host in self.members} | (self.busy | self.reserved) & set(self.hosts)
+        named = {host for host in self.hosts if host in self.members or host in self.attached}
+        return named | (self.busy | self.reserved) & set(self.hosts)
 
     def lets_jobs_in(self, host: str) -> bool:
         own = self.slots.get(host, 0) > 0 and not self.hosts.get(host, "").startswith("slots=0")
@@ -72,7 +76,8 @@ class GridEngineModel:
                 own = "".join(f",[{host}={slots}]" for host, slots in self.slots.items())
                 return (
                     0,
-                    f"qname                 {self.queue}\nhostlist              {self.group}\nslots       0{own}\n",
+                    f"qname                 {self.queue}\n"
+                    f"hostlist              {' '.join((self.group, *self.attached))}\nslots       0{own}\n",
                 )
             case ("qconf", "-ss"):
                 return 0, "\n".join(["master", *self.submit_hosts])
@@ -83,12 +88,18 @@ class GridEngineModel:
             case ("qconf", "-ds" | "-dconf", host):
                 self.submit_hosts = [name for name in self.submit_hosts if name != host]
                 return 0, f'{ROOT} removed "{host}" from configuration list'
-            case ("qmod", "-d" | "-e" as switch, target):
-                return self.switch(switch == "-d", target.removeprefix("*@"))
-            case ("qconf", "-Ae", file):
-                return self.add_host(Path(file).read_text(encoding="utf-8"))
-            case ("qconf", "-de", host):
-                return self.delete_host(host)
+            case ("qmod", "-d" | "-e" as switch, *targets):
+                return _all(self.switch(switch == "-d", target.removeprefix("*@")) for target in targets)
+            case ("qconf", "-Ae", *files):
+                return _all(self.add_host(Path(file).read_text(encoding="utf-8")) for file in files if file != "-Ae")
+            case ("qconf", "-de", hosts):
+                return _all(self.delete_host(host) for host in hosts.split(","))
+            case ("qconf", "-aattr", "queue", "slots", entries, self.queue):
+                for host, slots in re.findall(r"\[([^=]+)=(\d+)\]", entries):
+                    self.slots[host] = int(slots)
+                return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
+            case ("qconf", "-aattr" | "-dattr" as switch, "queue", "hostlist", hosts, self.queue):
+                return self.attach(hosts.split(","), off=switch == "-dattr")
             case ("qconf", "-rattr", "exechost", "complex_values", values, host):
                 self.hosts[host] = values
                 return 0, f'{ROOT} modified "{host}" in exechost list'
@@ -104,6 +115,16 @@ class GridEngineModel:
                 return self.purge(target.partition("@")[2])
             case _:
                 raise AssertionError(f"the model does not know {argv}")
+
+    def attach(self, hosts: list[str], *, off: bool) -> tuple[int, str]:
+        unknown = [host for host in hosts if off and host not in self.attached]
+        said = [f'"{host}" does not exist in "hostlist" of "{self.queue}"' for host in unknown]
+        self.attached = [name for name in self.attached if name not in hosts]
+        if not off:
+            for host in hosts:
+                self.hosts.setdefault(host, "NONE")
+            self.attached += hosts
+        return 0, "\n".join([*said, f'{ROOT} modified "{self.queue}" in cluster queue list'])
 
     def switch(self, off: bool, host: str) -> tuple[int, str]:
         if host not in self.instances():
@@ -127,6 +148,8 @@ class GridEngineModel:
             return 1, f'denied: execution host "{host}" does not exist'
         if host in self.members:
             return 1, f'Host object "{host}" is still referenced in host group "{self.group}".'
+        if host in self.attached:
+            return 1, f'Host object "{host}" is still referenced in cluster queue "{self.queue}".'
         if host in self.busy | self.reserved:
             return 1, f'Host object "{host}" is still referenced in cluster queue "{self.queue}".'
         del self.hosts[host]
@@ -146,3 +169,9 @@ class GridEngineModel:
         if self.slots.pop(host, None) is None:
             return 0, f'Attribute name ("slots") and/or value ("{host}") not found'
         return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
+
+
+def _all(answers: Iterable[tuple[int, str]]) -> tuple[int, str]:
+    """Several answers of one command: what each was about, and the worst exit status."""
+    parts = list(answers)
+    return max(code for code, _ in parts), "\n".join(text for _, text in parts)

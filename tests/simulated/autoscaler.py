@@ -22,7 +22,7 @@ from providers.fake import FakeCloud, FakeProvider, FakeSettings
 from providers.interface import Provider
 from sge.admin import Administrator
 from sge.lookup import Lookup
-from sge.phantoms import Phantoms
+from sge.phantoms import Names, Phantoms
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.cluster import Clock, SimulatedCluster
 from tests.simulated.executor import at_once
@@ -90,6 +90,7 @@ def start(
     runner: Runner | None = None,
     provider: Provider | None = None,
     decide: Callable[[Snapshot], Plan] = plan,
+    names: Names | None = None,
 ) -> Loop:
     """A new process in this world."""
     runner, provider, store = (
@@ -105,7 +106,7 @@ def start(
         lambda array: f"join {array}",
         world.clock,
         at_once,
-        Phantoms(runner, world.names, world.clock),
+        Phantoms(runner, names or world.names, world.clock),
         Lookup(runner).running,
         Nobody(),
     )

@@ -6,12 +6,12 @@ the real parsers and the real administrator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from providers.fake import FakeCloud
-from tests.sge.grid_engine_model import GridEngineModel
+from tests.sge.grid_engine_model import ROOT, GridEngineModel
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
 
 START = 1_790_000_000.0
@@ -40,6 +40,10 @@ class Job:
     started: float = 0.0
     ended: bool = False
     starts: tuple[str, ...] = ()
+    deleted: bool = False
+    held: bool = False
+    """As operator."""
+    context: str = ""
 
 
 class SimulatedCluster(GridEngineModel):
@@ -78,7 +82,7 @@ class SimulatedCluster(GridEngineModel):
                 job.ended, job.host = True, None
         self._note_busy()
         for job in self.jobs:
-            if job.host is None and not job.ended:
+            if job.host is None and not job.ended and not job.held:
                 place = next((name for name in self.hosts if self._takes(name, job)), None)
                 if place is not None:
                     job.host, job.started, job.starts = place, self.clock.now, (*job.starts, place)
@@ -138,8 +142,78 @@ class SimulatedCluster(GridEngineModel):
                 return 1, "no parallel environment defined"
             case ("qconf", "-sq", self.queue):
                 return 0, self.answer(("qconf", "-sq", "*"))[1] + "pe_list NONE\n"
+            case ("qstat", "-u", "*", "-s", "rs", "-xml"):
+                return 0, self._qstat_running()
+            case ("qalter", "-w", "v", *numbers):
+                answers = [self._verified(number) for number in numbers]
+                return max(code for code, _ in answers), "\n".join(text for _, text in answers)
+            case ("qalter", "-ac", text, number):
+                return self._of_job(number, lambda job: self._annotate(job, text))
+            case ("qhold" | "qrls" as program, "-h", "o", *numbers):
+                return self._each(numbers, lambda job: self._hold(job, held=program == "qhold"))
+            case ("qdel", *words):
+                return self._each([word for word in words if word != "-f"], self._delete)
+            case ("qmod", "-rj", number) | ("qmod", "-f", "-rj", number):
+                return self._of_job(number, self._push_back)
             case _:
                 return super().answer(argv)
+
+    # -- jobs, as 8.1.9 answers (tests/grid_engine/test_phantoms.py, test_admin.py) ---------------------------------
+
+    def job(self, number: str) -> Job | None:
+        """One that waits or runs."""
+        return next((job for job in self.jobs if str(job.number) == number and not job.ended), None)
+
+    def _of_job(self, number: str, answer: Callable[[Job], str]) -> tuple[int, str]:
+        job = self.job(number)
+        return (1, f'denied: job "{number}" does not exist') if job is None else (0, answer(job))
+
+    def _each(self, numbers: Sequence[str], answer: Callable[[Job], str]) -> tuple[int, str]:
+        answers = [self._of_job(number, answer) for number in numbers]
+        return max(code for code, _ in answers), "\n".join(text for _, text in answers)
+
+    def _verified(self, number: str) -> tuple[int, str]:
+        """Against the cluster as configured, were it empty, whoever is disabled or silent."""
+        job = self.job(number)
+        if job is None:
+            return 1, f'denied: job "{number}" does not exist'
+        if max((self.slots.get(name, 0) for name in self.instances()), default=0) < job.slots:
+            why = f'Job {number} cannot run in PE "local" because it only offers 0 slots'
+            return 1, f"{why}\nverification: no suitable queues"
+        if job.host is not None or job.held:
+            return 0, "verification: job is already running or is held"
+        found = "found suitable queue(s)" if job.slots == 1 else f"found possible assignment with {job.slots} slots"
+        return 0, f"verification: {found}"
+
+    def _annotate(self, job: Job, text: str) -> str:
+        job.context = text
+        return f"modified context of job {job.number}"
+
+    def _hold(self, job: Job, *, held: bool) -> str:
+        job.held = held
+        return f"modified hold of job {job.number}"
+
+    def _delete(self, job: Job) -> str:
+        job.ended = job.deleted = True
+        job.host = None
+        return f"{ROOT.partition('@')[0]} has deleted job {job.number}"
+
+    def _push_back(self, job: Job) -> str:
+        """Every job here may be started again."""
+        if job.host is None:
+            return f"Modify operation can not be applied on job-array task {job.number}.1 in pending/hold state"
+        job.host, place = None, job.host
+        return f"Pushed rescheduling of job {job.number} on host {place}"
+
+    def _qstat_running(self) -> str:
+        rows = (
+            f'<job_list state="running">\n<JB_job_number>{job.number}</JB_job_number>\n</job_list>'
+            for job in self.jobs
+            if job.host is not None
+        )
+        return f"<?xml version='1.0'?>\n<job_info>\n<queue_info>{''.join(rows)}</queue_info>\n</job_info>\n"
+
+    # -- its listings ------------------------------------------------------------------------------------------------
 
     def _states(self, name: str) -> str:
         return ("d" if name in self.disabled else "") + ("" if self.heard(name) else "u")
@@ -162,6 +236,7 @@ class SimulatedCluster(GridEngineModel):
             waiting_job(
                 job.number,
                 slots=job.slots,
+                state="hqw" if job.held else "qw",
                 time=f"<JB_submission_time>{_time(job.submitted)}</JB_submission_time>",
                 more="" if job.slots == 1 else f'<requested_pe name="local">{job.slots}</requested_pe>',
             )
@@ -186,7 +261,7 @@ class SimulatedCluster(GridEngineModel):
 
 def ended_once(jobs: Sequence[Job]) -> bool:
     """Whether every job has run, and only once."""
-    return all(job.ended and len(job.starts) == 1 for job in jobs)
+    return all(job.ended and len(job.starts) == 1 for job in jobs if not job.deleted)
 
 
 def _time(seconds: float) -> str:

@@ -7,6 +7,7 @@ only looks (`qstat`, a listing) leaves nothing behind, and is the same instant a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +19,7 @@ from autoscaler.store.store import MIGRATIONS, Store
 from providers.fake import FakeProvider, FakeSettings
 from providers.interface import Launched, LaunchOrder, Problem
 from tests.sge.grid_engine_model import Killed
+from tests.simulated.asking import NamesInMemory
 
 
 @dataclass
@@ -26,10 +28,15 @@ class Instants:
 
     killing: frozenset[int] = frozenset()
     names: list[str] = field(default_factory=list)
+    dead: bool = False
+    """Whatever a dead process would still do on its way out (`finally`) does not happen."""
 
     def pass_by(self, name: str) -> None:
+        if self.dead:
+            raise Killed(f"dead already: {name}")
         self.names.append(name)
         if len(self.names) in self.killing:
+            self.dead = True
             raise Killed(f"instant {len(self.names)}: {name}")
 
 
@@ -91,6 +98,29 @@ class MortalProvider:
         return self.inner.console(worker_id)
 
 
+@dataclass(frozen=True)
+class MortalNames:
+    """A hosts file with an instant on either side of every change."""
+
+    inner: NamesInMemory
+    instants: Instants
+
+    def alone(self, patience: float) -> AbstractContextManager[None]:
+        return self.inner.alone(patience)
+
+    def put(self, addresses: Mapping[str, str]) -> None:
+        self.instants.pass_by("before names are put")
+        self.inner.put(addresses)
+        self.instants.pass_by("after names are put")
+
+    def clear(self) -> None:
+        if not self.inner.there:
+            return
+        self.instants.pass_by("before names are cleared")
+        self.inner.clear()
+        self.instants.pass_by("after names are cleared")
+
+
 class MortalDatabase(Database):
     """A database with an instant on either side of every commit that makes anything durable."""
 
@@ -109,7 +139,8 @@ class MortalDatabase(Database):
 
 
 def mortal_store(path: Path, instants: Instants) -> Store:
-    """Opened without harm; its commits can kill from then on."""
+    """Opened without harm by a new process; its commits can kill from then on."""
+    instants.dead = False
     MortalDatabase.instants = Instants()
     database = MortalDatabase.open(path, MIGRATIONS)
     assert isinstance(database, MortalDatabase)
