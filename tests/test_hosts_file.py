@@ -1,0 +1,160 @@
+"""Names resolve while they are needed, and no byte of anybody else's line is ever changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from autoscaler import hosts_file
+from autoscaler.errors import HostsFileUnusable
+from autoscaler.hosts_file import HostsFile
+
+OTHERS = b"127.0.0.1 localhost\n# caf\xe9\r\n10.0.0.1\tmaster  # kept\n"
+NAMES = {"phantom-1": "127.1.0.1", "phantom-2": "127.1.0.2"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts"
+    path.write_bytes(OTHERS)
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture
+def hosts(path: Path) -> HostsFile:
+    return HostsFile(path, path.with_name("lock"))
+
+
+def resolved(path: Path) -> dict[str, str]:
+    lines = (line.split(b"#")[0].split() for line in path.read_bytes().split(b"\n"))
+    return {name.decode(): words[0].decode() for words in lines for name in words[1:] if name.startswith(b"phantom")}
+
+
+def test_names_resolve_until_they_are_cleared(hosts: HostsFile, path: Path) -> None:
+    hosts.put(NAMES)
+    there = resolved(path)
+    hosts.clear()
+    assert (there, path.read_bytes()) == (NAMES, OTHERS)
+
+
+def test_others_lines_stay_where_they_are_while_ours_are_there(hosts: HostsFile, path: Path) -> None:
+    hosts.put(NAMES)
+    assert path.read_bytes().startswith(OTHERS)
+
+
+def test_what_a_dead_writer_left_is_replaced(hosts: HostsFile, path: Path) -> None:
+    hosts.put({"phantom-9": "127.1.0.9"})
+    hosts.put(NAMES)
+    assert resolved(path) == NAMES
+
+
+def test_the_file_is_never_another_one_where_it_need_not_be(hosts: HostsFile, path: Path) -> None:
+    before = path.stat().st_ino
+    hosts.put(NAMES)
+    hosts.clear()
+    assert path.stat().st_ino == before
+
+
+@pytest.mark.parametrize("end", (b"", b"# no end", b"\n\n", b"\r\n"))
+def test_an_end_without_a_line_break_comes_back_as_it_was(end: bytes, hosts: HostsFile, path: Path) -> None:
+    path.write_bytes(OTHERS + end)
+    hosts.put(NAMES)
+    there = resolved(path)
+    hosts.clear()
+    assert (there, path.read_bytes()) == (NAMES, OTHERS + end)
+
+
+def test_an_empty_file_becomes_empty_again(hosts: HostsFile, path: Path) -> None:
+    path.write_bytes(b"")
+    hosts.put(NAMES)
+    hosts.clear()
+    assert path.read_bytes() == b""
+
+
+def test_what_others_write_behind_our_lines_is_kept(hosts: HostsFile, path: Path) -> None:
+    hosts.put(NAMES)
+    with path.open("ab") as file:
+        file.write(b"10.0.0.2 new\n")
+    hosts.clear()
+    assert path.read_bytes() == OTHERS + b"10.0.0.2 new\n"
+
+
+def test_a_line_that_we_ended_stays_ended_where_others_went_on(hosts: HostsFile, path: Path) -> None:
+    path.write_bytes(OTHERS + b"10.0.0.9 last")
+    hosts.put(NAMES)
+    with path.open("ab") as file:
+        file.write(b"10.0.0.2 new\n")
+    hosts.clear()
+    assert path.read_bytes() == OTHERS + b"10.0.0.9 last\n10.0.0.2 new\n"
+
+
+def test_a_mount_point_is_written_in_place(hosts: HostsFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(hosts_file, "_replace", busy)
+    hosts.put(NAMES)
+    with path.open("ab") as file:
+        file.write(b"10.0.0.2 new\n")
+    before = path.stat().st_ino
+    hosts.clear()
+    assert (path.read_bytes(), path.stat().st_ino) == (OTHERS + b"10.0.0.2 new\n", before)
+
+
+def test_a_replaced_file_keeps_its_mode_and_leaves_no_draft(hosts: HostsFile, path: Path) -> None:
+    path.chmod(0o664)
+    hosts.put(NAMES)
+    with path.open("ab") as file:
+        file.write(b"10.0.0.2 new\n")
+    hosts.clear()
+    left = sorted(entry.name for entry in path.parent.iterdir())
+    assert (path.stat().st_mode & 0o777, left) == (0o664, ["hosts"])
+
+
+def test_a_link_to_the_file_stays_a_link(hosts: HostsFile, path: Path) -> None:
+    link = path.with_name("link")
+    link.symlink_to(path)
+    through = HostsFile(link, path.with_name("lock"))
+    through.put(NAMES)
+    with path.open("ab") as file:
+        file.write(b"10.0.0.2 new\n")
+    through.clear()
+    assert (link.is_symlink(), path.read_bytes()) == (True, OTHERS + b"10.0.0.2 new\n")
+
+
+def test_no_two_writers_at_a_time(hosts: HostsFile, path: Path) -> None:
+    other = HostsFile(path, path.with_name("lock"))
+    with hosts.alone(1), pytest.raises(HostsFileUnusable, match="another autoscaler"), other.alone(0.05):
+        pass
+
+
+def test_the_next_writer_waits_for_the_first(hosts: HostsFile, path: Path) -> None:
+    other = HostsFile(path, path.with_name("lock"))
+    entered = threading.Event()
+
+    def wait() -> None:
+        with other.alone(5):
+            entered.set()
+
+    thread = threading.Thread(target=wait)
+    with hosts.alone(1):
+        thread.start()
+        early = entered.is_set()
+    thread.join(5)
+    assert (early, entered.is_set()) == (False, True)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(HostsFileUnusable, match="cannot be changed"):
+        HostsFile(tmp_path / "none", tmp_path / "lock").put(NAMES)
+
+
+def test_a_lock_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+    unusable = HostsFile(tmp_path / "hosts", Path(os.devnull) / "lock")
+    with pytest.raises(HostsFileUnusable, match="cannot lock"), unusable.alone(0.1):
+        pass
