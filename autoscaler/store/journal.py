@@ -345,6 +345,16 @@ class Journal:
             (host, limit),
         )
 
+    def outcomes_of_job(self, job: int, limit: int = 20) -> list[sqlite3.Row]:
+        """What was done with a job or tasks of it, newest first: rows as in `outcomes_of`."""
+        return self._database.rows(
+            "SELECT plans.at, kind, action, result, message, ended_at FROM actions JOIN plans ON plans.id = plan"
+            " WHERE kind IN ('annotate', 'hold', 'release', 'kill', 'push_back') AND EXISTS ("
+            "SELECT 1 FROM json_each(action, '$.jobs') WHERE value = ?1 OR value LIKE ?1 || '.%')"
+            " ORDER BY actions.id DESC LIMIT ?2",
+            (str(job), limit),
+        )
+
     def forget(self, before: float) -> None:
         """Drop what ended before this time."""
         with self._database.transaction():

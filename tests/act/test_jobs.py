@@ -1,0 +1,203 @@
+"""What is done with jobs: the reason is there first, nothing that runs is deleted, each outcome is each job's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Hold,
+    Kill,
+    Phantom,
+    PushBack,
+    Question,
+    Release,
+)
+from autoscaler.core.evidence import Answer, Finding
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.errors import GridEngineNotObservable
+from autoscaler.store.journal import Outcome, Result
+from tests.act.test_launch import Bench
+
+REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
+SENTENCE = "no parallel environment mpi of the queues main.q takes 100 slots"
+
+
+class Told:
+    """Owners, as those were told to us."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[tuple[str, ...], str]] = []
+
+    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+        self.told.append((tuple(jobs), what))
+        return ""
+
+
+class JobsBench(Bench):
+    """A bench whose Grid Engine answers about jobs as a test says: by the command's first word, or first and last."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.owners = self.told = Told()
+        self.restart()
+        self.words: dict[str, str] = {}
+        self.asked: list[tuple[str, ...]] = []
+        model = self.grid_engine.answer
+
+        def answer(argv: tuple[str, ...]) -> tuple[int, str]:
+            if argv[0] in ("qconf",) or argv[:2] in (("qmod", "-d"), ("qmod", "-e")):
+                return model(argv)
+            self.asked.append(argv)
+            return 0, self.words.get(argv[0], self.words.get(f"{argv[0]} {argv[-1]}", ""))
+
+        self.grid_engine.answer = answer  # type: ignore[method-assign]
+
+    def outcome(self, action: Action) -> tuple[Result, str]:
+        (outcome,) = self.act(action)
+        return outcome.result, outcome.message
+
+    def programs(self) -> list[str]:
+        return [argv[0] for argv in self.asked]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> JobsBench:
+    return JobsBench(tmp_path)
+
+
+def test_the_reason_is_in_the_context_before_a_job_is_deleted(bench: JobsBench) -> None:
+    bench.act(Kill(("12",), REASON))
+    assert bench.asked == [("qalter", "-ac", f"autoscaler={SENTENCE}", "12"), ("qdel", "12")]
+
+
+def test_a_job_that_runs_by_now_is_left_alone(bench: JobsBench) -> None:
+    bench.running.add(12)
+    result = bench.outcome(Kill(("12", "13"), REASON))
+    assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now, and was left alone"), ("qdel", "13"))
+
+
+def test_of_an_array_with_a_running_task_no_task_is_deleted(bench: JobsBench) -> None:
+    bench.running.add(12)
+    bench.act(Kill(("12.3-9:2",), REASON))
+    assert bench.asked == []
+
+
+def test_nothing_is_deleted_when_nobody_knows_what_runs(bench: JobsBench) -> None:
+    def unknown() -> frozenset[int]:
+        raise GridEngineNotObservable("qstat's list of running jobs is not whole")
+
+    object.__setattr__(bench.actor._means, "running", unknown)
+    assert (bench.outcome(Kill(("12",), REASON))[0], bench.asked) == (Result.FAILED, [])
+
+
+def test_a_job_of_a_lost_machine_is_deleted_by_force_though_it_seems_to_run(bench: JobsBench) -> None:
+    bench.running.add(12)
+    bench.act(Kill(("12",), REASON, lost=True))
+    assert bench.asked[-1] == ("qdel", "-f", "12")
+
+
+def test_the_owner_is_told_before_the_deletion_and_only_of_what_is_deleted(bench: JobsBench) -> None:
+    bench.running.add(13)
+    bench.act(Kill(("12", "13"), REASON))
+    assert bench.told.told == [(("12",), "deleted")]
+
+
+def test_a_job_that_is_gone_already_needs_nothing_more(bench: JobsBench) -> None:
+    bench.words = {"qalter": 'denied: job "12" does not exist', "qdel": 'denied: job "12" does not exist'}
+    assert bench.outcome(Kill(("12",), REASON)) == (Result.DONE, "gone already: 12")
+
+
+def test_a_job_whose_context_cannot_be_reached_is_not_deleted(bench: JobsBench) -> None:
+    bench.words = {"qalter": "error: commlib error: got select error"}
+    assert (bench.outcome(Kill(("12",), REASON))[0], bench.programs()) == (Result.FAILED, ["qalter"])
+
+
+def test_holding_leaves_the_reason_and_tells_the_owner(bench: JobsBench) -> None:
+    bench.act(Hold(("12", "13"), REASON))
+    assert (bench.programs(), bench.asked[-1], bench.told.told) == (
+        ["qalter", "qalter", "qhold"],
+        ("qhold", "-h", "o", "12", "13"),
+        [(("12", "13"), "held")],
+    )
+
+
+def test_releasing_lifts_only_the_operators_hold(bench: JobsBench) -> None:
+    bench.act(Release(("12",), REASON))
+    assert bench.asked[-1] == ("qrls", "-h", "o", "12")
+
+
+def test_annotating_does_nothing_else(bench: JobsBench) -> None:
+    bench.act(Annotate(("12.1-5:2", "12.9", "13"), REASON))
+    assert [argv[3] for argv in bench.asked] == ["12", "13"]
+
+
+def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> None:
+    bench.words = {"qalter": "error: denied: job 12 is not yours"}
+    assert bench.outcome(Annotate(("12",), REASON))[0] is Result.REFUSED
+
+
+def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: JobsBench) -> None:
+    bench.words = {"qmod 12": "The job 12 is running in queue none where jobs are not rerunable."}
+    result = bench.outcome(PushBack(("12", "13"), "i-1", "w1", REASON))
+    pushed = [argv for argv in bench.asked if argv[0] == "qmod"]
+    assert (result, pushed) == (
+        (Result.REFUSED, "12: The job 12 is running in queue none where jobs are not rerunable."),
+        [("qmod", "-rj", "12"), ("qmod", "-rj", "13")],
+    )
+
+
+def test_pushing_back_by_force_is_asked_for(bench: JobsBench) -> None:
+    bench.act(PushBack(("12.3",), "i-1", "w1", REASON, forced=True))
+    assert bench.asked[-1] == ("qmod", "-f", "-rj", "12.3")
+
+
+def test_what_is_done_with_a_job_is_found_by_its_number(bench: JobsBench) -> None:
+    bench.act(Hold(("12", "13"), REASON), Kill(("12.3-9:2",), REASON), Annotate(("112",), REASON))
+    assert [row["kind"] for row in bench.store.journal.outcomes_of_job(12)] == ["kill", "hold"]
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+
+ASK = AskGridEngine((Question(12, "a"), Question(13, "b")), (Phantom("main.q", 2, ()),), REASON)
+
+
+def test_answers_become_evidence_with_their_questions(bench: JobsBench) -> None:
+    words = 'Job 12 cannot run in PE "mpi" because it only offers 2 slots\nverification: no suitable queues'
+    bench.words = {"qalter": f"{words}\nverification: found suitable queue(s)"}
+    outcome = bench.outcome(ASK)
+    assert (outcome, bench.store.evidence.load(0).answers) == (
+        (Result.DONE, "1 impossible, 1 possible"),
+        {
+            12: Finding(12, "a", bench.now, Answer.IMPOSSIBLE, words.replace("\n", "; ")),
+            13: Finding(13, "b", bench.now, Answer.POSSIBLE, "verification: found suitable queue(s)"),
+        },
+    )
+
+
+def test_no_answer_is_kept_too_and_the_action_has_failed(bench: JobsBench) -> None:
+    result, message = bench.outcome(ASK)
+    kept = [finding.answer for finding in bench.store.evidence.load(0).answers.values()]
+    assert (result, kept, message) == (
+        Result.FAILED,
+        [Answer.NONE, Answer.NONE],
+        "2 unanswered; no answer: Grid Engine said nothing",
+    )
+
+
+def test_what_an_earlier_process_left_is_swept_before_the_first_action(bench: JobsBench) -> None:
+    bench.grid_engine.hosts["sge-autoscaler-phantom-1"] = "slots=4"
+    outcomes: list[Outcome] = bench.act()
+    assert (outcomes, bench.grid_engine.hosts) == ([], {})
+
+
+def test_a_swept_cell_is_not_swept_again(bench: JobsBench) -> None:
+    bench.act()
+    before = len(bench.grid_engine.calls)
+    bench.act()
+    assert len(bench.grid_engine.calls) == before
