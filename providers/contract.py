@@ -71,6 +71,8 @@ class ControlPlane(ABC):
     """Faults that cannot happen here, with the reason."""
     deadline: float = 10.0
     """Seconds within which a launch shows, runs, or has ended."""
+    many: int = 1000
+    """How many workers a long listing has; fewer where machines are real."""
 
     @abstractmethod
     def connect(self, cell: str) -> Provider:
@@ -222,6 +224,17 @@ class ProviderContract:
         launched = (*provider.launch(self.order(provider, count=2)).ids, *provider.launch(self.order(provider)).ids)
         self.until(plane, lambda: all(_state(provider, each) is MachineState.RUNNING for each in launched))
         assert len({worker.name for worker in provider.workers() if worker.exists}) == 3
+
+    def test_a_listing_of_many_workers_is_whole_and_all_of_them_can_be_ended(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        share = max(1, plane.many // 10)
+        orders = [self.order(provider, count=share) for _ in range(plane.many // share)]
+        ids = {worker_id for order in orders for worker_id in provider.launch(order).ids}
+        self.until(plane, lambda: ids == _existing(provider))
+        assert len(ids) == share * len(orders)
+        provider.terminate(sorted(ids))
+        self.until(plane, lambda: not _existing(provider) and not plane.billable())
 
     # -- once and only once ----------------------------------------------------------------------------
 

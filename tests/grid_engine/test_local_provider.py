@@ -36,6 +36,7 @@ class TreePlane(ControlPlane):
     """Real hosts, no Grid Engine; every test has records of its own."""
 
     deadline = 20.0
+    many = 4
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {
             Fault.THROTTLED: "nobody counts calls on this host",

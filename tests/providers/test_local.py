@@ -68,6 +68,7 @@ class MemoryHosts:
 
 
 class LocalPlane(ControlPlane):
+    many = 3
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {Fault.THROTTLED: "nobody counts calls on this host"},
     )

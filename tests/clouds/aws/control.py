@@ -10,6 +10,7 @@ from moto.ec2.models.instances import StateReason
 
 from tests.clouds.aws.faults import Fault
 from tests.clouds.aws.layer import Layer
+from tests.clouds.aws.listing import tags_of
 
 Values = Mapping[str, Any]
 
@@ -67,19 +68,17 @@ def billable(layer: Layer, _: Values) -> Any:
 
 
 def machines(layer: Layer, _: Values) -> Any:
-    """All that is known of each machine that no listing tells in one call."""
+    """What each machine was launched with, and its disks as they are."""
     return {
         worker_id: {
             "state": machine.state,
             "zone": machine.placement.zone,
-            "group": machine.placement.group_name,
-            "shutdown": machine.instance_initiated_shutdown_behavior,
-            "tokens": machine.metadata_options.http_tokens,
-            "user_data": machine.user_data and str(machine.user_data),
+            "launch": layer.launching.launches[worker_id],
+            "tags": tags_of(machine),
             "disks": [
-                {"ends_with_it": disk.delete_on_termination, "size": disk.size, "tags": _tags(backend_volume)}
+                {"ends_with_it": disk.delete_on_termination, "size": volume.size, "tags": tags_of(volume)}
                 for _, disk in machine.get_block_device_mapping
-                for backend_volume in layer.backend().describe_volumes(volume_ids=[disk.volume_id])
+                for volume in [layer.backend().volumes[disk.volume_id]]
             ],
         }
         for worker_id, machine in layer.machines().items()
@@ -99,10 +98,6 @@ def mark(layer: Layer, values: Values) -> Any:
     status = {"Code": values["code"], "UpdateTime": datetime.now(UTC)}
     layer.launching.spot_requests[values["id"]]["Status"] = status
     return {}
-
-
-def _tags(resource: Any) -> dict[str, str]:
-    return {tag["key"]: tag["value"] for tag in resource.get_tags()}
 
 
 VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {

@@ -1,5 +1,5 @@
 """Launches as EC2 answers them, where moto answers otherwise: idempotent tokens, capacity, quota, launch templates,
-placement groups, instant fleets, spot requests. What is granted is made by moto.
+placement groups, instant fleets, spot requests. What is granted is made by moto's backend.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from moto.core.exceptions import ServiceException
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.ec2.utils import parse_user_data
 
 from tests.clouds.aws import wire
+from tests.clouds.aws.listing import REGION, instance
 from tests.clouds.aws.stock import Stock
 from tests.clouds.aws.wire import Invalid, Parameters
 
@@ -32,14 +35,17 @@ class Token:
 
 @dataclass(slots=True)
 class Launching:
-    """One region's launches. `machines` is moto's: id → its object."""
+    """One region's launches. `backend` is moto's, and so is each of the `machines` by id."""
 
     ask: Ask
+    backend: Callable[[], Any]
     machines: Callable[[], Mapping[str, Any]]
     stock: Stock = field(default_factory=Stock)
     tokens: dict[str, Token] = field(default_factory=dict)
     spot_requests: dict[str, Parameters] = field(default_factory=dict)
     """By machine."""
+    launches: dict[str, Parameters] = field(default_factory=dict)
+    """What each machine was launched with, its launch template's part included."""
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run_instances(self, parameters: Parameters) -> bytes:
@@ -176,23 +182,31 @@ class Launching:
         return granted
 
     def _make(self, launch: Parameters, count: int) -> tuple[bytes, list[str]]:
-        """Let moto make `count` machines. Raises Invalid with what it finds wrong."""
-        unknown = ("LaunchTemplate", "ClientToken", "DryRun", "Priority", "MaxPrice")
-        asked = {name: value for name, value in launch.items() if name not in unknown}
-        status, body = self.ask("RunInstances", {**asked, "MinCount": count, "MaxCount": count})
-        told = wire.answer_of("RunInstances", status, body)
-        if status != 200:
-            raise Invalid(told["Error"]["Code"], told["Error"]["Message"])
-        ids = [instance["InstanceId"] for instance in told["Instances"]]
-        zone, lifecycle = self._zone(launch), _lifecycle(launch)
-        self.stock.take(count, launch["InstanceType"], zone, lifecycle)
-        if group := launch.get("Placement", {}).get("GroupName"):
-            self.stock.zone_of_group[group] = zone
-            for worker_id in ids:
-                self.machines()[worker_id].placement.group_name = group
-        if lifecycle == "spot":
+        """Let moto make `count` machines. Raises Invalid with what it finds wrong.
+
+        By its backend, not by its wire: that takes seconds for a hundred machines.
+        """
+        try:
+            reservation = self.backend().run_instances(
+                launch.get("ImageId"),
+                count,
+                parse_user_data(launch.get("UserData")),
+                [],
+                region_name=REGION,
+                **_as_moto_has_it(launch),
+            )
+        except ServiceException as error:
+            raise Invalid(error.code, str(error.message)) from error
+        made = reservation.instances
+        ids = [machine.id for machine in made]
+        self.stock.take(count, launch["InstanceType"], self._zone(launch), _lifecycle(launch))
+        for machine in made:
+            self.launches[machine.id] = launch
+            machine.placement.group_name = launch.get("Placement", {}).get("GroupName", "")
+        if _lifecycle(launch) == "spot":
             self._note_spot(launch, ids)
-        return body, ids
+        values = {"ReservationId": reservation.id, "Instances": [instance(machine) for machine in made]}
+        return wire.answer("RunInstances", values), ids
 
     def _note_spot(self, launch: Parameters, ids: Sequence[str]) -> None:
         specifications = launch.get("TagSpecifications", ())
@@ -251,6 +265,28 @@ class Launching:
                 f"You have requested more vCPU capacity than your current vCPU limit of {self.stock.vcpus} allows for "
                 "the instance bucket that the specified instance type belongs to.",
             )
+
+
+def _as_moto_has_it(launch: Parameters) -> dict[str, Any]:
+    """The names that moto's own reading of a request gives to what it keeps."""
+    tags = {
+        each["ResourceType"]: {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        for each in launch.get("TagSpecifications", ())
+    }
+    devices = {"block_device_mappings": launch["BlockDeviceMappings"]} if launch.get("BlockDeviceMappings") else {}
+    return {
+        "instance_type": launch["InstanceType"],
+        "is_instance_type_default": False,
+        "subnet_id": launch.get("SubnetId"),
+        "key_name": launch.get("KeyName"),
+        "security_group_ids": launch.get("SecurityGroupIds", []),
+        "nics": launch.get("NetworkInterfaces", []),
+        "tags": tags,
+        "instance_market_options": launch.get("InstanceMarketOptions", {}),
+        "instance_initiated_shutdown_behavior": launch.get("InstanceInitiatedShutdownBehavior"),
+        "metadata_options": launch.get("MetadataOptions", {}),
+        **devices,
+    }
 
 
 def _vcpus(kind: str) -> int:

@@ -12,9 +12,8 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -24,11 +23,11 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from tests.clouds.aws import wire
 from tests.clouds.aws.faults import Fault, Faults, Kind
 from tests.clouds.aws.launching import Launching
+from tests.clouds.aws.listing import REGION, described, fits, known_of
 from tests.clouds.aws.wire import Invalid, Parameters
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
-REGION = "us-east-1"
 CONTROL = "/control/"
 PRICES_A_PAGE = 2
 SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
@@ -49,10 +48,10 @@ class Layer:
     launching: Launching = field(init=False)
 
     def __post_init__(self) -> None:
-        self.launching = Launching(self.ask, self.machines)
+        self.launching = Launching(self.ask, self.backend, self.machines)
         backend = self.backend()
-        listed = backend.describe_instances
-        backend.describe_instances = lambda filters=None: self._visible(listed(filters))
+        kept = {ami.architecture: ami for ami in backend.amis.values() if "amzn2" in (ami.name or "")}
+        backend.amis = {ami.id: ami for ami in kept.values()}  # moto looks through all of them for every machine
 
     def backend(self) -> Any:
         return ec2_backends[DEFAULT_ACCOUNT_ID][REGION]
@@ -67,7 +66,7 @@ class Layer:
         backend.volumes.clear()
         backend.launch_templates.clear()
         backend.launch_template_name_to_ids.clear()
-        self.launching = Launching(self.ask, self.machines)
+        self.launching = Launching(self.ask, self.backend, self.machines)
         self.faults.set_now = []
         self.lag = 0.0
         self.recorded, self.refused = [], []
@@ -132,6 +131,8 @@ class Layer:
                 return self.launching.run_instances(parameters)
             case "CreateFleet":
                 return self.launching.create_fleet(parameters)
+            case "DescribeInstances":
+                return self._instances(parameters)
             case "DescribeSpotInstanceRequests":
                 return self._spot_requests(parameters)
             case "DescribeSpotPriceHistory" if self.launching.stock.spot_prices:
@@ -190,21 +191,17 @@ class Layer:
         said = b"".join(self.inner(environ, start))
         return status[0], said
 
-    def _visible(self, reservations: list[Any]) -> list[Any]:
-        """Those of a listing that are old enough to show."""
-        if not self.lag:
-            return reservations
-        before = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=self.lag)
-        shown = []
-        for reservation in reservations:
-            part = copy(reservation)
-            part.instances = [each for each in part.instances if each.launch_time.replace(tzinfo=None) <= before]
-            if part.instances:
-                shown.append(part)
-        return shown
+    def _instances(self, parameters: Parameters) -> bytes:
+        filters = parameters.get("Filters", ())
+        found = [each for each in self.machines().values() if fits(known_of(each), filters)]
+        return described(found, parameters, lag=self.lag)
 
     def _spot_requests(self, parameters: Parameters) -> bytes:
-        found = [request for request in self.launching.spot_requests.values() if _fits(request, parameters)]
+        found = [
+            request
+            for request in self.launching.spot_requests.values()
+            if fits(_known_of(request), parameters.get("Filters", ()))
+        ]
         return wire.answer("DescribeSpotInstanceRequests", {"SpotInstanceRequests": found})
 
     def _spot_prices(self, parameters: Parameters) -> bytes:
@@ -258,15 +255,10 @@ def _called(environ: Environ, body: bytes) -> tuple[str, str]:
     return service, action[1].decode() if action else ""
 
 
-def _fits(request: Mapping[str, Any], parameters: Parameters) -> bool:
+def _known_of(request: Mapping[str, Any]) -> dict[str, str]:
+    """A spot request by filter names."""
     tags = {f"tag:{tag['Key']}": tag["Value"] for tag in request["Tags"]}
-    known = {**tags, "status-code": request["Status"]["Code"], "instance-id": request["InstanceId"]}
-    for each in parameters.get("Filters", ()):
-        if each["Name"] not in known and not each["Name"].startswith("tag:"):
-            raise Invalid("InvalidParameterValue", f"The filter '{each['Name']}' is invalid")
-        if known.get(each["Name"]) not in each["Values"]:
-            return False
-    return True
+    return {**tags, "status-code": request["Status"]["Code"], "instance-id": request["InstanceId"]}
 
 
 def _product(name: str, price: float) -> dict[str, Any]:

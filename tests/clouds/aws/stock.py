@@ -16,8 +16,6 @@ class Stock:
     """The account's quota for running machines."""
     groups: dict[str, str] = field(default_factory=dict)
     """Placement groups with their strategies."""
-    zone_of_group: dict[str, str] = field(default_factory=dict)
-    """Where a cluster group's machines are; a group is in one zone."""
     on_demand_prices: dict[str, float] = field(default_factory=dict)
     """What the price list says, by type."""
     spot_prices: dict[str, float] = field(default_factory=dict)
