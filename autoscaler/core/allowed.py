@@ -10,15 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from autoscaler.core.capacity import offer_of
-from autoscaler.core.cluster import Cluster, Complex
+from autoscaler.core.capacity import emptied_host, offer_of
+from autoscaler.core.cluster import Cluster, Complex, Consumable, ExecutionHost
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.limits import most_ever
 from autoscaler.core.model import Demand, Host
-from autoscaler.core.placement import PLENTY, as_shares, place
+from autoscaler.core.placement import PLENTY, SLOTS, as_shares, place
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.resources import canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Allowed:
         self.persistent = persistent
         self.present = present
         self.spreading = spreading or {}
+        self._on_hosts: dict[Demand, tuple[bool, int, bool]] = {}
 
     def of(self, demand: Demand) -> tuple[Range, ...]:
         """The node arrays whose workers could serve it."""
@@ -102,17 +104,28 @@ class Allowed:
 
     def serves(self, demand: Demand, *, only_to_be_had: bool = False) -> bool:
         """Whether one such task might fit on what is allowed. `only_to_be_had`: without types that an obstacle bars."""
-        if self.there(demand):
+        there, most, once = self._of_hosts(demand)
+        if there:
             return True
-        most, once = 0, not (demand.per_job and not demand.one_host)
         for each in self.of(demand):
             kinds = [kind for kind in each.kinds if not (only_to_be_had and kind.obstacle)]
-            most += _most_visits(demand, kinds, each.array.limits)
+            most += most_visits(demand, kinds, each.array.limits)
             once = once or any(_room(replace(_share(demand), per_job=demand.per_job), kind.host) for kind in kinds)
-        for host in self.persistent:
-            most += _visits(demand, host)
-            once = once or bool(_room(replace(_share(demand), per_job=demand.per_job), host))
         return once and most >= demand.slots // (demand.per_host or 1)
+
+    def _of_hosts(self, demand: Demand) -> tuple[bool, int, bool]:
+        """Of hosts that are there: whether they could run one such task, how many of its visits those not ours take,
+        and whether one of these has what it asks once. Worked out once for a demand, however many types are tried.
+        """
+        known = self._on_hosts.get(demand)
+        if known is None:
+            if len(self._on_hosts) >= _DEMANDS:
+                self._on_hosts.clear()
+            first = replace(_share(demand), per_job=demand.per_job)
+            most = sum(visits_on(demand, host) for host in self.persistent)
+            once = not (demand.per_job and not demand.one_host) or any(_room(first, host) for host in self.persistent)
+            known = self._on_hosts[demand] = self.there(demand), most, once
+        return known
 
     def obstacles(self, demand: Demand) -> Iterator[Reason]:
         """Why types cannot be had now, where that may pass."""
@@ -121,8 +134,8 @@ class Allowed:
 
     def most_slots(self, demand: Demand) -> int:
         """A bound of the slots that one such task could have on all that is allowed together."""
-        workers = sum(_most_visits(demand, each.kinds, each.array.limits) for each in self.of(demand))
-        visits = workers + sum(_visits(demand, host) for host in self.persistent)
+        workers = sum(most_visits(demand, each.kinds, each.array.limits) for each in self.of(demand))
+        visits = workers + sum(visits_on(demand, host) for host in self.persistent)
         return visits * (demand.per_host or 1)
 
     def hosts(self, demand: Demand) -> tuple[Host, ...]:
@@ -145,12 +158,14 @@ class Allowed:
                     yield from self._lift(demand, each, lifted, limit)
             for kind in each.others:
                 setting = _type_setting(each, kind.type)
-                if setting is not None:
+                # Most types of a catalogue would take nothing of it: that is asked first.
+                if setting is not None and visits_on(demand, kind.host):
                     yield from self._lift(demand, each, replace(each, kinds=(*each.kinds, kind)), *setting)
 
     def _lift(self, demand: Demand, old: Range, new: Range, limit: str, to: str | None = None) -> Iterator[Lift]:
         ranges = [new if each is old else each for each in self.ranges]
         lifted = Allowed(ranges, self.complexes, self.persistent, self.present, self.spreading)
+        lifted._on_hosts = self._on_hosts
         if lifted.serves(demand):
             yield Lift(limit, old.array.name, to, lifted)
 
@@ -169,6 +184,24 @@ def allowed_by(
     machines = tuple(there)
     ranges = [_range(array, buckets, cluster.complexes, machines) for array in policy.node_arrays]
     return Allowed(ranges, cluster.complexes, persistent, present, _spreading(cluster))
+
+
+def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+    """All that an execution host might have if nothing ran on it, where that cannot be told rather too much."""
+    empty = emptied_host(host, complexes, names)
+    free, properties = dict(empty.free), dict(empty.properties)
+    for name in names:
+        entry = complexes.get(name)
+        if entry is None or name == SLOTS:
+            continue
+        if entry.relop == "EXCL":
+            properties |= {name: "1"} if name in properties else {}
+        elif entry.consumable is not Consumable.NO and (not host.heard or (host.jobs and name in free)):
+            # What running jobs hold by default, or in a queue instance, is not seen.
+            free[name] = float("inf")
+    if "mem_free" in properties and "mem_total" in host.load:
+        properties["mem_free"] = canonical(host.load["mem_total"], "MEMORY")
+    return replace(empty, free=tuple(sorted(free.items())), properties=properties, empty=True)
 
 
 def slots_in(pools: Iterable[str], host: Host) -> int:
@@ -241,14 +274,18 @@ def _spreading(cluster: Cluster) -> dict[str, str]:
     return {name: pes[0] for name, pes in found.items() if pes}
 
 
+_DEMANDS = 1000
+"""So many demands are remembered."""
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
-def _most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
+def most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
     """How many visits of one task a node array's workers could take at most: the least of what each limit alone
     allows. Sound for any mix of types, because each worker's visits are counted at the best rate.
     """
-    rooms = [(kind, room) for kind in kinds if (room := _visits(demand, kind.host)) and kind.most(limits) > 0]
+    rooms = [(kind, room) for kind in kinds if (room := visits_on(demand, kind.host)) and kind.most(limits) > 0]
     if not rooms:
         return 0
     bounds: list[float] = [
@@ -263,7 +300,7 @@ def _most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
     return int(min(bounds) + 1e-6)
 
 
-def _visits(demand: Demand, host: Host) -> int:
+def visits_on(demand: Demand, host: Host) -> int:
     """How many visits of one task such an empty host takes; where each must be on another host, at most one."""
     room = _room(_share(demand), host)
     return room if demand.per_host is None else min(room, 1)

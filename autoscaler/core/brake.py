@@ -1,4 +1,6 @@
-"""The brake: more launches or removals in a window than set, and neither happens until a person resumes."""
+"""The brake: more launches, removals or jobs deleted and held in a window than set, and none of it happens until a
+person resumes.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,21 @@ from autoscaler.core.reasons import Code, Reason, because
 
 
 def pressed(
-    brake: Brake, launches: Sequence[Event], removals: Sequence[Event], now: float, resumed_at: float | None = None
+    brake: Brake,
+    launches: Sequence[Event],
+    removals: Sequence[Event],
+    now: float,
+    resumed_at: float | None = None,
+    *,
+    kills: Sequence[Event] = (),
 ) -> Reason | None:
     """Why the brake is to be pressed, given everything counted up to and with this pass, since the last resume."""
-    launches, removals = ([e for e in some if e.at > (resumed_at or 0.0)] for some in (launches, removals))
-    for what, events, most in (("launches", launches, brake.max_launches), ("removals", removals, brake.max_removals)):
-        count = within(events, brake.window, now)
+    for what, events, most in (
+        ("launches", launches, brake.max_launches),
+        ("removals", removals, brake.max_removals),
+        ("deleted or held jobs", kills, brake.max_kills),
+    ):
+        count = within([event for event in events if event.at > (resumed_at or 0.0)], brake.window, now)
         if most is not None and count > most:
             return because(Code.BRAKE, what=what, count=count, most=most, window_s=brake.window)
     return None

@@ -133,6 +133,32 @@ class SwapNote:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A waiting job that nothing allowed could ever run, as far as is known."""
+
+    fingerprint: str = ""
+    """Of all that this rests on."""
+    since: float | None = None
+    """Since when every look has found it so, with that fingerprint. None: the last look did not."""
+    asked_at: float | None = None
+    """When Grid Engine was last to be asked, as long as it has not answered."""
+    asked: int = 0
+    """How often in a row, without an answer."""
+    told: Reason | None = None
+    """What was last left in the job's context."""
+    deleted_at: float | None = None
+    """When Kill was last planned."""
+    held_at: float | None = None
+    """When Hold was last planned: a hold on it is then ours."""
+    held: bool = False
+    """A look since then showed it held."""
+    released_at: float | None = None
+    """When Release was last planned."""
+    spared: bool = False
+    """A person released it after we held it: it is not held again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something counted by caps and brakes, forgotten after the longest window."""
 
@@ -162,6 +188,10 @@ class Memory:
     """Launch failures up to this time are already counted in `rests`."""
     launches: tuple[Event, ...] = ()
     removals: tuple[Event, ...] = ()
+    kills: tuple[Event, ...] = ()
+    """Jobs deleted or held because nothing could ever run them."""
+    suspicions: Mapping[int, Suspicion] = field(default_factory=lambda: MappingProxyType({}))
+    """By job."""
     quiet_since: float | None = None
     """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
     hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))

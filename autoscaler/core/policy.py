@@ -96,6 +96,8 @@ class Brake:
     window: float = 600.0
     max_launches: int | None = 200
     max_removals: int | None = 200
+    max_kills: int | None = 50
+    """Jobs deleted or held because nothing allowed could ever run them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autoscaler.core.actions import Launch, Remove, Terminate
+from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading
 from autoscaler.core.hearing import listen
 from autoscaler.core.life import Life, Sight
@@ -55,6 +57,14 @@ def remember(
         held_back=recovery.held_back,
         brake=brake,
     )
+
+
+def remember_doubts(kept: Memory, doubts: Judgement, snapshot: Snapshot) -> Memory:
+    """That memory with what is held against jobs that nothing could ever run."""
+    now, window = snapshot.now, max(HOUR, snapshot.policy.brake.window)
+    kills = [event for event in snapshot.memory.kills if now - event.at < window]
+    kills += [Event(now, doubts.touched, "")] if doubts.touched else []
+    return replace(kept, kills=tuple(kills), suspicions=doubts.suspicions)
 
 
 def _counts_as_removal(step: Step) -> bool:

@@ -79,6 +79,9 @@ _WORDS: dict[Code, str] = {
     Code.TOO_MUCH_TOGETHER: "too much together",
     Code.NO_SUCH_RESOURCE: "no such resource",
     Code.NO_SUCH_HOST: "no such host",
+    Code.HELD_AS_IMPOSSIBLE: "held as impossible",
+    Code.POSSIBLE_AGAIN: "possible again",
+    Code.HOLD_NOT_WISHED: "no longer held",
 }
 _AGE = ("idle_s", "age_s", "waited_s", "silent_s")
 _LIMIT = ("limit_s", "timeout_s")
