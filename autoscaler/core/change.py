@@ -94,6 +94,16 @@ class Standing:
     soon: Usage
     """The same without those that leave anyway within a boot's time."""
     floor: Floor
+    present: frozenset[str]
+    """Instance types of the array's workers in service."""
+
+    def stuck_for(self, option: Option) -> tuple[Want, ...]:
+        """The stuck tasks that this option may be thought to serve. What wants one host and is stuck beside a worker of
+        the same type is not: whatever the catalogue says, that type does not serve it.
+        """
+        if option.type.name not in self.present:
+            return self.stuck
+        return tuple((demand, count) for demand, count in self.stuck if not demand.one_host)
 
     def usage_without(self, leaving: Iterable[Leaver]) -> Usage:
         usage = self.usage
@@ -158,7 +168,7 @@ def options_with_room(standing: Standing, usage: Usage) -> tuple[Option, ...]:
     found: list[tuple[int, float, int, Option]] = []
     for at, option in enumerate(standing.options):
         most = _room(option, standing, usage)
-        placed = _board(standing).with_new(option.host, most).place(standing.stuck)
+        placed = _board(standing).with_new(option.host, most).place(standing.stuck_for(option))
         if placed.new_used:
             found.append((-sum(placed.placed), option.price * placed.new_used, at, option))
     return tuple(option for *_, option in sorted(found, key=lambda entry: entry[:3]))
@@ -182,22 +192,23 @@ def best_change(standing: Standing, leavers: Sequence[Leaver]) -> Change | None:
 def weigh(standing: Standing, leaving: Sequence[Leaver], option: Option) -> Change | None:
     """What comes of it if these leave for as many of that option as there is then room for.
 
-    None where it must not be: no stuck task would be served; the floor of workers would not be kept; something that
-    fits now would not fit; something would be left that nothing there could ever serve; or fewer slots of what waits
-    would be served than those who leave would serve.
+    None where it must not be: one of them is of the type that would come; no stuck task would be served; the floor of
+    workers would not be kept; something that fits now would not fit; something would be left that nothing there could
+    ever serve; or fewer slots of what waits would be served than those who leave would serve.
     """
     names, ids = {one.machine.name for one in leaving}, {one.id for one in leaving}
     most = _room(option, standing, standing.usage_without(leaving))
-    if most <= 0:
+    if most <= 0 or any(one.machine.worker.type.name == option.type.name for one in leaving):
         return None
     staying = Board([host for host in standing.supply if host.name not in names])
     moved = _unplaced(standing.fitting, staying)
-    found = staying.with_new(option.host, most).place(standing.stuck)
+    stuck = standing.stuck_for(option)
+    found = staying.with_new(option.host, most).place(stuck)
     count = found.new_used
     if not count or not _keeps_floor(standing, leaving, count):
         return None
     after = staying.with_new(option.host, count)
-    after.place(standing.stuck)
+    after.place(stuck)
     if not after.place(moved).complete or not _keeps_serving(standing, ids, option, count):
         return None
     waits = as_shares((*moved, *standing.lacking))

@@ -98,17 +98,20 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now)
     usage = usage_of(fleet, policy, sight, now)
     floors = _floors(sight, policy, moment)
-    scene = Scene(sight, cluster, reading.wanted, reading.names, supply, outlook, usage, floors, ground, moment)
+    serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, Swaps())
+    gone = frozenset(step.machine.worker.id for step in serving if step.action is not None)
+    scene = Scene(sight, cluster, reading.wanted, reading.names, supply, outlook, usage, floors, gone, ground, moment)
     swaps = swap_workers(scene, memory.swaps, allowed=policy.swap)
-    if swaps.called_off:
+    if swaps.called_off or swaps.leaving:
         supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes))
+        serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps)
     # Workers on their way in go on, whatever is paused: they cost already.
     steps = [join(machine, moment) for machine in sight.machines if machine.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
     leaving = [machine for machine in sight.machines if machine.life in _LEAVING and not in_recovery(machine, after)]
     steps += [_depart(machine, moment, outlook, swaps) for machine in leaving]
     # Workers in service leave only when idle, unneeded and above the floor, or where a stronger one is to come.
-    steps += _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps)
+    steps += serving
     # Those that Grid Engine or their cloud lost: closed, ended, buried, their jobs pushed back.
     steps += recovery.steps
     # Everything else is only told.

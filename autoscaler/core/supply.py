@@ -53,14 +53,16 @@ def supply_of(
     """All capacity of this snapshot.
 
     `names`: complexes that demand asks for. `silent`: hosts that are expected to report again. `making_room`: ids of
-    workers that a stronger one is to replace, so that demand does not want them back.
+    workers that a stronger one is to replace: no supply, and not wanted back.
     """
     complexes = cluster.complexes
     foreign = [*sight.others, *sight.missing_hosts.values()]
     foreign += [machine.host for machine in sight.machines if machine.life is Life.UNKNOWN_ARRAY and machine.host]
     persistent = [joined_host(host, complexes, names) for host in foreign if host.heard]
     serving = [
-        machine for machine in sight.machines if machine.life is Life.IN_SERVICE and moment.let_go(machine) is None
+        machine
+        for machine in sight.machines
+        if machine.life is Life.IN_SERVICE and moment.let_go(machine) is None and machine.worker.id not in making_room
     ]
     staying = [machine for machine in serving if not could_leave(machine, moment)]
     dispensable = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.capacity import emptied_host
+from autoscaler.core.capacity import emptied_host, offer_of
 from autoscaler.core.change import (
     Change,
     Leaver,
@@ -37,7 +37,8 @@ from autoscaler.core.soon import dry_at, freed_host
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import Supply, price_of
 
-_ON_ITS_WAY_OUT = frozenset({Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.ENDING})
+_ENDING = frozenset({Life.REMOVING, Life.RETIRED, Life.ENDING, Life.INTERRUPTED, Life.FENCED})
+"""On their way out whatever still runs there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Scene:
     outlook: Outlook
     usage: Mapping[str, Usage]
     floors: Mapping[str, Floor]
+    disabled: frozenset[str]
+    """Ids of the workers in service that leave from now on in any case, such as idle ones."""
     ground: Ground
     moment: Moment
 
@@ -70,8 +73,9 @@ class Replacement:
     """What there is room for now; no option: nothing yet."""
     reserved: Usage
     """What limits are to hold for meanwhile, so that nothing else takes the room."""
+    successor: Host
     count: int
-    """Workers that come."""
+    """What comes, and how many of it."""
 
     def grow(
         self,
@@ -84,13 +88,18 @@ class Replacement:
         *,
         short_of_floor: int,
     ) -> Growth:
-        """Launch for the stuck demands alone once there is room for them; before, for all others beside that room."""
+        """Launch for the stuck demands alone once there is room for them; before, beside that room, for what those who
+        come will not serve either.
+        """
+        stuck = [count if at in self.stuck else 0 for at, count in enumerate(unmet)]
         if self.replacing.options:
-            mine = [count if at in self.stuck else 0 for at, count in enumerate(unmet)]
-            return grow(array, wanted, mine, board, usage, ground, replacing=self.replacing)
-        mine = [0 if at in self.stuck else count for at, count in enumerate(unmet)]
+            return grow(array, wanted, stuck, board, usage, ground, replacing=self.replacing)
+        ahead = board.with_new(self.successor, self.count)
+        ahead.place([(want.demand, count) for want, count in zip(wanted, stuck, strict=True)])
+        others = [0 if at in self.stuck else count for at, count in enumerate(unmet)]
+        left = ahead.place([(want.demand, count) for want, count in zip(wanted, others, strict=True)]).unmet
         short = short_of_floor - self.count
-        return grow(array, wanted, mine, board, self.reserved, ground, short_of_floor=short)
+        return grow(array, wanted, left, board, self.reserved, ground, short_of_floor=short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,7 @@ def swap_workers(scene: Scene, notes: Mapping[str, SwapNote], *, allowed: bool) 
     turns: dict[str, _Turn] = {}
     for array in scene.ground.policy.node_arrays:
         note = notes.get(array.name, SwapNote())
-        standing = _standing(array, scene)
+        standing = _standing(array, scene, note.leaving if note.begun_at is not None else ())
         if note.begun_at is not None:
             turns[array.name] = _go_on(note, standing, scene, allowed)
             note = turns[array.name].note
@@ -232,7 +241,7 @@ def _leavers(array: NodeArrayPolicy, scene: Scene, spared: Sequence[str], soon: 
     for machine in scene.sight.machines:
         if machine.array != array or machine.life is not Life.IN_SERVICE or machine.host is None:
             continue
-        if machine.before is None or machine.enabled_by_hand or machine.worker.id in spared:
+        if machine.before is None or machine.enabled_by_hand or machine.worker.id in (*spared, *scene.disabled):
             continue
         if moment.kept(machine) or moment.let_go(machine) is not None:
             continue
@@ -264,7 +273,7 @@ def _go_on(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
     now, sight = scene.moment.now, scene.sight
     by_id = {machine.worker.id: machine for machine in sight.machines if machine.life is not Life.GONE}
     there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
-    back = [machine.worker.id for machine in there if machine.life not in _ON_ITS_WAY_OUT]
+    back = [machine.worker.id for machine in there if machine.note.disabling is None]
     spared = tuple(dict.fromkeys((*note.spared, *back)))
     ended = _Turn(SwapNote(ended_at=now, spared=_still_there(spared, sight)))
     if standing is None or back or not allowed or scene.moment.wishes.stop is not None:
@@ -279,9 +288,10 @@ def _go_on(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
         return ended
     soon = now + boot_time(standing.array, sight)
     leaving = [_leaver(machine, scene, soon) for machine in there]
-    change = _best_of(standing, leaving)
+    change = _best_of(note, standing, leaving)
     if change is None:
         return ended
+    note = replace(note, type=change.option.type.name)
     busy = any(_revocable(machine) and not machine.empty for machine in there)
     other = _readier(note, standing, scene, soon) if busy and scene.moment.held_back is None else None
     if other is not None:
@@ -293,9 +303,11 @@ def _go_on(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
     )
 
 
-def _best_of(standing: Standing, leaving: Sequence[Leaver]) -> Change | None:
+def _best_of(note: SwapNote, standing: Standing, leaving: Sequence[Leaver]) -> Change | None:
+    """What may come for these: what was to come, as long as that is right."""
     changes = (weigh(standing, leaving, option) for option in serving_options(standing))
-    return min((change for change in changes if change is not None), key=lambda change: change.order, default=None)
+    found = sorted((change for change in changes if change is not None), key=lambda change: change.order)
+    return next((change for change in found if change.option.type.name == note.type), found[0] if found else None)
 
 
 def _readier(note: SwapNote, standing: Standing, scene: Scene, soon: float) -> _Turn | None:
@@ -313,7 +325,8 @@ def _launching(note: SwapNote, standing: Standing) -> _Turn | None:
     options = options_with_room(standing, standing.usage)
     if not options:
         return None
-    return _Turn(note, replacement=Replacement(standing.positions, _replacing(note, options), standing.usage, 0))
+    successor = Replacement(standing.positions, _replacing(note, options), standing.usage, options[0].host, 0)
+    return _Turn(note, replacement=successor)
 
 
 def _replacement(note: SwapNote, change: Change, standing: Standing) -> Replacement:
@@ -329,14 +342,14 @@ def _replacement(note: SwapNote, change: Change, standing: Standing) -> Replacem
         max(known) if len(known) == len(prices) else None,
     )
     replacing = _replacing(note, options_with_room(standing, usage))
-    return Replacement(standing.positions, replacing, reserved, change.count)
+    return Replacement(standing.positions, replacing, reserved, change.option.host, change.count)
 
 
 # -- how things stand --------------------------------------------------------------------------------------------------
 
 
-def _standing(array: NodeArrayPolicy, scene: Scene) -> Standing | None:
-    """How an array stands that has stuck demand; None where it has none."""
+def _standing(array: NodeArrayPolicy, scene: Scene, making_room: Sequence[str]) -> Standing | None:
+    """How an array stands that has stuck demand; None where it has none. `making_room`: ids of those that do so now."""
     ground, outlook, usage = scene.ground, scene.outlook, scene.usage[array.name]
     queue = ground.policy.queue(array.queue)
     lacking = outlook.lacking(scene.wanted)
@@ -348,7 +361,7 @@ def _standing(array: NodeArrayPolicy, scene: Scene) -> Standing | None:
     if not waiting or queue is None or queue.node_array != array.name:
         return None
     soon = scene.moment.now + boot_time(array, scene.sight)
-    workers = dict(_emptied(scene))
+    workers = dict(_emptied(array, scene, making_room))
     others = (*_others(scene, soon), *scene.supply.coming)
     hosts = (*others, *workers.values())
     stuck = [at for at in waiting if not place(((scene.wanted[at].demand, 1),), hosts).complete]
@@ -369,6 +382,11 @@ def _standing(array: NodeArrayPolicy, scene: Scene) -> Standing | None:
         usage=usage,
         soon=_usage_soon(array, usage, scene, soon),
         floor=scene.floors[array.name],
+        present=frozenset(
+            machine.worker.type.name
+            for machine in scene.sight.machines
+            if machine.array == array and machine.life is Life.IN_SERVICE
+        ),
     )
 
 
@@ -376,18 +394,24 @@ def _wants(wanted: Sequence[Wanted], counts: Sequence[int]) -> tuple[Want, ...]:
     return tuple((want.demand, count) for want, count in zip(wanted, counts, strict=True) if count)
 
 
-def _emptied(scene: Scene) -> Iterator[tuple[str, Host]]:
-    """Every worker that jobs can come to, or will when it is heard again or a swap is called off: as if empty."""
+def _emptied(array: NodeArrayPolicy, scene: Scene, making_room: Sequence[str]) -> Iterator[tuple[str, Host]]:
+    """Every worker that jobs can come to, or will when it is heard again, as if empty; and those that make room, until
+    they are gone: what only they could run is not stuck, their successors will.
+    """
     coming = {host.name for host in scene.supply.coming}
+    complexes = scene.cluster.complexes
     for machine in scene.sight.machines:
-        host = machine.host
+        host, worker = machine.host, machine.worker
+        if worker.id in making_room and machine.life is not Life.GONE:
+            bare = offer_of(worker.type, array, complexes).host(worker.id, array.queue)
+            yield worker.id, emptied_host(host, complexes, scene.names) if host is not None else bare
+            continue
         if host is None or machine.name in coming or scene.moment.let_go(machine) is not None:
             continue
         if any("E" in instance.states for instance in host.instances):
             continue
-        back = _revocable(machine) or machine.name in scene.outlook.again
-        if machine.life in (Life.IN_SERVICE, Life.UNHEARD) or back:
-            yield machine.worker.id, emptied_host(host, scene.cluster.complexes, scene.names)
+        if machine.life in (Life.IN_SERVICE, Life.UNHEARD) or machine.name in scene.outlook.again:
+            yield worker.id, emptied_host(host, complexes, scene.names)
 
 
 def _others(scene: Scene, soon: float) -> Iterator[Host]:
@@ -401,11 +425,11 @@ def _others(scene: Scene, soon: float) -> Iterator[Host]:
 def _usage_soon(array: NodeArrayPolicy, usage: Usage, scene: Scene, soon: float) -> Usage:
     """Without the workers that leave anyway, and for no swap, before a new one would be up."""
     for machine in scene.sight.machines:
-        if machine.array != array or machine.life not in _ON_ITS_WAY_OUT or _revocable(machine):
+        if machine.array != array or machine.note.disabling is Disabling.SWAP:
             continue
-        if machine.note.disabling is Disabling.SWAP or machine.name in scene.outlook.again:
-            continue
-        if dry_at(machine.host, scene.cluster) <= soon:
+        leaves = machine.worker.id in scene.disabled
+        leaves |= machine.life is Life.DRAINING and machine.name not in scene.outlook.again
+        if machine.life in _ENDING or (leaves and dry_at(machine.host, scene.cluster) <= soon):
             usage = usage.plus(machine.worker.type.vcpus, scene.price_of(machine), -1)
     return usage
 
@@ -420,7 +444,9 @@ def _hosts(change: Change) -> tuple[str, ...]:
 
 
 def _replacing(note: SwapNote, options: Sequence[Option]) -> Replacing:
-    keys = tuple((option.type.name, option.price_type) for option in options)
+    """What was to come first: it serves all that those who left could have served, which others may not."""
+    first = sorted(options, key=lambda option: option.type.name != note.type)
+    keys = tuple((option.type.name, option.price_type) for option in first)
     return Replacing(keys, because(Code.LAUNCH_REPLACES, worker=", ".join(note.hosts)))
 
 

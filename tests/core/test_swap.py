@@ -222,6 +222,13 @@ def test_a_worker_that_only_one_kind_of_waiting_job_can_use_is_not_given_for_ano
     assert (acts(made), noted(made)[-1]) == ([], Code.NO_SWAP)
 
 
+def test_a_type_that_is_there_and_does_not_serve_it_is_not_tried_again() -> None:
+    """The catalogue says 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
+    disappointing = a_worker("w2", host=a_host("w2", slots=8, used=8), type_=X4LARGE)
+    made = plan(a_full_cluster(idle("w1"), disappointing, max_cores_per_worker=16))
+    assert swap_of(made) is None
+
+
 # -- who does not ------------------------------------------------------------------------------------------------------
 
 
