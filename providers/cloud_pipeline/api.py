@@ -168,13 +168,11 @@ def _count(value: Any, what: str) -> int:
 
 def unix_time(text: Any, what: str) -> float:
     """Unix seconds of one of the platform's dates, with or without a fraction. Raises Unreachable."""
-    if isinstance(text, str):
-        for form in (DATE, "%Y-%m-%d %H:%M:%S"):
-            try:
-                return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
-            except ValueError:
-                continue
-    raise Unreachable(f"{what} holds the date {json.dumps(text)}, which is none")
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise Unreachable(f"{what} holds the date {json.dumps(text)}, which is none") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def date_text(seconds: float) -> str:

@@ -19,7 +19,7 @@ from providers.cloud_pipeline.api import Api, as_record, as_records, run_path, u
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cloud_pipeline.words import NoSuchRun
+from providers.cloud_pipeline.words import NotKnown
 from providers.interface import ProviderError, Unreachable
 from providers.rest import Deadline, reading
 
@@ -101,7 +101,7 @@ class Listing:
             return None
         try:
             record = self._api.get(run_path(run_id), deadline=deadline)
-        except NoSuchRun:
+        except NotKnown:
             return None
         return run_from(as_record(record, f"run {run_id}")) if record is not None else None
 

@@ -6,12 +6,14 @@ from autoscaler.core.fleet import PriceType
 from providers.cloud_pipeline.api import Api, as_record, run_path
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cloud_pipeline.words import NoSuchRun
+from providers.cloud_pipeline.words import NotKnown
 from providers.interface import Problem, ProviderError, Unreachable
 
 
 def problems(settings: CloudPipelineSettings, api: Api, catalogue: Catalogue) -> list[Problem]:
-    """All at once, but for what hangs on an earlier one: token and run, allowed types, image."""
+    """All at once, but for what hangs on an earlier one: token and run, allowed types, image. Raises Unreachable: a
+    platform that does not answer now may do so later, and whoever waits for that asks again.
+    """
     found = _of_run(settings, api)
     if any(problem.fatal for problem in found):
         return found
@@ -22,10 +24,10 @@ def _of_run(settings: CloudPipelineSettings, api: Api) -> list[Problem]:
     own = run_path(settings.run_id)
     try:
         record = as_record(api.get(own), own)
-    except NoSuchRun as error:
+    except NotKnown as error:
         return [Problem(str(error), f"RUN_ID={settings.run_id} must be the master run, in whose container this runs")]
-    except Unreachable as error:
-        return [Problem(str(error), f"API={settings.api} must be reachable from here; see also `certificates`")]
+    except Unreachable:
+        raise
     except ProviderError as error:
         return [Problem(str(error), "API_TOKEN must be valid, and its user may see and launch runs")]
     if record.get("status") != "RUNNING":
@@ -37,6 +39,8 @@ def _of_run(settings: CloudPipelineSettings, api: Api) -> list[Problem]:
 def _of_types(settings: CloudPipelineSettings, catalogue: Catalogue) -> list[Problem]:
     try:
         allowed = catalogue.allowed()
+    except Unreachable:
+        raise
     except ProviderError as error:
         return [Problem(str(error), f"CLOUD_REGION_ID={settings.region_id} must be a region of the platform")]
     if not allowed:

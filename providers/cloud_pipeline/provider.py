@@ -23,7 +23,7 @@ from providers.cloud_pipeline.preferences import defaults, preference
 from providers.cloud_pipeline.problems import problems
 from providers.cloud_pipeline.runs import Run, parameters_of
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cloud_pipeline.words import NoSuchRun
+from providers.cloud_pipeline.words import NotKnown
 from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused
 from providers.pace import Pace
 from providers.rest import Deadline, Limits, Rest, reading
@@ -119,7 +119,7 @@ class CloudPipelineProvider:
             else:
                 body = {"status": "STOPPED", "endDate": date_text(time.time())}
                 self.api.post(run_path(run.id, "status"), body, repeat=True)
-        except NoSuchRun:
+        except NotKnown:
             return
         except ProviderError:
             now = None if looked_again else self.listing.load(run.id)

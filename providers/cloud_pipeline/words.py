@@ -24,23 +24,26 @@ _PASSING = re.compile(
 _MISSING = re.compile(r"\b(not|wasn't|was not|cannot be|can't be) found|does ?n[o']t exist|no such", re.IGNORECASE)
 _TAKEN = re.compile(r"spot|preempt|interrupt|reclaim", re.IGNORECASE)
 
+_QUOTED = re.compile(r"'[^']*'|\[[^\]]*\]")
+"""Names in a sentence are no part of what it says: a preference may be called a timeout."""
 
-class NoSuchRun(Refused):
-    """The platform knows no run of this id."""
+
+class NotKnown(Refused):
+    """The platform knows nothing of this name or id."""
 
 
 def refusal(what: str, message: str) -> ProviderError:
     """The error that stands for an answer `status: ERROR` to the call `what`."""
-    said = f"{what}: the platform says: {message}"
-    if _CAPACITY.search(message):
+    said, words = f"{what}: the platform says: {message}", _QUOTED.sub(" ", message)
+    if _CAPACITY.search(words):
         return OutOfCapacity(said)
-    if _QUOTA.search(message):
+    if _QUOTA.search(words):
         return QuotaReached(said)
-    if _THROTTLED.search(message):
+    if _THROTTLED.search(words):
         return Throttled(said)
-    if _PASSING.search(message):
-        return Unreachable(said)
-    return NoSuchRun(said) if _MISSING.search(message) else Refused(said)
+    if _MISSING.search(words):
+        return NotKnown(said)
+    return Unreachable(said) if _PASSING.search(words) else Refused(said)
 
 
 def is_capacity(message: str) -> bool:

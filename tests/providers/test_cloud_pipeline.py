@@ -1,13 +1,20 @@
-"""The Cloud Pipeline provider keeps the contract, against a server that takes nothing but what the API takes."""
+"""What the Cloud Pipeline provider does beyond the contract, against the server."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 
-from providers.contract import ProviderContract
+from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
+from providers.cloud_pipeline import orders
+from providers.cloud_pipeline.provider import CloudPipelineProvider
+from providers.interface import HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
+from providers.registry import platform_defaults
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
+
+CELL = "cell"
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +23,294 @@ def process() -> Iterator[Process]:
         yield server
 
 
-class TestCloudPipeline(ProviderContract):
-    @pytest.fixture
-    def plane(self, process: Process) -> Iterator[CloudPipelinePlane]:
-        plane = CloudPipelinePlane(process)
-        yield plane
-        assert process.state["malformed"] == []
+@pytest.fixture
+def plane(process: Process) -> Iterator[CloudPipelinePlane]:
+    plane = CloudPipelinePlane(process)
+    yield plane
+    assert process.state["malformed"] == []
+
+
+@pytest.fixture
+def provider(plane: CloudPipelinePlane) -> CloudPipelineProvider:
+    return plane.connect(CELL)
+
+
+def bucket(provider: CloudPipelineProvider, name: str = "m5.large") -> Bucket:
+    return next(
+        bucket
+        for bucket in provider.buckets()
+        if bucket.type.name == name and bucket.key.price_type is PriceType.ON_DEMAND
+    )
+
+
+def order(
+    provider: CloudPipelineProvider, count: int = 1, token: str = "order-0", name: str = "m5.large"
+) -> LaunchOrder:
+    return LaunchOrder(token, "order", provider.cell, "execute", (bucket(provider, name),), count, "")
+
+
+def until_listed(plane: CloudPipelinePlane, provider: CloudPipelineProvider, **wanted: object) -> Worker:
+    """The one worker, once it is as wanted."""
+    for _ in range(100):
+        for worker in provider.workers():
+            if all(getattr(worker, name) == value for name, value in wanted.items()):
+                return worker
+        plane.settle()
+    raise AssertionError(f"no worker with {wanted}: {provider.workers()}")
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_ready_only_once_its_own_set_up_has_said_so(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    plane.process.control("timing", set_up=3600.0)
+    provider.launch(order(provider))
+    until_listed(plane, provider, state=MachineState.RUNNING)
+    plane.settle()
+    assert [worker.ready for worker in provider.workers()] == [False]
+    plane.process.control("timing", set_up=0.0)
+    assert [worker.ready for worker in provider.workers()] == [True]
+
+
+def test_a_run_without_a_machine_ends_and_says_that_there_was_no_capacity(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    plane.process.control("set", short_of=["m5.large"])
+    provider.launch(order(provider))
+    worker = until_listed(plane, provider, state=MachineState.TERMINATED)
+    assert (worker.failure, worker.message) == ("capacity", "Insufficient instance capacity.")
+
+
+def test_a_run_that_slipped_through_between_two_pages_is_listed_all_the_same(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    first, second = provider.launch(order(provider, 2)).ids
+    plane.process.control("set", hidden=[int(first)])
+    assert {worker.id for worker in provider.workers()} == {first, second}
+
+
+def test_listings_are_read_to_their_last_page(plane: CloudPipelinePlane) -> None:
+    provider = plane.connect(CELL, CP_CAP_AUTOSCALE_CLOUD_PIPELINE_PAGE_SIZE="3")
+    launched = provider.launch(order(provider, 10))
+    assert {worker.id for worker in provider.workers()} == set(launched.ids)
+
+
+def test_static_workers_of_the_master_are_not_ours_and_are_looked_at_once(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    static = plane.process.control("static")
+    assert provider.workers() == ()
+    provider.workers()
+    assert plane.process.state["calls"].count(f"GET run/{static}") == 1
+    with pytest.raises(Refused):
+        provider.terminate([str(static)])
+
+
+def test_workers_of_another_master_run_are_not_ours_though_the_cell_is_called_the_same(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    provider.launch(order(provider))
+    other = plane.process.control("static")
+    assert plane.connect(CELL, RUN_ID=str(other)).workers() == ()
+
+
+def test_a_run_whose_tags_were_edited_is_still_ours(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    (run_id,) = provider.launch(order(provider)).ids
+    plane.process.control("run", id=int(run_id), tags={})
+    assert [worker.id for worker in plane.connect(CELL).workers()] == [run_id]
+
+
+def test_a_paused_run_is_ended_by_the_call_that_ends_paused_runs(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    (run_id,) = provider.launch(order(provider)).ids
+    provider.workers()
+    plane.process.control("run", id=int(run_id), status="PAUSED")
+    provider.terminate([run_id])
+    assert plane.billable() == []
+    assert f"POST run/{run_id}/terminate" in plane.process.state["calls"]
+
+
+def test_a_worker_that_paused_says_so(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    (run_id,) = provider.launch(order(provider)).ids
+    plane.process.control("run", id=int(run_id), status="PAUSED")
+    worker = until_listed(plane, provider, state=MachineState.PENDING)
+    assert "paused" in (worker.message or "")
+
+
+def test_what_a_worker_inherits_comes_from_the_master_run(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    provider.launch(order(provider))
+    (body,) = plane.process.state["bodies"]
+    told = {name: parameter["value"] for name, parameter in body["params"].items()}
+    inherited = {name: told.get(name) for name in ("CP_CAP_LIMIT_MOUNTS", "CP_CAP_MOUNT_OPTIONS_4", "OWN_PARAMETER")}
+    assert inherited == {"CP_CAP_LIMIT_MOUNTS": "1,2,3", "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4", "OWN_PARAMETER": None}
+    assert "CP_CAP_NOT_FOR_WORKERS" not in told
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_lost_answer_nothing_is_created_until_the_platform_must_have_settled(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = order(provider, 2)
+    plane.process.control("set", lag=3600.0)
+    plane.process.control("fault", call="POST run", kind="lost", times=2)
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            provider.launch(asked)
+    assert len(plane.billable()) == 2
+    monkeypatch.setattr(orders, "SETTLED", 0.0)
+    plane.process.control("set", lag=0.0)
+    assert sorted(provider.launch(asked).ids) == sorted(plane.billable())
+
+
+def test_an_order_cut_short_by_a_crash_keeps_the_runs_it_got(plane: CloudPipelinePlane) -> None:
+    provider = plane.connect(CELL)
+    plane.process.control("set", limit=2)
+    got = provider.launch(order(provider, 5))
+    plane.heal()
+    again = plane.connect(CELL).launch(order(provider, 5))
+    assert (set(again.ids), len(again.shortfalls)) == (set(got.ids), 1)
+
+
+def test_a_quota_says_which_and_by_how_much(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    plane.process.control("set", limit=0)
+    ((_, error),) = provider.launch(order(provider)).shortfalls
+    assert isinstance(error, QuotaReached)
+    assert "[<user-global-limit>] runs limit [0]" in str(error)
+
+
+def test_an_order_takes_a_call_a_worker_and_few_more(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    asked = order(provider, 50)
+    before = len(plane.process.state["calls"])
+    provider.launch(asked)
+    assert len(plane.process.state["calls"]) - before <= 50 + 4
+
+
+def test_a_listing_takes_a_call_a_page_and_one_more(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    plane.process.control("timing", initialized=3600.0)
+    provider.launch(order(provider, 50))
+    before = len(plane.process.state["calls"])
+    assert len(provider.workers()) == 50
+    assert len(plane.process.state["calls"]) - before == 2
+
+
+# -- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ("status", "reset"))
+def test_a_listing_is_asked_again_after_a_passing_fault(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, kind: str
+) -> None:
+    (run_id,) = provider.launch(order(provider)).ids
+    plane.process.control("fault", call="* run/*", kind=kind, times=1)
+    assert [worker.id for worker in provider.workers()] == [run_id]
+
+
+def test_an_error_in_an_envelope_is_no_empty_listing(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    plane.process.control("fault", call="POST run/filter", kind="error", message="Access is denied")
+    with pytest.raises(Unreachable, match="Access is denied"):
+        provider.workers()
+
+
+def test_a_launch_that_meets_a_server_error_is_not_simply_asked_again(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    plane.process.control("fault", call="POST run", kind="status", times=1)
+    with pytest.raises(Unreachable):
+        provider.launch(order(provider))
+    assert plane.process.state["calls"].count("POST run") == 1
+
+
+def test_a_slow_answer_is_waited_for(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    plane.process.control("fault", call="POST run", kind="slow", seconds=0.3)
+    assert len(provider.launch(order(provider)).ids) == 1
+
+
+def test_a_token_that_is_no_longer_taken_is_renewed_and_the_call_made_again(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    plane.process.control("expire")
+    assert provider.workers() == ()
+    assert provider.api.credential.token == plane.process.state["tokens"][-1]
+
+
+def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_never_shown(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    plane.process.control("withdraw")
+    with caplog.at_level(logging.DEBUG), pytest.raises(Unreachable, match="API_TOKEN") as caught:
+        provider.workers()
+    assert plane.environment["API_TOKEN"] not in f"{caught.value} {caplog.text}"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    (
+        ({"RUN_ID": "424242"}, "was not found"),
+        ({"API_TOKEN": "made-up"}, "API_TOKEN"),
+        ({"CLOUD_REGION_ID": "7"}, "no instance type is allowed in region 7"),
+        ({"instance_size": "x9.large"}, "x9.large is not allowed"),
+        ({"docker_image": "ubuntu"}, "ubuntu is no image of the platform"),
+    ),
+)
+def test_a_check_says_what_will_fail(plane: CloudPipelinePlane, given: dict[str, str], words: str) -> None:
+    fatal = [problem for problem in plane.connect(CELL, **given).check() if problem.fatal]
+    assert any(words in problem.what and problem.remedy for problem in fatal)
+
+
+def test_a_platform_that_cannot_be_reached_now_is_no_wrong_setting(plane: CloudPipelinePlane) -> None:
+    with pytest.raises(Unreachable):
+        plane.connect(CELL, API="http://127.0.0.1:1/").check()
+
+
+# -- prices, defaults, log and tags -----------------------------------------------------------------------------------
+
+
+def test_prices_are_estimated_and_one_that_the_platform_does_not_know_stays_unknown(
+    provider: CloudPipelineProvider,
+) -> None:
+    assert (bucket(provider).price_per_hour, bucket(provider, "p3.2xlarge").price_per_hour) == (0.096, None)
+
+
+def test_prices_are_asked_for_once(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    provider.buckets()
+    before = len(plane.process.state["calls"])
+    provider.buckets()
+    assert len(plane.process.state["calls"]) == before
+
+
+def test_the_platforms_preferences_are_defaults_and_what_it_does_not_say_is_left_out(plane: CloudPipelinePlane) -> None:
+    assert platform_defaults("cloud_pipeline", plane.environment) == {
+        "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45",
+        "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "1200",
+    }
+
+
+def test_a_line_of_the_log_stands_in_the_master_run(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    assert isinstance(provider, HasRunLog)
+    provider.tell("pass 1: nothing waits")
+    (line,) = plane.process.state["master"]["log"]
+    assert (line["taskName"], line["logText"]) == ("GridEngineAutoscaling-main", "pass 1: nothing waits")
+
+
+def test_marking_the_master_run_leaves_its_other_tags(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    provider.mark({"sge-autoscaler-cell": CELL})
+    assert plane.process.state["master"]["tags"] == {"project": "genomes", "sge-autoscaler-cell": CELL}
+
+
+def test_a_tag_that_is_there_is_not_written_again(plane: CloudPipelinePlane, provider: CloudPipelineProvider) -> None:
+    for _ in range(2):
+        provider.mark({"sge-autoscaler-cell": CELL})
+    assert plane.process.state["calls"].count(f"POST run/{plane.environment['RUN_ID']}/tag") == 1

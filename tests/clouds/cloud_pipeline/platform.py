@@ -74,6 +74,8 @@ class Platform:
     """Instance types of which the cloud has none: their runs fail after a while."""
     lag: float = 0.0
     """Seconds after which a new run shows in listings."""
+    hidden: set[int] = field(default_factory=set)
+    """Runs that slip through between two pages of a filtered listing."""
     types: list[dict[str, Any]] = field(default_factory=list)
     prices: dict[str, float] = field(default_factory=dict)
     preferences: dict[str, str] = field(default_factory=dict)

@@ -223,6 +223,7 @@ def filtered(platform: Platform, asked: dict[str, Any]) -> dict[str, Any]:
         run
         for run in platform.listed()
         if run.parent == asked["parentId"]
+        and run.id not in platform.hidden
         and (wanted is None or run.status in wanted)
         and asked["partialParameters"] in _joined(run)
     ]
@@ -277,7 +278,7 @@ def control(server: Server, path: str, asked: dict[str, Any]) -> Any:
                 platform.short_of = set()
             case "set":
                 for name, value in asked.items():
-                    setattr(platform, name, set(value) if name == "short_of" else value)
+                    setattr(platform, name, set(value) if isinstance(value, list) else value)
             case "timing":
                 for name, value in asked.items():
                     setattr(platform.timing, name, value)

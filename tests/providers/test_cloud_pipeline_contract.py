@@ -1,0 +1,24 @@
+"""The Cloud Pipeline provider keeps the contract, against a server that takes nothing but what the API takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from providers.contract import ProviderContract
+from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Process]:
+    with started() as server:
+        yield server
+
+
+class TestCloudPipeline(ProviderContract):
+    @pytest.fixture
+    def plane(self, process: Process) -> Iterator[CloudPipelinePlane]:
+        plane = CloudPipelinePlane(process)
+        yield plane
+        assert process.state["malformed"] == []
