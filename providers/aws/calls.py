@@ -43,7 +43,10 @@ class Calls:
         self.pace.rate = settings.calls_per_second
 
     def ask(self, operation: str, *, service: str = "ec2", **parameters: Any) -> Answer:
-        """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`."""
+        """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`.
+
+        What is not EC2's is no answer, whatever its status: a proxy's page would read as if nothing had been launched.
+        """
         method = getattr(self._client(service), operation)
 
         def ask() -> Answer:
@@ -51,6 +54,8 @@ class Calls:
                 answer: Answer = method(**parameters)
             except _FAILURES as error:
                 raise translated(error, operation) from error
+            if service == "ec2" and "RequestId" not in answer["ResponseMetadata"]:
+                raise Unreachable(f"{operation}: somebody else than EC2 answered, perhaps a proxy")
             return answer
 
         return self.pace.call(ask)

@@ -5,8 +5,10 @@ Everything is asked seldom and kept, so that a pass costs no call; only the very
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
 from autoscaler.errand import Executor, on_thread
@@ -17,6 +19,7 @@ from providers.aws.prices import Prices, catalog_prices, listed_prices, spot_pri
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms, look_up
 from providers.catalog import Catalog, load_catalog
+from providers.interface import Refused
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -29,7 +32,9 @@ class Market:
     settings: AwsSettings
     executor: Executor = on_thread
     catalog: Catalog = field(init=False)
-    _terms: Kept[Terms] = field(init=False)
+    _terms: dict[tuple[str | None, int | None], Kept[Terms]] = field(default_factory=dict, init=False)
+    """By image and disk."""
+    _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
     _offered: Kept[Mapping[str, Offered]] = field(init=False)
     _listed: Kept[Mapping[str, float]] = field(init=False)
     _spot: Kept[Mapping[tuple[str, str], float]] = field(init=False)
@@ -39,18 +44,28 @@ class Market:
 
     def __post_init__(self) -> None:
         self.catalog = load_catalog(self.settings.catalog)
-        self._terms = Kept(lambda: look_up(self.calls, self.settings), HOUR, executor=self.executor)
         self._offered = Kept(self._ask_offered, DAY, executor=self.executor)
         self._listed = Kept(self._ask_listed, DAY, executor=self.executor)
         self._spot = Kept(self._ask_spot, 10 * MINUTE, executor=self.executor)
 
-    def terms(self) -> Terms:
-        """What all orders have in common. Raises ProviderError."""
-        return self._terms.get()
+    def terms(self, settings: AwsSettings | None = None) -> Terms:
+        """What all orders have in common, or those of a node array with `settings` of its own. Raises ProviderError."""
+        own = settings or self.settings
+        key = own.image, own.disk
+        with self._guard:
+            kept = self._terms.setdefault(key, Kept(lambda: look_up(self.calls, own), HOUR, executor=self.executor))
+        return kept.get()
 
     def buckets(self) -> Sequence[Bucket]:
-        """All that may be ordered; made anew only when an answer it rests on was renewed. Raises ProviderError."""
-        terms, offered, prices = self._terms.get(), self._offered.get(), self._prices()
+        """All that may be ordered; made anew only when an answer it rests on was renewed. Raises ProviderError.
+
+        Where nothing can be ordered for good (no such image), that is said of every type: workers there are still have
+        to be looked after.
+        """
+        try:
+            terms, offered, prices = self.terms(), self._offered.get(), self._prices()
+        except Refused as error:
+            return self._none_can_be_had(str(error))
         made_of = (terms, offered, prices.on_demand, prices.spot)
         if [id(part) for part in made_of] != [id(part) for part in self._made_of]:
             arch = ARCHITECTURES.get(terms.arch or "")
@@ -61,15 +76,27 @@ class Market:
 
     def type_of(self, name: str) -> InstanceType:
         """The size of any type, offered here or not. Raises ProviderError."""
-        offered = self._offered.get()
-        if name in offered:
-            return offered[name].type
+        with contextlib.suppress(Refused):
+            offered = self._offered.get()
+            if name in offered:
+                return offered[name].type
         if name not in self._others:
             self._others[name] = one_type(self.calls, name, self.catalog)
         return self._others[name]
 
     def price(self, name: str, zone: str, price_type: PriceType) -> float | None:
-        return self._prices().price(name, zone, price_type)
+        """An hour's price; None: unknown. Raises ProviderError."""
+        try:
+            return self._prices().price(name, zone, price_type)
+        except Refused:
+            return None
+
+    def _none_can_be_had(self, problem: str) -> Sequence[Bucket]:
+        return tuple(
+            replace(bucket, problem=problem)
+            for bucket in self.catalog.buckets()
+            if self.catalog.offers[bucket.type.name].cloud.lower() == "aws"
+        )
 
     def _buckets_of(self, found: Offered, terms: Terms, prices: Prices) -> list[Bucket]:
         groups = self.settings.placement_groups
@@ -89,7 +116,7 @@ class Market:
         return Prices(self._listed.get(), self._spot.get())
 
     def _ask_offered(self) -> Mapping[str, Offered]:
-        return offered_types(self.calls, self._terms.get().zones, self.settings.families, self.catalog)
+        return offered_types(self.calls, self.terms().zones, self.settings.families, self.catalog)
 
     def _ask_listed(self) -> Mapping[str, float]:
         """AWS's list over the figures that come with us, and the operator's own file over both."""
@@ -102,7 +129,7 @@ class Market:
         return {**came, **listed_prices(self.calls, region), **own}
 
     def _ask_spot(self) -> Mapping[tuple[str, str], float]:
-        offered, zones = self._offered.get(), self._terms.get().zones
+        offered, zones = self._offered.get(), self.terms().zones
         known = catalog_prices(self.catalog, self.calls.region, PriceType.SPOT)
         figures = {(name, zone): price for name, price in known.items() for zone in zones}
         if self.settings.prices == "catalog":

@@ -23,6 +23,7 @@ from providers.aws.market import Market
 from providers.aws.notices import Notices
 from providers.aws.orders import Place, fleet_answer, fleet_request, fleet_template, places, run_answer, run_request
 from providers.aws.settings import AwsSettings
+from providers.aws.terms import Terms
 from providers.interface import (
     Interruption,
     Launched,
@@ -81,14 +82,15 @@ class AwsProvider:
         if order.cell != self.cell:
             raise Refused(f"an order of {order.cell} was given to the provider of {self.cell}")
         try:
-            terms = self.market.terms()
+            settings = self.settings.of_array(order.settings)
+            terms = self.market.terms(settings)
             found = places(order, terms)
-            if not self.settings.fleets:
+            if not settings.fleets:
                 found = found[:1]  # to try another after it, and be cut short, could launch twice when asked again
             if len(found) > 1:
-                launched = self._fleet(order, found)
+                launched = self._fleet(order, found, settings, terms)
             else:
-                answer = self.calls.ask("run_instances", **run_request(order, found[0], self.settings, terms))
+                answer = self.calls.ask("run_instances", **run_request(order, found[0], settings, terms))
                 launched = run_answer(order, found[0], answer)
         except (OutOfCapacity, QuotaReached) as error:
             launched = _none_of(order, error, found)
@@ -135,9 +137,9 @@ class AwsProvider:
         spot = [found.id for found in living if found.price_type is PriceType.SPOT]
         return self.notices.look(spot, {found.id for found in living})
 
-    def _fleet(self, order: LaunchOrder, found: Sequence[Place]) -> Launched:
-        template = fleet_template(order, self.settings, self.market.terms())
-        request = fleet_request(order, found, self.settings, template["LaunchTemplateName"])
+    def _fleet(self, order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, terms: Terms) -> Launched:
+        template = fleet_template(order, settings, terms)
+        request = fleet_request(order, found, settings, template["LaunchTemplateName"])
         self._make_template(template)
         try:
             answer = self.calls.ask("create_fleet", **request)

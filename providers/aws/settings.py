@@ -10,10 +10,12 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from autoscaler.core.fleet import ANY
 from providers.settings import Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AWS_"
+ARRAY_IMAGE, ARRAY_DISK = "CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "CP_CAP_AUTOSCALE_INSTANCE_DISK"
+"""Set for a queue, suffix or not, they are its node array's own."""
+IMAGE = "ami-"
 
 
 def _groups(value: object) -> object:
@@ -41,7 +43,7 @@ class AwsSettings(BaseSettings):
     endpoint: str | None = Field(None, description="Address of the EC2 service, for a private endpoint or a test.")
     image: str | None = Field(
         None,
-        validation_alias=AliasChoices(f"{PREFIX}IMAGE", "CP_CAP_AUTOSCALE_INSTANCE_IMAGE"),
+        validation_alias=AliasChoices(f"{PREFIX}IMAGE", ARRAY_IMAGE),
         description="Image of a worker (`ami-…`). Default: the launch template's.",
     )
     launch_template: str | None = Field(
@@ -57,7 +59,7 @@ class AwsSettings(BaseSettings):
     instance_profile: str | None = Field(None, description="Instance profile of the workers, name or ARN.")
     disk: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        validation_alias=AliasChoices(f"{PREFIX}DISK", "CP_CAP_AUTOSCALE_INSTANCE_DISK"),
+        validation_alias=AliasChoices(f"{PREFIX}DISK", ARRAY_DISK),
         description="Size of the root disk in GiB. Default: the image's.",
     )
     disk_type: str = Field("gp3", description="Type of the root disk where its size is set.")
@@ -85,6 +87,13 @@ class AwsSettings(BaseSettings):
     )
     calls_per_second: float = Field(10.0, gt=0, description="Most calls a second to AWS, of all threads together.")
 
+    @field_validator("image")
+    @classmethod
+    def _is_an_image(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(IMAGE):
+            raise ValueError(f"this is no image of EC2: one is named {IMAGE}…")
+        return value
+
     @field_validator("launch_template")
     @classmethod
     def _has_a_name(cls, value: str | None) -> str | None:
@@ -92,6 +101,11 @@ class AwsSettings(BaseSettings):
             raise ValueError("a launch template is named by id or name before the version")
         return value
 
-    def group_of(self, node_array: str) -> str:
-        """The placement group of a node array's orders; '' for none."""
-        return self.placement_groups.get(node_array, self.placement_groups.get(ANY, ANY))
+    def of_array(self, given: Mapping[str, str]) -> AwsSettings:
+        """These settings with what is set for one node array, of which images of other kinds (Docker's) are none."""
+        own: dict[str, object] = {}
+        if (image := given.get(ARRAY_IMAGE, "")).startswith(IMAGE):
+            own["image"] = image
+        if (disk := given.get(ARRAY_DISK, "")).isdigit():
+            own["disk"] = int(disk)
+        return self.model_copy(update=own)

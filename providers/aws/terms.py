@@ -88,6 +88,8 @@ def _template(calls: Calls, settings: AwsSettings) -> tuple[dict[str, str], Mapp
     (found,) = calls.ask("describe_launch_template_versions", **asked)["LaunchTemplateVersions"] or (None,)
     if found is None:
         raise Refused(f"the launch template {settings.launch_template} has no such version")
+    if found["LaunchTemplateData"].get("ImageId", "").startswith("resolve:"):  # the name of a parameter that holds it
+        (found,) = calls.ask("describe_launch_template_versions", **asked, ResolveAlias=True)["LaunchTemplateVersions"]
     name = {"LaunchTemplateId": found["LaunchTemplateId"], "Version": str(found["VersionNumber"])}
     return name, found["LaunchTemplateData"]
 
@@ -95,8 +97,6 @@ def _template(calls: Calls, settings: AwsSettings) -> tuple[dict[str, str], Mapp
 def _image(calls: Calls, image: str | None) -> Mapping[str, Any]:
     if not image:
         raise Refused("no image is named, neither by the settings nor by a launch template")
-    if not image.startswith("ami-"):  # such as resolve:ssm:…, which a launch template may hold
-        return {}
     found: Sequence[Mapping[str, Any]] = calls.ask("describe_images", ImageIds=[image])["Images"]
     if not found:
         raise Refused(f"the image {image} does not exist here, or is not shared with this account")

@@ -50,6 +50,13 @@ def stock(layer: Layer, values: Values) -> Any:
     return {}
 
 
+def forget_templates(layer: Layer, _: Values) -> Any:
+    """Somebody deletes every launch template."""
+    layer.backend().launch_templates.clear()
+    layer.backend().launch_template_name_to_ids.clear()
+    return {}
+
+
 def lag(layer: Layer, values: Values) -> Any:
     layer.lag = float(values["seconds"])
     return {}
@@ -101,5 +108,6 @@ def mark(layer: Layer, values: Values) -> Any:
 
 
 VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
-    verb.__name__: verb for verb in (forget, world, faults, stock, lag, calls, billable, machines, end, mark)
+    verb.__name__: verb
+    for verb in (forget, forget_templates, world, faults, stock, lag, calls, billable, machines, end, mark)
 }

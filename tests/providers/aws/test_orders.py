@@ -1,0 +1,320 @@
+"""What is asked of EC2, and what becomes of its answers."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.fleet import Bucket, Ending, MachineState, PriceType
+from providers.aws import tags
+from providers.aws.provider import AwsProvider
+from providers.contract import CELL
+from providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
+from tests.clouds.aws.plane import AwsPlane
+from tests.clouds.aws.process import Region
+from tests.providers.aws.conftest import Connect
+
+TYPE = "c5.large"
+
+
+def buckets(provider: AwsProvider, price_type: PriceType = PriceType.ON_DEMAND, group: str = "") -> tuple[Bucket, ...]:
+    """The buckets of one type, in every zone."""
+    return tuple(
+        bucket
+        for bucket in provider.buckets()
+        if (bucket.type.name, bucket.key.price_type, bucket.key.placement_group) == (TYPE, price_type, group)
+    )
+
+
+def order(found: Sequence[Bucket], count: int = 1, token: str = "order-0", **more: Any) -> LaunchOrder:
+    return LaunchOrder(token, "order", CELL, "execute", tuple(found), count, "#!/bin/sh\necho up\n", **more)
+
+
+def launched(region: Region, provider: AwsProvider, found: Sequence[Bucket], **more: Any) -> dict[str, Any]:
+    """One machine as the cloud knows it."""
+    (worker_id,) = provider.launch(order(found, **more)).ids
+    machine: dict[str, Any] = region.tell("machines")[worker_id]
+    return machine
+
+
+BOTH_WAYS = pytest.mark.parametrize("zones", ("a", "ab"), ids=["one-request", "fleet"])
+
+
+@BOTH_WAYS
+def test_a_machine_that_shuts_itself_down_is_ended_with_its_disks(region: Region, connect: Connect, zones: str) -> None:
+    provider = connect(zones, disk="50")
+    machine = launched(region, provider, buckets(provider))
+    assert machine["launch"]["InstanceInitiatedShutdownBehavior"] == "terminate"
+    assert [(disk["ends_with_it"], disk["size"]) for disk in machine["disks"]] == [(True, 50)]
+
+
+@BOTH_WAYS
+def test_machine_and_disk_carry_the_cells_tag_from_their_first_moment(
+    region: Region, connect: Connect, zones: str
+) -> None:
+    provider = connect(zones)
+    machine = launched(region, provider, buckets(provider))
+    assert machine["tags"][tags.CELL] == CELL
+    assert machine["tags"][tags.TOKEN] == "order-0"
+    assert [disk["tags"][tags.CELL] for disk in machine["disks"]] == [CELL]
+
+
+@BOTH_WAYS
+def test_metadata_is_given_to_those_only_who_ask_by_session(region: Region, connect: Connect, zones: str) -> None:
+    provider = connect(zones)
+    assert launched(region, provider, buckets(provider))["launch"]["MetadataOptions"]["HttpTokens"] == "required"
+
+
+@BOTH_WAYS
+def test_the_boot_script_arrives_as_it_was_ordered(region: Region, connect: Connect, zones: str) -> None:
+    provider = connect(zones)
+    user_data = launched(region, provider, buckets(provider))["launch"]["UserData"]
+    assert base64.b64decode(user_data) == b"#!/bin/sh\necho up\n"
+
+
+def test_a_boot_script_that_is_too_long_is_compressed(region: Region, connect: Connect) -> None:
+    provider, script = connect(), "#!/bin/sh\n" + "echo again\n" * 5000
+    asked = replace(order(buckets(provider)), boot_script=script)
+    (worker_id,) = provider.launch(asked).ids
+    user_data = region.tell("machines")[worker_id]["launch"]["UserData"]
+    assert gzip.decompress(base64.b64decode(user_data)).decode() == script
+
+
+def test_a_spot_machine_is_asked_for_once_and_ends_when_it_is_taken(region: Region, connect: Connect) -> None:
+    provider = connect(spot_max_price="0.05")
+    options = launched(region, provider, buckets(provider, PriceType.SPOT))["launch"]["InstanceMarketOptions"]
+    assert options["SpotOptions"] == {
+        "SpotInstanceType": "one-time",
+        "InstanceInterruptionBehavior": "terminate",
+        "MaxPrice": "0.05",
+    }
+
+
+@BOTH_WAYS
+def test_a_spot_worker_is_listed_as_such(connect: Connect, zones: str) -> None:
+    provider = connect(zones)
+    provider.launch(order(buckets(provider, PriceType.SPOT)))
+    assert [worker.price_type for worker in provider.workers()] == [PriceType.SPOT]
+
+
+def test_what_one_zone_lacks_comes_from_the_other(region: Region, connect: Connect) -> None:
+    provider = connect("ab")
+    region.tell("stock", left={f"{TYPE}/us-east-1a/*": 1})
+    assert len(provider.launch(order(buckets(provider), count=3)).ids) == 3
+    assert sorted(worker.zone for worker in provider.workers()) == ["us-east-1a", "us-east-1b", "us-east-1b"]
+
+
+def test_a_fleet_says_which_zone_was_short(region: Region, connect: Connect) -> None:
+    provider = connect("ab")
+    region.tell("stock", left={f"{TYPE}/us-east-1a/*": 0, f"{TYPE}/us-east-1b/*": 1})
+    answer = provider.launch(order(buckets(provider), count=3))
+    assert (len(answer.ids), [key.zone for key, _ in answer.shortfalls]) == (1, ["us-east-1a"])
+
+
+def test_with_fleets_off_an_order_is_one_request_for_its_first_zone(region: Region, connect: Connect) -> None:
+    provider = connect("ab", fleets="false")
+    region.tell("stock", left={f"{TYPE}/us-east-1a/*": 0})
+    answer = provider.launch(order(buckets(provider)))
+    assert [key.zone for key, _ in answer.shortfalls] == ["us-east-1a"]
+    assert "ec2:CreateFleet" not in region.tell("calls")["recorded"]
+
+
+class TestTightlyCoupled:
+    """Whole, in one zone and placement group, or not at all."""
+
+    def provider(self, region: Region, connect: Connect, zones: str) -> AwsProvider:
+        provider = connect(zones, placement_groups="execute=close")
+        region.tell("stock", groups={"close": "cluster"})
+        return provider
+
+    @BOTH_WAYS
+    def test_all_machines_are_in_the_group(self, region: Region, connect: Connect, zones: str) -> None:
+        provider = self.provider(region, connect, zones)
+        provider.launch(order(buckets(provider, group="close"), count=3))
+        assert {(worker.placement_group, worker.zone) for worker in provider.workers()} == {("close", "us-east-1a")}
+
+    @BOTH_WAYS
+    def test_too_few_are_none(self, region: Region, connect: Connect, zones: str) -> None:
+        provider = self.provider(region, connect, zones)
+        region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
+        answer = provider.launch(order(buckets(provider, group="close"), count=3))
+        assert answer.ids == ()
+        assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
+
+    def test_a_zone_that_has_all_is_taken_before_two_that_have_some(self, region: Region, connect: Connect) -> None:
+        provider = self.provider(region, connect, "ab")
+        region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2})
+        assert len(provider.launch(order(buckets(provider, group="close"), count=3)).ids) == 3
+        assert {worker.zone for worker in provider.workers()} == {"us-east-1b"}
+
+    def test_buckets_outside_the_group_are_not_mixed_in(self, region: Region, connect: Connect) -> None:
+        provider = self.provider(region, connect, "a")
+        mixed = [*buckets(provider), *buckets(provider, group="close")]
+        provider.launch(order(mixed, count=2))
+        assert {worker.placement_group for worker in provider.workers()} == {"close"}
+
+    def test_the_group_is_offered_to_its_node_array_only(self, region: Region, connect: Connect) -> None:
+        provider = self.provider(region, connect, "a")
+        grouped = {bucket.key.node_array for bucket in provider.buckets() if bucket.key.placement_group}
+        assert grouped == {"execute"}
+
+
+def test_a_full_quota_says_which_and_by_how_much(region: Region, connect: Connect) -> None:
+    provider = connect()
+    region.tell("stock", vcpus=4)
+    ((_, error),) = provider.launch(order(buckets(provider), count=3)).shortfalls
+    assert isinstance(error, QuotaReached)
+    assert "limit of 4" in str(error)
+    assert "6 vCPUs" in str(error)
+
+
+class TestWithoutTheImage:
+    """It was deleted, or its name has a typing error."""
+
+    def test_every_bucket_says_so(self, connect: Connect) -> None:
+        problems = {bucket.problem for bucket in connect(image="ami-00000000").buckets()}
+        assert len(problems) == 1
+        assert "ami-00000000" in str(problems.pop())
+
+    def test_a_launch_is_refused_for_good(self, connect: Connect) -> None:
+        found = buckets(connect())
+        with pytest.raises(Refused, match="ami-00000000"):
+            connect(image="ami-00000000").launch(order(found))
+
+    def test_the_workers_there_are_can_still_be_given_back(self, region: Region) -> None:
+        provider = AwsPlane(region).connect(CELL)
+        provider.launch(order(buckets(provider)))
+        changed = provider.settings.model_copy(update={"image": "ami-00000000"})
+        restarted = AwsProvider(changed, cell=CELL, calls=provider.calls)
+        restarted.terminate([worker.id for worker in restarted.workers()])
+        assert region.tell("billable")["billable"] == []
+
+
+def test_an_order_whose_settings_changed_since_is_answered_with_what_it_gave(region: Region) -> None:
+    plane = AwsPlane(region)
+    provider = plane.connect(CELL)
+    first = provider.launch(order(buckets(provider), count=2))
+    changed = AwsProvider(provider.settings.model_copy(update={"disk": 99}), cell=CELL, calls=provider.calls)
+    assert set(changed.launch(order(buckets(provider), count=2)).ids) == set(first.ids)
+
+
+def test_an_order_whose_settings_changed_is_not_asked_anew_while_its_machines_are_unseen(region: Region) -> None:
+    plane = AwsPlane(region)
+    provider = plane.connect(CELL)
+    provider.launch(order(buckets(provider)))
+    region.tell("lag", seconds=60)
+    changed = AwsProvider(provider.settings.model_copy(update={"disk": 99}), cell=CELL, calls=provider.calls)
+    with pytest.raises(Unreachable):
+        changed.launch(order(buckets(provider)))
+
+
+def test_a_node_array_may_have_image_and_disk_of_its_own(region: Region, connect: Connect) -> None:
+    provider = connect()
+    own = {"CP_CAP_AUTOSCALE_INSTANCE_DISK": "77", "CP_CAP_AUTOSCALE_INSTANCE_IMAGE": "library/some-container"}
+    machine = launched(region, provider, buckets(provider), settings=own)
+    assert [disk["size"] for disk in machine["disks"]] == [77]
+
+
+def test_a_fleets_launch_template_is_made_once_for_all_orders_alike(region: Region, connect: Connect) -> None:
+    provider = connect("ab")
+    for number in range(3):
+        provider.launch(order(buckets(provider), token=f"order-{number}"))
+    assert region.tell("calls")["recorded"].count("ec2:CreateLaunchTemplate") == 1
+
+
+def test_a_fleets_launch_template_that_was_deleted_is_made_again(region: Region, connect: Connect) -> None:
+    provider = connect("ab")
+    provider.launch(order(buckets(provider)))
+    region.tell("forget_templates")
+    assert len(provider.launch(order(buckets(provider), token="order-1")).ids) == 1
+
+
+def test_a_machine_too_new_to_be_seen_is_ended_later(region: Region, connect: Connect) -> None:
+    provider = connect()
+    ids = provider.launch(order(buckets(provider))).ids
+    region.tell("lag", seconds=60)
+    region.fault({"kind": "error", "operation": "TerminateInstances", "code": "InvalidInstanceID.NotFound", "times": 1})
+    with pytest.raises(Unreachable):
+        provider.terminate(ids)
+    provider.terminate(ids)
+    assert region.tell("billable")["billable"] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    (
+        ("Client.InstanceInitiatedShutdown", Ending.RELEASED),
+        ("Server.SpotInstanceTermination", Ending.INTERRUPTED),
+        ("Client.UserInitiatedShutdown", Ending.UNKNOWN),
+    ),
+)
+def test_a_worker_tells_how_it_ended(region: Region, connect: Connect, code: str, ending: Ending) -> None:
+    provider = connect()
+    (worker_id,) = provider.launch(order(buckets(provider))).ids
+    region.tell("end", id=worker_id, code=code)
+    (worker,) = provider.workers()
+    assert (worker.state, worker.ending) == (MachineState.TERMINATED, ending)
+    assert code in str(worker.message)
+
+
+def test_a_worker_may_be_known_by_the_first_label_of_its_name(connect: Connect) -> None:
+    provider = connect(host_names="short")
+    provider.launch(order(buckets(provider)))
+    (worker,) = provider.workers()
+    assert worker.name is not None
+    assert "." not in worker.name
+
+
+def test_a_cloud_that_answers_slowly_is_waited_for(region: Region, connect: Connect) -> None:
+    provider = connect()
+    region.fault({"kind": "slow", "operation": "DescribeInstances", "seconds": 0.3})
+    assert list(provider.workers()) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    (
+        ({"kind": "reset"}, Unreachable),
+        ({"kind": "stranger"}, Unreachable),
+        ({"kind": "error", "code": "InternalError", "status": 500}, Unreachable),
+        ({"kind": "error", "code": "Unavailable", "status": 503}, Unreachable),
+        ({"kind": "error", "code": "RequestExpired"}, Unreachable),
+        ({"kind": "error", "code": "RequestLimitExceeded", "status": 503}, Throttled),
+        ({"kind": "error", "code": "Throttling", "status": 429}, Throttled),
+        ({"kind": "error", "code": "InvalidAMIID.NotFound"}, Refused),
+        ({"kind": "error", "code": "UnauthorizedOperation", "status": 403}, Refused),
+    ),
+)
+@BOTH_WAYS
+def test_a_launch_that_fails_says_whether_it_may_be_asked_again(
+    region: Region, connect: Connect, zones: str, fault: dict[str, Any], raised: type[Exception]
+) -> None:
+    provider = connect(zones)
+    asked = order(buckets(provider))
+    region.fault({**fault, "operation": "RunInstances"}, {**fault, "operation": "CreateFleet"})
+    with pytest.raises(raised):
+        provider.launch(asked)
+    assert region.tell("billable")["billable"] == []
+
+
+@pytest.mark.parametrize("kind", ("reset", "stranger", "garbage"))
+def test_a_listing_is_whole_or_none(region: Region, connect: Connect, kind: str) -> None:
+    provider = connect()
+    provider.launch(order(buckets(provider)))
+    region.fault({"kind": kind, "operation": "DescribeInstances"})
+    with pytest.raises(Unreachable):
+        provider.workers()
+
+
+def test_an_order_that_was_answered_needs_no_second_call(connect: Connect, region: Region) -> None:
+    provider = connect()
+    found = buckets(provider)
+    before = len(region.tell("calls")["recorded"])
+    answer = provider.launch(order(found, count=500))
+    assert isinstance(answer, Launched)
+    assert region.tell("calls")["recorded"][before:] == ["ec2:RunInstances"]
