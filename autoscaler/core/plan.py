@@ -13,6 +13,8 @@ from types import MappingProxyType
 
 from autoscaler.core.actions import (
     Action,
+    Annotate,
+    AskGridEngine,
     Disable,
     Enable,
     Enrol,
@@ -25,7 +27,9 @@ from autoscaler.core.actions import (
     Terminate,
 )
 from autoscaler.core.brake import pressed
+from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading, details_wanted, read_demand
+from autoscaler.core.doubts import judge_doubts
 from autoscaler.core.due import next_due
 from autoscaler.core.grow import Ground, Growth, grow
 from autoscaler.core.hearing import expected_back, listen
@@ -40,7 +44,7 @@ from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_workers
-from autoscaler.core.remembering import quiet_since, remember
+from autoscaler.core.remembering import quiet_since, remember, remember_doubts
 from autoscaler.core.rests import resting, stopped_arrays
 from autoscaler.core.returning import returning
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
@@ -51,7 +55,10 @@ from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
 
-_ORDER = (Enable, Enrol, Release, PushBack, Launch, Hold, Kill, Terminate, Remove, Disable)
+_ORDER = (
+    *(Enable, Enrol, Release, PushBack, Launch, Annotate, Hold, Kill, Terminate, Remove, Disable),
+    AskGridEngine,
+)
 """What brings capacity goes first; what takes it away last."""
 
 
@@ -65,7 +72,7 @@ def plan(snapshot: Snapshot) -> Plan:
         return decided
     memory = decided.memory
     limits, resumed_at = snapshot.policy.brake, snapshot.wishes.resumed_at
-    brake = pressed(limits, memory.launches, memory.removals, snapshot.now, resumed_at)
+    brake = pressed(limits, memory.launches, memory.removals, snapshot.now, resumed_at, kills=memory.kills)
     return decided if brake is None else _decide(snapshot, brake)
 
 
@@ -119,13 +126,16 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # Launches last: they cover only what nothing else does.
     growth = _grow(snapshot, sight, reading.wanted, again, outlook, moment, ground, usage, swaps)
     kept = remember(snapshot, sight, reading, steps, growth.launches, swaps.notes, recovery, rests, stopped, brake)
+    # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
+    doubts = judge_doubts(snapshot, sight, reading, outlook.fates, moment.held_back or _stopping(moment))
+    kept = remember_doubts(kept, doubts, snapshot)
     arrays = {machine.worker.id: machine.worker.node_array for machine in sight.machines}
     due = next_due(reading.wanted, kept.workers, arrays, kept.launches, policy, cluster.schedule_interval, now)
     return Plan(
-        actions=_actions(steps, growth, recovery),
+        actions=_actions(steps, growth, recovery, doubts),
         memory=kept,
-        due=min((moment for moment in (due, swaps.due, recovery.due) if moment is not None), default=None),
-        shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, now),
+        due=min((moment for moment in (due, swaps.due, recovery.due, doubts.due) if moment is not None), default=None),
+        shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, doubts.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,
         notes=_notes(snapshot, moment, growth),
@@ -315,10 +325,11 @@ def _short_of_floor(array: NodeArrayPolicy, sight: Sight, snapshot: Snapshot, mo
     return array.limits.min_workers - _floors(sight, snapshot.policy, moment)[array.name].staying - ordered
 
 
-def _actions(steps: Sequence[Step], growth: Grown, recovery: Recovery) -> tuple[Action, ...]:
+def _actions(steps: Sequence[Step], growth: Grown, recovery: Recovery, doubts: Judgement) -> tuple[Action, ...]:
     actions: list[Action] = [step.action for step in steps if step.action is not None]
     actions += growth.launches
     actions += [recovery.release] if recovery.release is not None else []
+    actions += doubts.actions
     return tuple(sorted(actions, key=lambda action: _ORDER.index(type(action))))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.core.demand import Reading
 from autoscaler.core.eligibility import Part
 from autoscaler.core.model import ShapeVerdict, Wanted
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.resources import task_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +25,38 @@ class Fate:
 
 
 def shape_verdicts(
-    reading: Reading, fates: Sequence[Fate], policy: Policy, growth: Mapping[str, Reason], at: float
+    reading: Reading,
+    fates: Sequence[Fate],
+    policy: Policy,
+    growth: Mapping[str, Reason],
+    doubts: Mapping[int, Reason],
+    at: float,
 ) -> tuple[ShapeVerdict, ...]:
-    """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is."""
+    """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is. `doubts`: by job,
+    what is said of one that nothing allowed could ever run.
+    """
     verdicts = [
         verdict
         for want, parts, fate in zip(reading.wanted, reading.counted, fates, strict=True)
-        for verdict in _counted(want, parts, fate, policy, growth, at)
+        for verdict in _counted(want, parts, fate, policy, growth, doubts, at)
     ]
     verdicts += [
-        _verdict(part, part.reason, at, counted=False) for part in reading.uncounted if part.reason is not None
+        verdict
+        for part in reading.uncounted
+        if part.reason is not None
+        for verdict in _doubted(part, part.reason, doubts if part.reason.code in _HELD else {}, at)
     ]
     return tuple(sorted(verdicts, key=lambda verdict: (verdict.jobs[:1], verdict.tasks[:1], not verdict.counted)))
 
 
 def _counted(
-    want: Wanted, parts: Sequence[Part], fate: Fate, policy: Policy, growth: Mapping[str, Reason], at: float
+    want: Wanted,
+    parts: Sequence[Part],
+    fate: Fate,
+    policy: Policy,
+    growth: Mapping[str, Reason],
+    doubts: Mapping[int, Reason],
+    at: float,
 ) -> list[ShapeVerdict]:
     verdicts: list[ShapeVerdict] = []
     left_now, left_coming = fate.now, fate.coming
@@ -49,10 +66,32 @@ def _counted(
         left_now, left_coming = left_now - now, left_coming - coming
         lacking = part.count - now - coming
         if lacking and fate.refusal is not None:
-            verdicts.append(_verdict(part, fate.refusal, at, counted=False))
+            verdicts += _doubted(part, fate.refusal, doubts, at)
         else:
             verdicts.append(_verdict(part, _fitting(want, now, coming, lacking, policy, growth), at, counted=True))
     return verdicts
+
+
+_HELD = frozenset({Code.HELD, Code.DEPENDENT})
+
+
+def _doubted(part: Part, reason: Reason, doubts: Mapping[int, Reason], at: float) -> list[ShapeVerdict]:
+    """One verdict for those jobs of a part that stand alike."""
+    if doubts.keys().isdisjoint(part.jobs):
+        return [_verdict(part, reason, at, counted=False)]
+    groups: dict[Reason, list[tuple[int, str]]] = {}
+    for job, tasks in zip(part.jobs, part.tasks, strict=True):
+        groups.setdefault(doubts.get(job, reason), []).append((job, tasks))
+    alike = {
+        why: replace(
+            part,
+            jobs=tuple(job for job, _ in some),
+            tasks=tuple(tasks for _, tasks in some),
+            count=sum(task_count(tasks) for _, tasks in some),
+        )
+        for why, some in groups.items()
+    }
+    return [_verdict(some, why, at, counted=False) for why, some in alike.items()]
 
 
 def _fitting(want: Wanted, now: int, coming: int, lacking: int, policy: Policy, growth: Mapping[str, Reason]) -> Reason:
