@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoscaler.core.policy import Brake, Policy
+from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
 from autoscaler.errors import SettingsError
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
@@ -74,10 +74,11 @@ class Settings:
             queues=tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
             node_arrays=tuple(node_array_policy(queue, suffix) for suffix, queue in self.queues.items()),
             master=master,
-            brake=Brake(process.brake_window, process.brake_launches, process.brake_removals),
+            brake=Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
             batch_delay=process.batch_delay,
             order_grace=process.order_grace,
             detail_lookups=process.detail_lookups,
+            deadlock=process.deadlock,
             swap=process.swap,
             silence_timeout=process.silence_timeout,
             lost_jobs=process.lost_jobs,
@@ -124,6 +125,7 @@ def load_settings(
             sections.setdefault(section, {})[name] = origin.value
     origins = {key: origin for key, origin in values.items() if _place(key) or key in provided}
     _stand_ins(environ, sections, origins)
+    _run_by_platform(environ, sections, origins)
     _platform_defaults(platform, sections, origins)
     process = _validate(Process, sections.pop("process"), "", problems)
     queues = {
@@ -219,6 +221,16 @@ def _stand_ins(environ: Mapping[str, str], sections: dict[str, dict[str, str]], 
                     chosen[env] = environ[variable]
                     full = f"{env}_{section}" if section not in ("", "process") else env
                     origins[full] = Origin(environ[variable], f"environment ({variable})")
+
+
+def _run_by_platform(
+    environ: Mapping[str, str], sections: Mapping[str, dict[str, str]], origins: dict[str, Origin]
+) -> None:
+    """Where Cloud Pipeline runs the master, jobs that can never run are deleted, as its users know it."""
+    chosen, env, variable = sections["process"], "CP_CAP_AUTOSCALE_DEADLOCK", "RUN_ID"
+    if env not in chosen and environ.get(variable):
+        chosen[env] = DeadlockAnswer.KILL.value
+        origins[env] = Origin(chosen[env], f"environment ({variable})")
 
 
 def _platform_defaults(

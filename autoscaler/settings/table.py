@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from autoscaler.core.fleet import PriceType
-from autoscaler.core.policy import LostJobs
+from autoscaler.core.policy import DeadlockAnswer, LostJobs
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
@@ -139,6 +139,11 @@ class Process(_Section):
         200,
         "More removed workers than this in the window pause everything until `resume`.",
     )
+    brake_kills: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_AUTOSCALE_BRAKE_KILLS",
+        50,
+        "More jobs deleted or held as impossible than this in the window pause everything until `resume`.",
+    )
     detail_lookups: Annotated[int, Field(ge=1)] = setting(
         "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "At most so many jobs in a pass's one `qstat -j`."
     )
@@ -154,6 +159,13 @@ class Process(_Section):
         LostJobs.REPORT,
         "What becomes of a job that may not start again when its machine is gone. report: it stands as running until "
         "somebody deletes it. delete: it is deleted. force: it is started again all the same.",
+    )
+    deadlock: DeadlockAnswer = setting(
+        "CP_CAP_AUTOSCALE_DEADLOCK",
+        DeadlockAnswer.HOLD,
+        "What becomes of a waiting job that nothing allowed could ever run, once Grid Engine has said so too. kill: it "
+        "is deleted. hold: it is held until it can run. report: it is only told. Default: kill where Cloud Pipeline "
+        "runs this (RUN_ID is set), hold elsewhere.",
     )
     swap: bool = setting(
         "CP_CAP_AUTOSCALE_SWAP",

@@ -134,3 +134,62 @@ def test_more_kept_than_allowed_workers_are_an_error() -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "none.toml") in the_error({"CP_CAP_AUTOSCALE_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize(
+    ("environ", "answer"),
+    (
+        ({}, "hold"),
+        ({"RUN_ID": "1234"}, "kill"),
+        ({"RUN_ID": ""}, "hold"),
+        ({"RUN_ID": "1234", "CP_CAP_AUTOSCALE_DEADLOCK": "report"}, "report"),
+        ({"CP_CAP_AUTOSCALE_DEADLOCK": "kill"}, "kill"),
+    ),
+)
+def test_impossible_jobs_are_deleted_only_where_the_platform_runs_it_or_settings_say_so(
+    environ: dict[str, str], answer: str
+) -> None:
+    assert load_settings(environ).policy(master="m").deadlock == answer
+
+
+def test_the_platform_stands_in_for_what_nobody_set_in_every_queue() -> None:
+    environ = {"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "7", "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q"}
+
+    settings = load_settings(environ, platform={"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45"})
+
+    assert [queue.scale_up_timeout for queue in settings.queues.values()] == [7, 45]
+    assert settings.origins["CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT"].source == "environment"
+    assert settings.origins["CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT_1"].source == "platform"
+
+
+def test_a_file_wins_over_the_platform(file: Path) -> None:
+    file.write_text("CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT = 9\n")
+
+    settings = load_settings({}, file, platform={"CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "45"})
+
+    assert settings.queues[""].scale_up_timeout == 9
+
+
+def test_a_node_array_is_told_what_was_set_for_it_without_its_suffix() -> None:
+    environ = {
+        "instance_disk": "50",
+        "CP_CAP_SGE_QUEUE_NAME_1": "gpu.q",
+        "CP_CAP_AUTOSCALE_INSTANCE_DISK_1": "300",
+        "CP_CAP_AUTOSCALE_WORKERS": "9",
+    }
+
+    settings = load_settings(environ)
+
+    assert settings.array_settings("execute")["CP_CAP_AUTOSCALE_INSTANCE_DISK"] == "50"
+    assert settings.array_settings("execute_1") == {
+        "CP_CAP_SGE_QUEUE_NAME": "gpu.q",
+        "CP_CAP_SGE_HOSTLIST_NAME": "@allhosts_1",
+        "CP_CAP_AUTOSCALE_INSTANCE_DISK": "300",
+    }
+
+
+def test_a_setting_that_the_chosen_provider_heeds_is_no_warning() -> None:
+    environ = {"CP_CAP_AUTOSCALE_INSTANCE_DISK": "100"}
+
+    assert "known but not heeded" in load_settings(environ).warnings[0]
+    assert load_settings(environ | {"CP_CAP_AUTOSCALE_PROVIDER": "cloud_pipeline"}).warnings == ()
