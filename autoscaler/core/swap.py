@@ -311,13 +311,15 @@ def _best_of(note: SwapNote, standing: Standing, leaving: Sequence[Leaver]) -> C
 
 
 def _readier(note: SwapNote, standing: Standing, scene: Scene, soon: float) -> _Turn | None:
-    """Another worker has become idle while one was still running dry: it makes room instead."""
+    """Another worker has become idle while one was still running dry: it makes room instead, in the same swap."""
     if not _may_begin(standing.array, scene):
         return None
     best = best_change(standing, tuple(_leavers(standing.array, scene, note.spared, soon)))
     if best is None or best.readiness is not Readiness.IDLE:
         return None
-    return _begun(replace(note, leaving=best.ids, hosts=_hosts(best)), best, standing, scene)
+    taking_over = replace(note, leaving=best.ids, hosts=_hosts(best), type=best.option.type.name)
+    turn = _begun(taking_over, best, standing, scene)
+    return replace(turn, note=replace(turn.note, begun_at=note.begun_at))
 
 
 def _launching(note: SwapNote, standing: Standing) -> _Turn | None:

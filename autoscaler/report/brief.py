@@ -52,6 +52,7 @@ _WORDS: dict[Code, str] = {
     Code.NAME_TAKEN: "name taken",
     Code.NOT_LISTED: "not listed",
     Code.LAUNCH_REPLACES: "replaces",
+    Code.SWAP_CALLED_OFF: "need not make room any more",
     Code.PAUSED: "paused",
     Code.BRAKE: "brake",
     Code.BATCH_DELAY: "batch delay",

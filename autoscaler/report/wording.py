@@ -146,7 +146,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.BUCKET_NO_PRICE: "the price of {type} is not known, and there is a price cap",
         Code.BUCKET_NOT_PREFERRED: "{preferred} is preferred to {type}",
         Code.LAUNCH_REPLACES: "it replaces {worker}",
-        Code.SWAP: "it makes room for a stronger worker[: {type}, which {tasks} waiting jobs or tasks need]",
+        Code.SWAP: "it makes room for a stronger worker[: {type}; tasks that need it: {tasks}]",
         Code.SWAP_CALLED_OFF: "it need not make room for a stronger worker any more",
         Code.SWAP_CONSIDERED: "room for {type} could be made by {workers}, and is looked at once more first",
         Code.SWAP_UNDER_WAY: "room for {type} is made by {workers}",
