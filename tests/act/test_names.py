@@ -1,0 +1,78 @@
+"""Names of workers in the master's hosts file: ours come and go, every other line keeps its bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.act.names import WorkerNames
+from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.hosts_file import OF_WORKERS, PASSING, HostsFile
+
+OTHERS = "127.0.0.1 localhost\n10.0.0.1 master # by hand"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts"
+    path.write_text(OTHERS)
+    return path
+
+
+def names(path: Path) -> WorkerNames:
+    return WorkerNames(HostsFile(path, path.with_suffix(".lock"), OF_WORKERS))
+
+
+def worker(name: str | None, address: str | None, state: MachineState = MachineState.RUNNING) -> Worker:
+    return Worker(f"id-{name}", InstanceType("m5.large", "m5", 2, 8), "execute", state, 0.0, name=name, address=address)
+
+
+def ours(path: Path) -> list[str]:
+    return [line.split(" #")[0] for line in path.read_text().splitlines() if line.endswith(OF_WORKERS.decode())]
+
+
+def test_workers_that_exist_resolve_and_ended_ones_do_not(path: Path) -> None:
+    keep = names(path)
+    keep([worker("w1", "10.1.0.1"), worker("w2", "10.1.0.2"), worker("w3", None), worker(None, "10.1.0.4")])
+    assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.1 w1", "10.1.0.2 w2"]
+    keep([worker("w1", "10.1.0.1", MachineState.TERMINATED), worker("w2", "10.1.0.2")])
+    assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.2 w2"]
+
+
+def test_every_other_line_keeps_its_bytes(path: Path) -> None:
+    keep = names(path)
+    keep([worker("w1", "10.1.0.1")])
+    keep([])
+    assert path.read_text() == OTHERS
+
+
+def test_nothing_is_written_where_nothing_changes(path: Path) -> None:
+    keep = names(path)
+    keep([worker("w1", "10.1.0.1")])
+    path.chmod(0o444)
+    before = path.stat().st_mtime_ns
+    keep([worker("w1", "10.1.0.1")])
+    assert path.stat().st_mtime_ns == before
+
+
+def test_what_is_no_name_or_no_address_is_not_written(path: Path) -> None:
+    names(path)([worker("w1\n6.6.6.6 master", "10.1.0.1"), worker("w2", "10.1.0.2 master"), worker("w3", "10.1.0.3")])
+    assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.3 w3"]
+
+
+def test_lines_that_go_again_at_once_and_lines_of_workers_are_apart(path: Path) -> None:
+    passing = HostsFile(path, path.with_suffix(".lock"), PASSING)
+    keep = names(path)
+    passing.put({"phantom": "127.1.0.1"})
+    keep([worker("w1", "10.1.0.1")])
+    passing.clear()
+    assert "phantom" not in path.read_text()
+    assert "10.1.0.1 w1" in ours(path)
+
+
+def test_a_file_that_cannot_be_changed_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keep = names(tmp_path / "none")
+    for _ in range(2):
+        keep([worker("w1", "10.1.0.1")])
+    assert caplog.text.count("workers may be unable to join") == 1

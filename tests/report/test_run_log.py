@@ -1,0 +1,90 @@
+"""The log of the run in which the autoscaler works: written beside the log itself, and never in its way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from autoscaler.report.run_log import CAPACITY, RunLog
+from providers.interface import Unreachable
+
+log = logging.getLogger("autoscaler.pass")
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, left as it was found."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield root
+    root.setLevel(level)
+    root.handlers[:] = handlers
+
+
+@pytest.fixture
+def attached(root: logging.Logger) -> Iterator[Callable[[Callable[[str], None]], RunLog]]:
+    made: list[RunLog] = []
+
+    def make(tell: Callable[[str], None]) -> RunLog:
+        made.append(RunLog(tell))
+        made[-1].attach("INFO")
+        return made[-1]
+
+    yield make
+    for run_log in made:
+        run_log.close()
+
+
+def test_what_is_logged_is_told_in_its_order(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
+    told: list[str] = []
+    run_log = attached(told.append)
+    log.info("pass 1")
+    log.debug("too low")
+    log.info("pass 2")
+    run_log.close()
+    assert [line.rsplit(" ", 2)[-2:] for line in told] == [["pass", "1"], ["pass", "2"]]
+
+
+def test_a_platform_that_is_gone_is_said_once_and_breeds_no_lines(
+    attached: Callable[[Callable[[str], None]], RunLog], caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: list[str] = []
+
+    def tell(line: str) -> None:
+        tried.append(line)
+        raise Unreachable("no answer")
+
+    run_log = attached(tell)
+    for number in range(3):
+        log.info("pass %d", number)
+    run_log.close()
+    assert len(tried) == 3
+    assert caplog.text.count("cannot be written") == 1
+
+
+def test_a_platform_that_hangs_holds_nobody(attached: Callable[[Callable[[str], None]], RunLog]) -> None:
+    answer = threading.Event()
+
+    def tell(_: str) -> None:
+        answer.wait(10)
+
+    attached(tell)
+    for number in range(CAPACITY + 10):
+        log.info("pass %d", number)
+    answer.set()
+
+
+def test_it_takes_part_again_after_the_log_was_set_up_anew(
+    attached: Callable[[Callable[[str], None]], RunLog], root: logging.Logger
+) -> None:
+    told: list[str] = []
+    run_log = attached(told.append)
+    root.handlers.clear()
+    run_log.attach("WARNING")
+    log.info("too low")
+    log.warning("told")
+    run_log.close()
+    assert told == ["told"]
