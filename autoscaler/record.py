@@ -14,6 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
+from autoscaler.core.evidence import Evidence
 from autoscaler.core.fleet import Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Snapshot, Wishes
@@ -32,6 +33,7 @@ FILES = frozenset(
         "provider.json",
         "settings.toml",
         "memory.json",
+        "evidence.json",
         "wishes.json",
         "master",
         "now",
@@ -42,7 +44,7 @@ BESIDE = frozenset({"expect.toml", "README.md"})
 
 _XML_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
-_WORDS = frozenset({"brake", "context", "message", "stopped"})
+_WORDS = frozenset({"brake", "context", "failed", "message", "said", "stopped"})
 """Fields that hold other people's words: a time in them stays text."""
 
 
@@ -53,6 +55,7 @@ def write_record(
     fleet: Fleet,
     wishes: Wishes,
     memory: Memory,
+    evidence: Evidence,
     settings: Settings,
     master: str,
     now: datetime,
@@ -68,6 +71,7 @@ def write_record(
         "provider.json": dump_fleet(fleet) + "\n",
         "settings.toml": _settings_text(settings),
         "memory.json": notation.write(memory, indent=2) + "\n",
+        "evidence.json": notation.write(evidence, indent=2) + "\n",
         "wishes.json": notation.write(wishes, indent=2) + "\n",
         "master": master + "\n",
         "now": now.isoformat() + "\n",
@@ -118,6 +122,7 @@ def read_record(directory: Path) -> Snapshot:
         memory=_value(directory / "memory.json", Memory, zone) or Memory(),
         policy=settings.policy(master=(_text(directory / "master") or "").strip()),
         now=now.timestamp(),
+        evidence=_value(directory / "evidence.json", Evidence, zone) or Evidence(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.cluster import JobDetail
+from autoscaler.core.evidence import Answer, Evidence, Finding, Health, JobFailure
 from autoscaler.core.fleet import (
     Bucket,
     BucketKey,
@@ -83,6 +84,11 @@ MEMORY = Memory(
     launches=(Event(7.0, 2, "execute"),),
     brake=because(Code.BRAKE, count=201, limit=200),
 )
+EVIDENCE = Evidence(
+    answers={12: Finding(12, "as asked", 8.0, Answer.IMPOSSIBLE, "2026-11-21T09:04:00")},
+    failures=(JobFailure("w1", 11, 7.5, "21 : in recognizing job", "ann"),),
+    health={"i-1": Health("i-1", 6.5, healthy=False, message="disk full")},
+)
 WISHES = Wishes(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 
@@ -93,6 +99,7 @@ def record(directory: Path, environ: dict[str, str] | None = None, **changed: An
         "fleet": FLEET,
         "wishes": WISHES,
         "memory": MEMORY,
+        "evidence": EVIDENCE,
         "settings": load_settings(environ or {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}),
         "master": "master",
         "now": NOW,
@@ -125,7 +132,7 @@ def test_a_record_read_back_is_the_snapshot_that_was_written(tmp_path: Path) -> 
     zone = NOW.tzinfo
     assert zone is not None
     cluster = cluster_from(outputs, zone=zone, now=NOW.timestamp())
-    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, settings.policy(master="master"), NOW.timestamp())
+    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, settings.policy(master="master"), NOW.timestamp(), EVIDENCE)
     assert read_record(record(tmp_path / "r", outputs=outputs, settings=settings)) == seen
 
 

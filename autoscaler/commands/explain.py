@@ -52,16 +52,17 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 
 def _job(invocation: Invocation, job: int, record: Path | None) -> dict[str, Any]:
     seen = look(invocation, record)
-    told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
-    if told is not None:
-        return told
     if record is not None:
-        raise NotFound(f"job {job} neither waits nor runs in {record}")
+        told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
+        if told is None:
+            raise NotFound(f"job {job} neither waits nor runs in {record}")
+        return told
     with reading_store(invocation) as store:
-        past = store.history.explanation(job)
-    if past is None:
+        done, past = store.journal.outcomes_of_job(job), store.history.explanation(job)
+    told = explain_job(seen.snapshot, seen.plan, job, seen.zone, done) or explain_past(job, past, done)
+    if told is None:
         raise NotFound(f"job {job} neither waits nor runs, and was never seen waiting in the last 30 days")
-    return explain_past(job, past.at, past.verdict)
+    return told
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def command(invocation: Invocation, directory: Path) -> None:
         fleet=snapshot.fleet,
         wishes=snapshot.wishes,
         memory=snapshot.memory,
+        evidence=snapshot.evidence,
         settings=invocation.settings,
         master=invocation.cell.master,
         now=datetime.fromtimestamp(snapshot.now, invocation.zone),

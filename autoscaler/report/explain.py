@@ -5,26 +5,32 @@ Made of a plan's verdicts, never of a judgement of its own. Answers are plain va
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
-from autoscaler.core.actions import Launch, PushBack, WorkerAction
+from autoscaler.core.actions import Action, AskGridEngine, JobAction, Launch, PushBack, WorkerAction
 from autoscaler.core.cluster import Ask, ExecutionHost
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
 from autoscaler.core.policy import Policy
-from autoscaler.core.reasons import Code
+from autoscaler.core.reasons import Code, Reason
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.remedies import REMEDIES
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.wording import duration
-from autoscaler.store.history import Lifetime
+from autoscaler.store import notation
+from autoscaler.store.history import Explanation, Lifetime
 
 
-def explain_job(snapshot: Snapshot, plan: Plan, job: int, zone: tzinfo | None = None) -> dict[str, Any] | None:
-    """All that is known of a waiting or running job; None where Grid Engine shows no such job."""
+def explain_job(
+    snapshot: Snapshot, plan: Plan, job: int, zone: tzinfo | None = None, done: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any] | None:
+    """All that is known of a waiting or running job; None where Grid Engine shows no such job. `done`: the journal's
+    rows of what was done with it.
+    """
     verdicts = [verdict for verdict in plan.shapes if job in verdict.jobs]
     rows = [row for row in document(snapshot, _only(plan, verdicts), {}, by_job=True)["shapes"] if _is(row, job)]
     runs = [
@@ -50,6 +56,8 @@ def explain_job(snapshot: Snapshot, plan: Plan, job: int, zone: tzinfo | None = 
         "waiting": rows,
         "running": runs,
         "launches": launches,
+        "actions": [action_part(action) for action in plan.actions if _is_about(action, job)],
+        "done": [_done_part(row, zone) for row in done],
     }
 
 
@@ -87,25 +95,52 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
     }
 
 
-def explain_past(job: int, at: float, verdict: ShapeVerdict, zone: tzinfo | None = None) -> dict[str, Any]:
-    """What was last said of a job that no longer waits, from the history."""
+def explain_past(
+    job: int, past: Explanation | None, done: Iterable[Mapping[str, Any]], zone: tzinfo | None = None
+) -> dict[str, Any] | None:
+    """What was last said of a job that no longer waits, and what was done with it; None where nothing is known."""
+    acts = list(done)
+    if past is None and not acts:
+        return None
     return {
         "schema": SCHEMA,
         "job": str(job),
         "state": "ended",
-        "now": _at(at, zone),
-        "waiting": [
-            {
-                "jobs": [str(job)],
-                "slots": verdict.ask.slots_min,
-                "counted": verdict.counted,
-                "waited_s": round(verdict.waited, 3),
-                "reason": reason_part(verdict.reason),
-            }
-        ],
+        "now": _at(past.at if past else acts[0]["at"], zone),
+        "waiting": [] if past is None else [_past_part(job, past.verdict)],
         "running": [],
         "launches": [],
+        "actions": [],
+        "done": [_done_part(row, zone) for row in acts],
     }
+
+
+def _past_part(job: int, verdict: ShapeVerdict) -> dict[str, Any]:
+    return {
+        "jobs": [str(job)],
+        "slots": verdict.ask.slots_min,
+        "counted": verdict.counted,
+        "waited_s": round(verdict.waited, 3),
+        "reason": reason_part(verdict.reason),
+    }
+
+
+def _done_part(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
+    """One action on a job as the journal has it."""
+    reason = notation.read(json.dumps(json.loads(row["action"])["reason"]), Reason)
+    return {
+        "at": _at(row["at"], zone),
+        "kind": row["kind"],
+        "result": row["result"],
+        "message": row["message"],
+        "reason": reason_part(reason),
+    }
+
+
+def _is_about(action: Action, job: int) -> bool:
+    if isinstance(action, AskGridEngine):
+        return any(question.job == job for question in action.questions)
+    return isinstance(action, JobAction) and any(one.partition(".")[0] == str(job) for one in action.jobs)
 
 
 def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict[str, Any]:
@@ -140,7 +175,7 @@ def gone_lines(told: Mapping[str, Any]) -> Iterator[str]:
 def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
     if told["state"] == "ended":
-        yield f"job {told['job']} neither waits nor runs; what was last said of it, at {told['now']}:"
+        yield f"job {told['job']} neither waits nor runs; what is known of it, as of {told['now']}:"
     for row in told["waiting"]:
         verb = "waited" if told["state"] == "ended" else "waits"
         counts = "counts as demand" if row["counted"] else "does not count as demand"
@@ -150,6 +185,13 @@ def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
         task = f".{run['task']}" if run["task"] else ""
         where = f"{run['queue']}@{run['host']}"
         yield f"job {told['job']}{task} is on {where}: {_slots(run['slots'])}, state {run['state']}"
+    for action in told["actions"]:
+        yield f"in this pass: {action['kind']}:"
+        yield from _reason_lines(action["reason"])
+    for done in told["done"]:
+        said = f" ({done['message']})" if done["message"] else ""
+        yield f"{done['kind']} at {done['at']}: {done['result'] or 'not ended'}{said}:"
+        yield from _reason_lines(done["reason"])
     for launch in told["launches"]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
         yield f"it would get a worker of this launch: {what}:"

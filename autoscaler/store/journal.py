@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from autoscaler.core.actions import Action, Candidate, Enrol, Launch, kind_of
 from autoscaler.core.fleet import BucketKey, LaunchFailure, Order, OrderState
@@ -345,15 +346,16 @@ class Journal:
             (host, limit),
         )
 
-    def outcomes_of_job(self, job: int, limit: int = 20) -> list[sqlite3.Row]:
+    def outcomes_of_job(self, job: int, limit: int = 20) -> list[dict[str, Any]]:
         """What was done with a job or tasks of it, newest first: rows as in `outcomes_of`."""
-        return self._database.rows(
+        rows = self._database.rows(
             "SELECT plans.at, kind, action, result, message, ended_at FROM actions JOIN plans ON plans.id = plan"
             " WHERE kind IN ('annotate', 'hold', 'release', 'kill', 'push_back') AND EXISTS ("
             "SELECT 1 FROM json_each(action, '$.jobs') WHERE value = ?1 OR value LIKE ?1 || '.%')"
             " ORDER BY actions.id DESC LIMIT ?2",
             (str(job), limit),
         )
+        return [dict(row) for row in rows]
 
     def forget(self, before: float) -> None:
         """Drop what ended before this time."""

@@ -10,7 +10,24 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Action, Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    Kill,
+    Phantom,
+    PushBack,
+    Question,
+    Release,
+    Remove,
+    Terminate,
+    kind_of,
+    subject_of,
+)
 from autoscaler.core.cluster import Ask, Shape
 from autoscaler.core.fleet import BucketKey
 from autoscaler.core.memory import Memory
@@ -29,6 +46,12 @@ ACTIONS: tuple[Action, ...] = (
     Disable("i-1", "w1", WHY),
     Remove("i-1", "w1", because(Code.EMPTY)),
     Terminate("i-1", None, because(Code.BOOT_TIMEOUT), "boot"),
+    AskGridEngine((Question(12, "as asked"),), (Phantom("main.q", 8, (("arch", "lx-amd64"),)),), WHY),
+    Annotate(("12",), WHY),
+    Hold(("12", "13.1-9:2"), WHY),
+    Release(("12",), WHY),
+    Kill(("12",), WHY, lost=True),
+    PushBack(("12",), "i-1", "w1", WHY, forced=True),
 )
 ARRAY = Shape(Ask("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7"), (NOW - 60, NOW - 20), 38)
 
@@ -50,6 +73,16 @@ def test_a_document_is_as_declared() -> None:
     assert PlanDocument.model_validate(full()).model_dump(mode="json", by_alias=True) == full()
 
 
+def test_every_kind_of_action_is_in_a_document() -> None:
+    declared = json_schema()["properties"]["actions"]["items"]["discriminator"]["mapping"]
+    assert {part["kind"] for part in full()["actions"]} == set(declared) == {kind_of(action) for action in ACTIONS}
+
+
+def test_an_action_on_many_jobs_is_told_by_the_first_few() -> None:
+    jobs = tuple(str(number) for number in range(1, 101))
+    assert (subject_of(Hold(jobs, WHY)), subject_of(Hold(jobs[:2], WHY))) == ("1, 2, 3 and 97 more", "1, 2")
+
+
 def test_the_shipped_schema_is_the_declared_one() -> None:
     assert json.loads((ROOT / "conf" / "plan.schema.json").read_text()) == json_schema()
 
@@ -64,8 +97,9 @@ def test_timings_not_measured_are_null() -> None:
 
 
 def test_kinds_are_the_public_ones() -> None:
-    kinds = [action_part(action)["kind"] for action in ACTIONS]
-    assert kinds == ["launch", "enrol", "enable", "disable", "remove", "terminate"]
+    worker = ["launch", "enrol", "enable", "disable", "remove", "terminate"]
+    jobs = ["ask", "annotate", "hold", "release", "kill", "push_back"]
+    assert [action_part(action)["kind"] for action in ACTIONS] == [*worker, *jobs]
 
 
 def test_a_launch_tells_type_count_array_and_price_of_one() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoscaler.core.actions import Enrol, Remove, Terminate
+from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, PushBack, Question, Remove, Terminate
 from autoscaler.core.model import Plan
 from autoscaler.core.reasons import Code, because
 from autoscaler.report.sentence import news, sentence
@@ -136,3 +136,20 @@ def test_every_reason_can_be_told_without_facts(code: Code) -> None:
     """A sentence summarises reasons by code alone; none may then be left out or fail."""
     workers = tuple(kept(f"w{n}", because(code)) for n in range(9))
     assert sentence(plan(workers=workers, notes=(because(code),)), 3).count("\n") == 0
+
+
+def test_what_is_done_with_jobs_is_told_with_its_cause() -> None:
+    why = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
+    asked = AskGridEngine((Question(12, "a"), Question(13, "b")), (), why)
+    told = plan(
+        PushBack(("9", "10"), "i-1", "w1", because(Code.GONE)), Kill(("11",), why), Hold(("14", "15"), why), asked
+    )
+    assert sentence(told, 1) == (
+        "pass 1: no job waits; pushing back job 9 (gone), job 10 (gone); killing job 11 (PE unknown); "
+        "holding job 14 (PE unknown), job 15 (PE unknown); asking Grid Engine about 2 jobs"
+    )
+
+
+def test_an_ask_about_one_job_names_it() -> None:
+    asked = AskGridEngine((Question(12, "a"),), (), because(Code.NO_TYPE_FITS))
+    assert sentence(plan(asked), 1).endswith("; asking Grid Engine about job 12")

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from autoscaler.core.actions import PHANTOM_PREFIX
 from autoscaler.core.cluster import Cluster, ExecutionHost, JobDetail, ParallelEnvironment, Queue
 from autoscaler.errors import GridEngineNotObservable
 from sge.cluster import Outputs, cluster_from
@@ -206,6 +207,28 @@ def test_an_object_that_cannot_be_read_is_set_aside_alone() -> None:
 def test_complexes_that_cannot_be_read_are_no_observation() -> None:
     with pytest.raises(GridEngineNotObservable, match="qconf -sc"):
         cluster(qconf={"sc": "error: denied\n"})
+
+
+def test_hosts_that_exist_only_to_be_asked_about_are_nowhere() -> None:
+    phantom = f"{PHANTOM_PREFIX}1"
+    texts = {
+        "sq_main.q": f"qname main.q\nhostlist @allhosts {phantom}\npe_list mpi\nslots 2,[w1=4],[{phantom}=64]\n",
+        "shgrp_@allhosts": f"group_name @allhosts\nhostlist w1 {phantom.upper()}\n",
+        "sel": f"w1\n{phantom}\n",
+    }
+    shown = qhost(host("w1"), host(phantom, queue_of_host("main.q", total=64), load={}, column="-"))
+    found = cluster(
+        qstat((), [queue_list("main.q@w1"), queue_list(f"main.q@{phantom}", state="du")]), shown, qconf=texts
+    )
+    queue = found.queues["main.q"]
+    of_queue = (queue.hostlist, dict(queue.slots_by_host))
+    elsewhere = (dict(found.host_groups), sorted(found.execution_hosts), [one.name for one in found.hosts])
+    assert (of_queue, elsewhere) == ((("@allhosts",), {"w1": 4}), ({"@allhosts": ("w1",)}, ["w1"], ["w1"]))
+
+
+def test_an_ask_that_began_between_the_readings_is_no_empty_observation() -> None:
+    texts = {"sq_main.q": f"qname main.q\nhostlist {PHANTOM_PREFIX}1\nslots 0\n", "sel": f"{PHANTOM_PREFIX}1\n"}
+    assert cluster(qstat(), qhost(), qconf=texts).hosts == ()
 
 
 def test_host_groups_are_resolved_to_hosts() -> None:

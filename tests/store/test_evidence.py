@@ -1,0 +1,48 @@
+"""Findings outlive the process, each with the question it answers, and older stores learn to keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autoscaler.core.evidence import Answer, Evidence, Finding
+from autoscaler.core.memory import Memory
+from autoscaler.store import evidence
+from autoscaler.store.database import Database
+from autoscaler.store.store import MIGRATIONS, Store
+
+OLD = Finding(12, "as asked", 100.0, Answer.POSSIBLE, "verification: found suitable queue(s)")
+NEW = Finding(12, "asked otherwise", 200.0, Answer.IMPOSSIBLE, "verification: no suitable queues")
+OTHER = Finding(13, "as asked", 150.0, Answer.NONE)
+
+
+def test_the_newest_answer_about_a_job_counts(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    store = Store.open(file)
+    store.evidence.find([OLD, OTHER])
+    store.evidence.find([NEW])
+    store.close()
+    assert Store.open(file).evidence.load(0) == Evidence(answers={12: NEW, 13: OTHER})
+
+
+def test_an_old_answer_matters_no_more() -> None:
+    store = Store.open(None)
+    store.evidence.find([NEW, OTHER])
+    assert list(store.evidence.load(150.0).answers) == [12]
+
+
+def test_what_matters_no_more_is_forgotten_with_the_history() -> None:
+    store = Store.open(None)
+    store.evidence.find([NEW, OTHER])
+    store.forget_old(200.0 + evidence.KEPT_FOR)
+    assert list(store.evidence.load(0).answers) == [12]
+
+
+def test_a_store_from_before_there_was_evidence_keeps_what_it_has_and_learns_it(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    Database.open(file, MIGRATIONS[:1]).close()
+    before = Store(Database.open(file, MIGRATIONS[:1]))
+    before.memory.save(Memory(passes=7), 1.0)
+    before.close()
+    store = Store.open(file)
+    store.evidence.find([NEW])
+    assert (store.memory.load().passes, store.evidence.load(0).answers) == (7, {12: NEW})
