@@ -135,6 +135,9 @@ class _Ledger:
     def ask(self) -> None:
         """One asking for all whose phantoms do not get in each other's way, the oldest deciding which."""
         wanting = [entry for entry in self._entries if entry.standing.step is Step.ASK]
+        if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
+            self._later(wanting, frozenset())
+            return
         if not wanting:
             return
         first, chosen = wanting[0], list[_Entry]()
@@ -154,12 +157,15 @@ class _Ledger:
         phantoms = (self._phantoms(demands) if first.case.one_host else None) or first.case.phantoms
         questions = [Question(entry.one.job, self._kept[entry.one.job].fingerprint) for entry in chosen]
         self._actions.append(AskGridEngine(tuple(questions), phantoms, because(Code.ASKING)))
-        asked = {entry.one.job for entry in chosen}
+        asked = frozenset(entry.one.job for entry in chosen)
+        for job in asked:
+            mark = self._kept[job]
+            self._kept[job] = replace(mark, asked_at=self._situation.now, asked=mark.asked + 1)
+        self._later(wanting, asked)
+
+    def _later(self, wanting: Sequence[_Entry], asked: frozenset[int]) -> None:
         for entry in wanting:
-            if entry.one.job in asked:
-                mark = self._kept[entry.one.job]
-                self._kept[entry.one.job] = replace(mark, asked_at=self._situation.now, asked=mark.asked + 1)
-            else:
+            if entry.one.job not in asked:
                 link = because(Code.UNPROVEN).then(because(Code.ASKED_LATER))
                 self._told[entry.one.job] = entry.case.reason.then(link)
 
@@ -171,6 +177,7 @@ class _Ledger:
         answer, now = self._situation.answer, self._situation.now
         most = max(1, min(MOST_A_PASS, len(self._waiting) // 10))
         groups: dict[Reason, list[str]] = {}
+        under_way = sum(self._under_way(mark) for mark in self._kept.values())
         for entry in self._entries:
             if entry.standing.step is not Step.ACT:
                 continue
@@ -179,21 +186,26 @@ class _Ledger:
             if answer is DeadlockAnswer.REPORT:
                 self._told[job] = reason.then(because(Code.IMPOSSIBLE_REPORTED))
                 continue
-            if len(self._acted) == most:
-                self._told[job] = reason.then(because(Code.MORE_IMPOSSIBLE, most=most))
-                continue
             deletes = answer is DeadlockAnswer.KILL
             self._told[job] = reason.then(because(Code.DELETED_AS_IMPOSSIBLE if deletes else Code.HELD_AS_IMPOSSIBLE))
-            done_at = mark.deleted_at if deletes else mark.held_at
-            if done_at is not None and now - done_at < AGAIN:
+            if self._under_way(mark):
+                continue
+            if under_way + len(self._acted) >= most:
+                self._told[job] = reason.then(because(Code.MORE_IMPOSSIBLE, most=most))
                 continue
             self._acted.add(job)
-            self._touched += done_at is None
+            self._touched += (mark.deleted_at if deletes else mark.held_at) is None
             mark = replace(mark, told=entry.case.reason)
             self._kept[job] = replace(mark, deleted_at=now) if deletes else replace(mark, held_at=now)
             groups.setdefault(reason, []).extend(self._tasks(entry.one))
         kind = Kill if answer is DeadlockAnswer.KILL else Hold
         self._actions += [kind(tuple(jobs), reason) for reason, jobs in groups.items()]
+
+    def _under_way(self, mark: Suspicion) -> bool:
+        """Whether it was to be deleted or held a moment ago, and that only does not show yet."""
+        deletes = self._situation.answer is DeadlockAnswer.KILL
+        done_at = mark.deleted_at if deletes else mark.held_at
+        return done_at is not None and not mark.held and self._situation.now - done_at < AGAIN
 
     def _tasks(self, one: Doubtful) -> Iterator[str]:
         """All its tasks that wait for the same things, as Grid Engine takes them: `12`, `12.3-9:2`."""

@@ -389,8 +389,15 @@ def test_jobs_whose_phantoms_would_help_each_other_are_asked_about_apart() -> No
 def test_too_many_deletions_press_the_brake() -> None:
     history = a_history(jobs(400, slots=64), brake=Brake(max_kills=7))
     to_the_end(history)
+    history.shapes(jobs(395, 6, slots=64))
     made = history.look(1)
     assert (touched(made), [note.code for note in made.notes]) == ([], [Code.BRAKE])
+
+
+def test_no_more_are_deleted_while_earlier_deletions_do_not_show() -> None:
+    history = a_history(jobs(400, slots=64))
+    to_the_end(history)
+    assert [touched(history.look(later)) for later in (1, 1)] == [[], []]
 
 
 def test_a_deletion_without_effect_is_not_repeated_at_once() -> None:

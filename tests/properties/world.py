@@ -25,6 +25,7 @@ from autoscaler.core.actions import (
     kind_of,
 )
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, Queue, QueueInstance, Shape
+from autoscaler.core.evidence import Answer, Evidence, Finding
 from autoscaler.core.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot, Wishes
@@ -73,6 +74,9 @@ class World:
     """Job → slots, submitted."""
     wishes: Wishes = field(default_factory=Wishes)
     capacity: bool = True
+    answers: dict[int, Finding] = field(default_factory=dict)
+    held: set[int] = field(default_factory=set)
+    """Jobs that were held because nothing could run them."""
     ended: list[str] = field(default_factory=list)
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -91,10 +95,14 @@ class World:
         listed = tuple(worker for worker in self.machines.values() if worker.id not in self.unlisted)
         orders = tuple(order for order in self.orders.values() if self.now - order.ordered_at < 3600)
         fleet = Fleet(listed, (BUCKET,), orders, tuple(self.failures))
-        return Snapshot(cluster, fleet, self.wishes, self.memory, POLICY, self.now)
+        evidence = Evidence(answers=dict(self.answers))
+        return Snapshot(cluster, fleet, self.wishes, self.memory, POLICY, self.now, evidence)
 
     def _shapes(self) -> list[Shape]:
-        return [a_job(job, slots=slots, waited=NOW - at) for job, (slots, at) in self.waiting.items()]
+        return [
+            a_job(job, slots=slots, waited=NOW - at, state="hqw" if job in self.held else "qw")
+            for job, (slots, at) in self.waiting.items()
+        ]
 
     def _shown(self, name: str, host: Host) -> ExecutionHost:
         jobs = tuple(HostJob(job, "", "r", slots) for job, slots in host.jobs.items())
@@ -136,7 +144,17 @@ class World:
                 self.ended.append(action.worker_id)
                 self.machines.pop(action.worker_id, None)
                 self.unlisted.discard(action.worker_id)
-            case AskGridEngine() | Annotate() | Hold() | Release() | Kill() | PushBack():
+            case AskGridEngine():
+                for question in action.questions:
+                    slots = self.waiting.get(question.job, (0, 0.0))[0]
+                    most = max(phantom.slots for phantom in action.phantoms)
+                    answer = Answer.IMPOSSIBLE if slots > most else Answer.POSSIBLE
+                    self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, answer)
+            case Hold():
+                self.held |= {int(job) for job in action.jobs}
+            case Annotate():
+                pass
+            case Release() | Kill() | PushBack():
                 raise AssertionError(f"nothing in this world calls for {kind_of(action)}")
 
     def _launch(self, action: Launch) -> None:
