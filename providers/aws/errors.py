@@ -108,8 +108,8 @@ class MachineUnknown(ProviderError):
     """No such machine is visible: it is gone, or too new."""
 
 
-class TemplateMissing(ProviderError):
-    """The launch template of a fleet is gone: it can be made again."""
+class TemplateMissing(Refused):
+    """There is no such launch template. That of a fleet can be made again."""
 
 
 class TemplateExists(ProviderError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.ec2.models.instances import StateReason
@@ -57,13 +57,29 @@ def forget_templates(layer: Layer, _: Values) -> Any:
     return {}
 
 
+def age_templates(layer: Layer, values: Values) -> Any:
+    """Launch templates were made some days ago."""
+    for template in layer.backend().launch_templates.values():
+        template.create_time -= timedelta(days=values["days"])
+        for version in template.versions:
+            version.create_time -= timedelta(days=values["days"])
+    return {}
+
+
+def make_template(layer: Layer, values: Values) -> Any:
+    """The operator makes a launch template of these data."""
+    data = dict(values.get("data") or {"ImageId": world(layer, values)["image"]})
+    template = layer.backend().create_launch_template("operators", "", data, {})
+    return {"name": template.name, "id": template.id}
+
+
 def lag(layer: Layer, values: Values) -> Any:
     layer.lag = float(values["seconds"])
     return {}
 
 
 def calls(layer: Layer, _: Values) -> Any:
-    return {"recorded": layer.recorded, "refused": layer.refused}
+    return {"recorded": layer.recorded, "refused": layer.refused, "permissions": sorted(layer.permissions)}
 
 
 def billable(layer: Layer, _: Values) -> Any:
@@ -109,5 +125,19 @@ def mark(layer: Layer, values: Values) -> Any:
 
 VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
     verb.__name__: verb
-    for verb in (forget, forget_templates, world, faults, stock, lag, calls, billable, machines, end, mark)
+    for verb in (
+        forget,
+        forget_templates,
+        age_templates,
+        make_template,
+        world,
+        faults,
+        stock,
+        lag,
+        calls,
+        billable,
+        machines,
+        end,
+        mark,
+    )
 }

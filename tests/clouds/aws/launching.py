@@ -164,6 +164,7 @@ class Launching:
             raise Invalid("InvalidParameterValue", "User data is limited to 16384 bytes")
         kind, lifecycle = launch["InstanceType"], _lifecycle(launch)
         zone = self._zone(launch)
+        self._named_things(launch)
         self._offered(kind, zone)
         self._in_group(launch.get("Placement", {}).get("GroupName"), zone)
         self._within_quota(kind, most)
@@ -237,6 +238,15 @@ class Launching:
         if status != 200:
             raise Invalid(told["Error"]["Code"], told["Error"]["Message"])
         return str(told["Subnets"][0]["AvailabilityZone"])
+
+    def _named_things(self, launch: Parameters) -> None:
+        """What a dry run finds, too."""
+        for group in launch.get("SecurityGroupIds", ()):
+            if self.backend().get_security_group_from_id(group) is None:
+                raise Invalid("InvalidGroup.NotFound", f"The security group '{group}' does not exist")
+        key = launch.get("KeyName")
+        if key is not None and key not in self.backend().key_pairs:
+            raise Invalid("InvalidKeyPair.NotFound", f"The key pair '{key}' does not exist")
 
     def _offered(self, kind: str, zone: str) -> None:
         if kind not in INSTANCE_TYPES:

@@ -24,6 +24,7 @@ from tests.clouds.aws import wire
 from tests.clouds.aws.faults import Fault, Faults, Kind
 from tests.clouds.aws.launching import Launching
 from tests.clouds.aws.listing import REGION, described, fits, known_of
+from tests.clouds.aws.permissions import permissions_of
 from tests.clouds.aws.wire import Invalid, Parameters
 
 Environ = dict[str, Any]
@@ -45,6 +46,8 @@ class Layer:
     """`service:Action` of every request that was valid."""
     refused: list[str] = field(default_factory=list)
     """What was wrong with those that were not."""
+    permissions: set[str] = field(default_factory=set)
+    """What AWS would have asked for before it did what was asked."""
     launching: Launching = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,6 +73,7 @@ class Layer:
         self.faults.set_now = []
         self.lag = 0.0
         self.recorded, self.refused = [], []
+        self.permissions = set()
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))
@@ -115,6 +119,7 @@ class Layer:
             self.refused.append(str(error))
             return 400, wire.error(error.code, str(error)), "text/xml"
         self.recorded.append(f"{service}:{name}")
+        self.permissions.update(permissions_of(service, name, parameters))
         try:
             answered = self._here(name, parameters)
         except Invalid as error:
@@ -157,6 +162,7 @@ class Layer:
             self.refused.append(str(error))
             return 400, json.dumps({"__type": error.code, "message": str(error)}).encode(), kind
         self.recorded.append(f"{service}:{name}")
+        self.permissions.update(permissions_of(service, name, parameters))
         if name == "GetProducts":
             return 200, json.dumps(self._products(parameters)).encode(), kind
         status, said = self._forward(environ, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from copy import copy
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +31,12 @@ class AwsPlane(ControlPlane):
         self.own = MappingProxyType(settings)
         self.zones = zones
         self.unreachable = False
+
+    def like(self, zones: str, **settings: str) -> AwsPlane:
+        """The same region with other settings laid over these."""
+        other = copy(self)
+        other.zones, other.own = zones, MappingProxyType({**self.own, **settings})
+        return other
 
     def values(self) -> dict[str, str]:
         """The environment of the provider."""

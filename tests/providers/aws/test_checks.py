@@ -1,0 +1,112 @@
+"""What is missing is said before anything is launched, with what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoscaler.errors import SettingsError
+from providers.aws.calls import Calls
+from providers.aws.provider import AwsProvider
+from providers.aws.settings import AwsSettings
+from providers.contract import CELL
+from providers.interface import Unreachable
+from providers.settings import read_settings
+from tests.clouds.aws.plane import AwsPlane
+from tests.clouds.aws.process import Region
+from tests.providers.aws.conftest import Connect
+
+
+def fresh(plane: AwsPlane, **without: str) -> AwsProvider:
+    """A provider with a client of its own, so that credentials and region are looked for anew."""
+    values = {name: value for name, value in plane.values().items() if not name.endswith(tuple(without))}
+    settings = read_settings(AwsSettings, values)
+    return AwsProvider(settings, cell=CELL, calls=Calls(settings))
+
+
+def only(provider: AwsProvider) -> tuple[str, str]:
+    (problem,) = provider.check()
+    return problem.what, problem.remedy
+
+
+@pytest.mark.parametrize("zones", ("a", "ab"))
+def test_a_cell_that_is_well_set_up_has_no_problem_and_nothing_is_made(
+    region: Region, connect: Connect, zones: str
+) -> None:
+    assert list(connect(zones, placement_groups="").check()) == []
+    assert region.tell("billable")["billable"] == []
+    assert region.tell("calls")["refused"] == []
+
+
+def test_a_region_that_nobody_names_is_missing(plane: AwsPlane) -> None:
+    what, remedy = only(fresh(plane, REGION=""))
+    assert "region" in what
+    assert "CP_CAP_AUTOSCALE_AWS_REGION" in remedy
+
+
+def test_credentials_that_nobody_gives_are_missing(plane: AwsPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    what, remedy = only(fresh(plane))
+    assert "credentials" in what
+    assert "AWS_PROFILE" in remedy
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    (
+        ({"image": "ami-00000000"}, "ami-00000000"),
+        ({"subnets": "subnet-00000000"}, "subnet-00000000"),
+        ({"launch_template": "nobodys"}, "nobodys"),
+        ({"security_groups": "sg-00000000"}, "sg-00000000"),
+        ({"key": "nobodys-key"}, "nobodys-key"),
+        ({"placement_groups": "execute=nowhere"}, "nowhere"),
+        ({"families": "z99"}, "z99"),
+    ),
+)
+def test_what_does_not_exist_is_named(connect: Connect, settings: dict[str, str], named: str) -> None:
+    what, remedy = only(connect(**settings))
+    assert named in what
+    assert remedy
+
+
+@pytest.mark.parametrize(
+    ("zones", "operation"),
+    (
+        ("a", "RunInstances"),
+        ("ab", "CreateFleet"),
+        ("ab", "CreateLaunchTemplate"),
+        ("a", "DescribeImages"),
+        ("a", "DescribeSubnets"),
+    ),
+)
+def test_a_missing_permission_is_found_without_using_it(
+    region: Region, connect: Connect, zones: str, operation: str
+) -> None:
+    provider = connect(zones)
+    region.fault({"kind": "error", "operation": operation, "code": "UnauthorizedOperation", "status": 403})
+    what, remedy = only(provider)
+    assert "UnauthorizedOperation" in what
+    assert "conf/aws/policy.json" in remedy
+
+
+def test_a_cloud_that_does_not_answer_is_not_a_problem_of_the_settings(region: Region, connect: Connect) -> None:
+    provider = connect()
+    region.fault({"kind": "reset"})
+    with pytest.raises(Unreachable):
+        provider.check()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    (
+        ({"image": "library/centos"}, "no image of EC2"),
+        ({"launch_template": ":3"}, "before the version"),
+        ({"host_names": "long"}, "'full' or 'short'"),
+        ({"familys": "c5"}, "FAMILIES"),
+    ),
+)
+def test_a_setting_that_cannot_be_is_said_at_once(connect: Connect, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        connect(**settings)

@@ -1,0 +1,145 @@
+"""What can be had and for how much: from AWS where it tells, else from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.fleet import Bucket, PriceType
+from providers.aws.kept import Kept
+from providers.aws.prices import catalog_prices
+from providers.aws.provider import AwsProvider
+from providers.catalog import load_catalog
+from providers.interface import Unreachable
+from tests.clouds.aws.process import Region
+from tests.providers.aws.conftest import Connect
+
+DENIED = {"kind": "error", "code": "UnauthorizedOperation", "status": 403}
+
+
+def prices(provider: AwsProvider, price_type: PriceType) -> dict[str, float | None]:
+    """By type, in any zone."""
+    found = [bucket for bucket in provider.buckets() if bucket.key.price_type is price_type]
+    return {bucket.type.name: bucket.price_per_hour for bucket in found}
+
+
+def first(provider: AwsProvider, name: str) -> Bucket:
+    return next(bucket for bucket in provider.buckets() if bucket.type.name == name)
+
+
+def test_types_have_the_size_that_ec2_tells(connect: Connect) -> None:
+    type_ = first(connect(families="c5,g4dn"), "g4dn.12xlarge").type
+    assert (type_.vcpus, type_.memory, type_.gpus, type_.arch) == (48, 192 * 1024**3, 4, "lx-amd64")
+
+
+def test_only_types_of_the_images_architecture_are_offered(connect: Connect) -> None:
+    assert {bucket.type.family for bucket in connect(families="c5,c6g").buckets()} == {"c5"}
+
+
+def test_a_zone_has_what_ec2_offers_there(connect: Connect) -> None:
+    zones = {bucket.key.zone for bucket in connect("ae", families="c7i").buckets()}
+    assert zones == {"us-east-1a"}
+
+
+def test_without_permission_to_ask_the_catalogues_types_stand_in(region: Region, connect: Connect) -> None:
+    provider = connect()
+    region.fault({**DENIED, "operation": "DescribeInstanceTypes"})
+    assert first(provider, "c5.2xlarge").price_per_hour == 0.34
+
+
+def test_a_market_that_does_not_answer_is_no_empty_one(region: Region, connect: Connect) -> None:
+    provider = connect()
+    region.fault({"kind": "reset", "operation": "DescribeInstanceTypes"})
+    with pytest.raises(Unreachable):
+        provider.buckets()
+
+
+def test_a_pass_asks_nothing_that_was_asked_before(region: Region, connect: Connect) -> None:
+    provider = connect(prices="ask")
+    provider.buckets()
+    before = region.tell("calls")["recorded"]
+    assert provider.buckets() is provider.buckets()
+    assert region.tell("calls")["recorded"] == before
+
+
+def test_the_price_list_wins_over_the_figures_that_come_with_us(region: Region, connect: Connect) -> None:
+    provider = connect(prices="ask")
+    region.tell("stock", on_demand_prices={"c5.large": 0.5, "c5.xlarge": 1.0, "c5.2xlarge": 2.0})
+    found = prices(provider, PriceType.ON_DEMAND)
+    assert (found["c5.large"], found["c5.2xlarge"], found["c5.4xlarge"]) == (0.5, 2.0, 0.68)
+
+
+def test_the_operators_own_prices_win_over_the_price_list(region: Region, connect: Connect, tmp_path: Path) -> None:
+    own = tmp_path / "prices.toml"
+    own.write_text('[types]\n"c5.large" = { on_demand = 0.04 }\n', encoding="utf-8")
+    provider = connect(prices="ask", catalog=str(own))
+    region.tell("stock", on_demand_prices={"c5.large": 0.5})
+    assert prices(provider, PriceType.ON_DEMAND)["c5.large"] == 0.04
+
+
+def test_spot_prices_are_those_of_now(region: Region, connect: Connect) -> None:
+    provider = connect(prices="ask")
+    region.tell("stock", spot_prices={"c5.large": 0.031})
+    found = prices(provider, PriceType.SPOT)
+    assert (found["c5.large"], found["c5.xlarge"]) == (0.031, None)
+
+
+def test_prices_that_may_not_be_asked_are_unknown_or_the_catalogues(region: Region, connect: Connect) -> None:
+    provider = connect(prices="ask")
+    region.fault({**DENIED, "operation": "DescribeSpotPriceHistory"}, {"kind": "reset", "operation": "GetProducts"})
+    assert prices(provider, PriceType.SPOT)["c5.large"] is None
+    assert prices(provider, PriceType.ON_DEMAND)["c5.large"] == 0.085
+
+
+def test_another_regions_prices_are_no_knowledge() -> None:
+    assert catalog_prices(load_catalog(), "us-west-2", PriceType.ON_DEMAND) == {}
+
+
+def test_a_group_for_every_array_leaves_no_bucket_outside(connect: Connect) -> None:
+    assert {bucket.key.placement_group for bucket in connect(placement_groups="close").buckets()} == {"close"}
+
+
+class TestKept:
+    """Asked for once, renewed behind the user's back."""
+
+    def kept(self, answers: list[int | Exception]) -> tuple[Kept[int], list[float]]:
+        now = [0.0]
+
+        def ask() -> int:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        def at_once(call: Callable[[], int], name: str) -> Future[int]:
+            future: Future[int] = Future()
+            try:
+                future.set_result(call())
+            except Unreachable as error:
+                future.set_exception(error)
+            return future
+
+        return Kept(ask, 100.0, clock=lambda: now[0], executor=at_once), now  # type: ignore[arg-type]
+
+    def test_the_first_error_is_the_callers(self) -> None:
+        kept, _ = self.kept([Unreachable("no"), 1])
+        with pytest.raises(Unreachable):
+            kept.get()
+        assert kept.get() == 1
+
+    def test_an_old_answer_is_given_while_a_new_one_is_asked_for(self) -> None:
+        kept, now = self.kept([1, 2])
+        kept.get()
+        now[0] = 100.0
+        assert [kept.get(), kept.get()] == [1, 2]
+
+    def test_a_renewal_that_fails_leaves_the_old_answer_and_is_tried_again_later(self) -> None:
+        kept, now = self.kept([1, Unreachable("no"), 3])
+        kept.get()
+        now[0] = 100.0
+        assert [kept.get(), kept.get()] == [1, 1]
+        now[0] = 111.0
+        assert [kept.get(), kept.get()] == [1, 3]

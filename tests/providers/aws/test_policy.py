@@ -1,0 +1,75 @@
+"""The permissions that we ask operators for are those that are needed: no more, no less."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from autoscaler.core.fleet import PriceType
+from providers.aws import tags
+from providers.contract import CELL
+from tests.clouds.aws.plane import AwsPlane
+from tests.clouds.aws.process import Region
+from tests.providers.aws.test_notices import queue, send, warning
+from tests.providers.aws.test_orders import buckets, order
+
+POLICY = json.loads((resources.files("autoscaler.conf") / "aws" / "policy.json").read_text(encoding="utf-8"))
+CHANGING = ("Run", "Create", "Terminate", "Delete", "Pass")
+
+
+def as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each action with the statement that allows it."""
+    for statement in POLICY["Statement"]:
+        for action in as_list(statement["Action"]):
+            yield action, statement
+
+
+@pytest.fixture
+def needed(region: Region) -> set[str]:
+    """The permissions of all that the provider ever does, each in both ways of launching."""
+    events = queue(region)
+    send(region, events, warning("i-0123456789abcdef0"))
+    plane = AwsPlane(region, "ab", prices="ask", event_queue=events, instance_profile="workers")
+    region.tell("stock", groups={"close": "cluster"})
+    close = {"placement_groups": "execute=close"}
+    for zones, more in (("ab", dict[str, str]()), ("a", close)):
+        provider = plane.like(zones, **more).connect(CELL)
+        assert provider.check() == []
+        group = "close" if more else ""
+        for price_type in PriceType:
+            token = f"{zones}-{price_type}"
+            ids = provider.launch(order(buckets(provider, price_type, group), token=token)).ids
+            provider.workers()
+            provider.interruptions()
+            provider.console(ids[0])
+            provider.terminate(ids)
+    region.tell("age_templates", days=30)
+    old = plane.like("ab", disk="50", launch_template=region.tell("make_template")["name"]).connect(CELL)
+    old.launch(order(buckets(old), token="later"))
+    return set(region.tell("calls")["permissions"])
+
+
+def test_what_is_allowed_is_what_is_needed(needed: set[str]) -> None:
+    assert {action for action, _ in statements()} == needed
+
+
+@pytest.mark.parametrize(("action", "statement"), [each for each in statements() if each[0].startswith("ec2:")])
+def test_nothing_is_changed_but_what_carries_the_cells_tag(action: str, statement: dict[str, Any]) -> None:
+    if not action.removeprefix("ec2:").startswith(CHANGING) or statement["Sid"] == "LaunchWithWhatIsThere":
+        return
+    conditions = statement["Condition"]["StringEquals"]
+    assert {f"aws:RequestTag/{tags.CELL}", f"aws:ResourceTag/{tags.CELL}"} & set(conditions)
+
+
+def test_what_a_launch_may_use_untagged_is_nothing_that_it_makes() -> None:
+    (statement,) = [each for each in POLICY["Statement"] if each["Sid"] == "LaunchWithWhatIsThere"]
+    made = ("instance/", "volume/", "network-interface/", "fleet/", "spot-instances-request/")
+    assert not [arn for arn in statement["Resource"] if arn.rpartition(":")[2].startswith(made)]
