@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.allowed import Allowed, allowed_by
+from autoscaler.core.allowed import Allowed, allowed_by, at_best
 from autoscaler.core.capacity import emptied_host
 from autoscaler.core.cluster import Ask, Cluster, Complex, Consumable, ExecutionHost, ParallelEnvironment, Queue
 from autoscaler.core.conflict import conflict
 from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
 from autoscaler.core.model import Demand, Host
+from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import DeadlockAnswer, Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader, Served
-from autoscaler.core.resources import amount, by_any_name, matches
+from autoscaler.core.resources import by_any_name, matches
 
 UNLIMITED = 1e15
 """More of a consumable than any host has: where what an empty host would have cannot be told."""
@@ -49,27 +50,23 @@ class Admission:
     present: tuple[Alike, ...] = ()
     """Workers that are execution hosts."""
     there: tuple[tuple[str, BucketKey, InstanceType], ...] = ()
-    """Node array, bucket and type of every machine that exists, also of types that are not allowed any more."""
+    """Node array, bucket and type of machines that are there or ordered, of types no longer allowed, too."""
     perhaps: tuple[Alike, ...] = ()
     """Hosts that are there once more, with all that they might have if nothing ran on them."""
+    enrols_itself: bool = False
+    """Whether workers tell Grid Engine by themselves what they have: it is then not known before."""
 
 
 def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
     """What requests are judged by until the next look."""
     names = frozenset(name for name, entry in cluster.complexes.items() if entry.consumable is not Consumable.NO)
-    rented = {
-        worker.name.lower().partition(".")[0]
-        for worker in fleet.workers
-        if worker.exists and worker.name and policy.node_array(worker.node_array)
-    }
+    rented = {worker.name.lower().partition(".")[0] for worker in fleet.workers if worker.exists and worker.name}
     ours = [host for host in cluster.hosts if host.name.partition(".")[0] in rented]
     persistent = [host for host in cluster.hosts if host.name.partition(".")[0] not in rented]
     perhaps = (_perhaps(host, cluster.complexes, names) for host in (*persistent, *ours))
-    existing = {
-        (worker.node_array, worker.type.name): (worker.node_array, worker.bucket, worker.type)
-        for worker in fleet.workers
-        if worker.exists
-    }
+    machines = [(worker.node_array, worker.bucket, worker.type) for worker in fleet.workers if worker.exists]
+    machines += [(order.node_array, order.bucket, order.type) for order in fleet.orders]
+    existing = {(array, type_.name): (array, bucket, type_) for array, bucket, type_ in machines}
     return Admission(
         policy=policy,
         buckets=fleet.buckets,
@@ -82,6 +79,7 @@ def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
         present=_grouped(emptied_host(host, cluster.complexes, names) for host in ours),
         there=tuple(existing[key] for key in sorted(existing)),
         perhaps=_grouped(host for host in perhaps if host is not None),
+        enrols_itself=fleet.enrols_itself,
     )
 
 
@@ -92,6 +90,8 @@ class Judge:
         self._policy = admission.policy
         self._complexes = admission.complexes
         self._pes = admission.pes
+        self._queues = tuple(admission.queues.values())
+        self._enrols_itself = admission.enrols_itself
         cluster = _cluster(admission)
         self._reader = Reader(cluster, admission.policy, frozenset())
         persistent, present = _spread_out(admission.persistent), _spread_out(admission.present)
@@ -106,21 +106,46 @@ class Judge:
         """Why such a job could never run, whatever becomes of the cluster within its limits; None: it may, or nobody
         can tell.
         """
-        if self._policy.deadlock is DeadlockAnswer.REPORT or self._names_a_place(ask):
+        if self._policy.deadlock is DeadlockAnswer.REPORT or self._enrols_itself or self._names_a_place(ask):
             return None
         asks = [ask] if ask.pe is None else [replace(ask, pe=pe) for pe in self._pes if matches(ask.pe, pe)]
         if not asks or not all(self._impossible(one) for one in asks):
             return None
         served = self._reader.read(ask)
-        return None if isinstance(served, Reason) else conflict(_certain(served.demand), self._allowed)
+        return None if isinstance(served, Reason) else conflict(served.demand, self._allowed)
 
     def _impossible(self, ask: Ask) -> bool:
+        """With this very parallel environment."""
         served = self._reader.read(ask)
-        if isinstance(served, Reason) or not served.launches:
+        if (
+            isinstance(served, Reason)
+            or not served.launches
+            or any(self._may_take(ask, queue) for queue in self._queues)
+        ):
             return False
-        if not all(self._policy.queue(pool) for pool in served.demand.pools):
+        return self._known(served) and not self._most.serves(self._certain(served.demand))
+
+    def _may_take(self, ask: Ask, queue: Queue) -> bool:
+        """Whether a queue might run it whose hosts, or whose users, are not ours to predict."""
+        if ask.queues and not any(matches(asked.partition("@")[0] or "*", queue.name) for asked in ask.queues):
             return False
-        return self._known(served) and not self._most.serves(_certain(served.demand))
+        pes = {*queue.pe_list, *(pe for pes in queue.pe_list_by_host.values() for pe in pes)}
+        if ask.pe is not None and ask.pe not in pes:
+            return False
+        return bool(queue.restricted) or self._policy.queue(queue.name) is None
+
+    def _certain(self, demand: Demand) -> Demand:
+        """Of a demand what the request alone decides. A host's properties are what it reports when it is there, and
+        what no type is known to have, its image may yet bring.
+        """
+        offered = {name for each in self._most.of(demand) for kind in each.kinds for name, _ in kind.host.free}
+        return replace(
+            demand,
+            per_slot=tuple(pair for pair in demand.per_slot if pair[0] in offered),
+            per_job=tuple(pair for pair in demand.per_job if pair[0] in offered),
+            properties=(),
+            exclusive=False,
+        )
 
     def _known(self, served: Served) -> bool:
         """Whether the provider knows types for every node array that could grow for it: an empty catalogue proves
@@ -135,11 +160,6 @@ class Judge:
         hard = (names[name].name for name, _ in ask.hard if name in names)
         hosts = (request.partition("@")[2] for request in (*ask.queues, *ask.master_queues))
         return any(name in ("hostname", "qname") for name in hard) or any(part not in ("", "*") for part in hosts)
-
-
-def _certain(demand: Demand) -> Demand:
-    """Of a demand what the request alone decides: a host's properties are what it reports when it is there."""
-    return replace(demand, properties=(), exclusive=False)
 
 
 def _cluster(admission: Admission) -> Cluster:
@@ -162,7 +182,7 @@ def _grouped(hosts: Iterable[Host]) -> tuple[Alike, ...]:
     """Equal offers once, in the order met: a cell of a thousand hosts has a handful of kinds."""
     first: dict[object, Host] = {}
     counts: dict[object, int] = {}
-    for host in hosts:
+    for host in map(_bare, hosts):
         offer = (tuple(sorted(host.slots.items())), host.free)
         first.setdefault(offer, host)
         counts[offer] = counts.get(offer, 0) + 1
@@ -174,15 +194,16 @@ def _spread_out(groups: Iterable[Alike]) -> tuple[Host, ...]:
 
 
 def _perhaps(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host | None:
-    """The host with no end of those consumables whose free amount is not only a matter of what jobs asked for: the
-    execd reports it as well, or every job on it takes a default. None where there is no such doubt.
+    """The host with all that it might have, where that is more than is known; None where it is not.
+
+    What an execd reports and jobs use up as well says nothing of what an empty host has, either.
     """
-    empty = emptied_host(host, complexes, names)
-    unsure = {
-        name
-        for name, _ in empty.free
-        if name in host.load or (host.jobs and amount(complexes[name].default, complexes[name].type))
-    } - {"slots"}
-    if not unsure:
-        return None
-    return replace(empty, free=tuple((name, UNLIMITED if name in unsure else value) for name, value in empty.free))
+    empty, best = emptied_host(host, complexes, names), at_best(host, complexes, names)
+    free = {name: min(UNLIMITED if name in host.load else value, UNLIMITED) for name, value in best.free}
+    perhaps = tuple(sorted({**free, **{name: value for name, value in empty.free if name == SLOTS}}.items()))
+    return None if perhaps == empty.free else replace(empty, free=perhaps)
+
+
+def _bare(host: Host) -> Host:
+    """Without what a request is not judged by, so that equal offers are equal."""
+    return replace(host, properties={})

@@ -10,8 +10,10 @@ import pytest
 from autoscaler.core.admission import Judge, admission_of
 from autoscaler.core.cluster import Ask, Consumable, ParallelEnvironment, Queue, QueueInstance
 from autoscaler.core.model import Snapshot
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import DeadlockAnswer, Limits
 from autoscaler.core.reasons import Code, Reason
+from autoscaler.report.wording import text
 from tests.core.building import (
     COMPLEXES,
     GIB,
@@ -23,6 +25,7 @@ from tests.core.building import (
     a_job,
     a_snapshot,
     a_worker,
+    an_order,
 )
 
 HYBRID: dict[str, Any] = {"hybrid": True, "family": "m5"}
@@ -48,7 +51,7 @@ def code(job: Any, *things: Any, **world: Any) -> Code | None:
         (a_job(slots=44, pe="mpi4"), Code.TOO_MANY_HOSTS),
         (a_job(hard={"h_vmem": "129G"}), Code.TOO_MUCH_ON_ONE_HOST),
         (a_job(slots=2, hard={"h_vmem": "65G"}), Code.TOO_MUCH_ON_ONE_HOST),
-        (a_job(hard={"gpu": "1"}), Code.NO_SUCH_RESOURCE),
+        (a_job(hard={"h_vmem": "129G", "gpu": "1"}), Code.NO_TYPE_FITS),
         (a_job(slots=64, hard={"arch": "lx-amd64", "m_topology": "SCC"}), Code.TOO_LARGE_FOR_ONE_HOST),
         (a_job(slots=64, queues=("main.q",)), Code.TOO_LARGE_FOR_ONE_HOST),
         (a_job(slots=64, queues=("m*@*",)), Code.TOO_LARGE_FOR_ONE_HOST),
@@ -71,6 +74,7 @@ def test_what_no_allowed_cluster_could_run_is_refused(job: Any, expected: Code) 
         a_job(hard={"h_vmem": "128G"}),
         a_job(hard={"h_vmem": "129G", "nosuch": "1"}),
         a_job(hard={"h_vmem": "much"}),
+        a_job(hard={"gpu": "1", "scr": "4000G"}),
         a_job(hard={"mem_free": "1000G", "num_proc": "77"}),
         a_job(slots=64, pe="nosuch"),
         a_job(slots=64, hard={"h": "w1"}),
@@ -92,11 +96,26 @@ def test_what_may_run_or_is_not_understood_is_accepted(job: Any) -> None:
     (
         {"queues": {"main.q": MAIN, "other.q": Queue("other.q", ("@allhosts",), 64, pe_list=("local",))}},
         {"queues": {"main.q": replace(MAIN, restricted=("user_lists=staff",))}},
+        {
+            "queues": {
+                "main.q": MAIN,
+                "staff.q": Queue("staff.q", ("big",), 64, pe_list=("local",), restricted=("user_lists=staff",)),
+            }
+        },
         {"queue": {"default": False}},
+        {"enrols_itself": True},
         {"family": "nosuch"},
         {"limits": Limits(max_workers=0)},
     ),
-    ids=("another queue may take it", "a restricted queue", "no default queue", "no type known", "no worker allowed"),
+    ids=(
+        "another queue may take it",
+        "a restricted queue",
+        "another queue may take some",
+        "no default queue",
+        "workers tell what they have",
+        "no type known",
+        "no worker allowed",
+    ),
 )
 def test_where_the_request_does_not_decide_it_is_accepted(world: dict[str, Any]) -> None:
     assert code(TOO_LARGE, **world) is None
@@ -174,6 +193,34 @@ def test_what_runs_changes_nothing_of_it() -> None:
     """Else it would be written and read anew in every pass."""
     idle, busy = (a_snapshot(a_host("h1", slots=4, used=used), a_worker("w1", used=used)) for used in (0, 2))
     assert admission_of(idle.cluster, idle.fleet, idle.policy) == admission_of(busy.cluster, busy.fleet, busy.policy)
+
+
+@pytest.mark.parametrize(
+    "job",
+    (
+        TOO_LARGE,
+        a_job(slots=321, pe="mpi"),
+        a_job(slots=44, pe="mpi4"),
+        a_job(hard={"h_vmem": "129G"}),
+        a_job(slots=2, hard={"h_vmem": "65G"}),
+        a_job(slots=64, hard={"arch": "lx-amd64", "gpu": "2"}),
+    ),
+)
+def test_the_sentence_is_the_one_that_plan_gives_for_the_same_job(job: Any) -> None:
+    """What plan adds is how far its own proof has got."""
+    snapshot = a_snapshot(job, a_host("h1", slots=1, queue="other.q"), a_worker("w1"), **HYBRID)
+    reason = judged(job.ask, snapshot)
+    assert reason is not None
+    assert text(plan(snapshot).shapes[0].reason).startswith(f"{text(reason)}; that it can never run is not certain")
+
+
+def test_a_queue_without_its_parallel_environment_saves_no_job() -> None:
+    other = Queue("other.q", ("@allhosts",), 64, pe_list=("mpi",))
+    assert code(TOO_LARGE, queues={"main.q": MAIN, "other.q": other}) is Code.TOO_LARGE_FOR_ONE_HOST
+
+
+def test_what_was_ordered_before_a_type_was_ruled_out_saves_a_job() -> None:
+    assert code(TOO_LARGE, an_order(type_=replace(X8LARGE, name="x1.big", family="x1", vcpus=64))) is None
 
 
 def test_an_instance_of_another_queue_gives_no_slots_to_ours() -> None:

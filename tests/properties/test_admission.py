@@ -17,7 +17,9 @@ from autoscaler.core.placement import place
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.reach import Reach
+from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader, Served
+from autoscaler.report.wording import text
 from tests.core.building import COMPLEXES, M5, MAIN, a_bucket, a_host, a_job, a_snapshot, a_worker
 
 NAMES = frozenset(COMPLEXES)
@@ -70,9 +72,12 @@ def ask_of(snapshot: Snapshot) -> Ask:
     return snapshot.cluster.shapes[0].ask
 
 
+def refusal(snapshot: Snapshot) -> Reason | None:
+    return Judge(admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy)).refusal(ask_of(snapshot))
+
+
 def refused(snapshot: Snapshot) -> bool:
-    judge = Judge(admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy))
-    return judge.refusal(ask_of(snapshot)) is not None
+    return refusal(snapshot) is not None
 
 
 def persistent(snapshot: Snapshot) -> list[Host]:
@@ -92,6 +97,17 @@ def test_what_is_refused_is_out_of_reach_of_plan(snapshot: Snapshot) -> None:
     wanted = Wanted(served.demand, 1, 0.0, expired=True, launches=served.launches)
     assert reach.refusal(wanted) is not None
     assert plan(snapshot).fitting == 0
+
+
+@settings(max_examples=150)
+@given(worlds(tall_asks))
+def test_the_owner_is_told_what_plan_would_tell(snapshot: Snapshot) -> None:
+    """What plan adds is how far its own proof has got."""
+    reason = refusal(snapshot)
+    assume(reason is not None)
+    assert reason is not None
+    told = text(plan(snapshot).shapes[0].reason)
+    assert told.startswith(text(reason) + "; ")
 
 
 @settings(max_examples=150)
