@@ -174,6 +174,12 @@ def test_as_many_leave_as_their_cores_take_and_no_more() -> None:
     assert acts(made) == [("disable", f"w{n}") for n in range(6)]
 
 
+def test_who_is_not_needed_for_the_room_after_all_stays() -> None:
+    workers = (idle("w1"), idle("w2", type_=XLARGE), idle("w3", type_=X2LARGE))
+    made = plan(a_full_cluster(*workers, limits=Limits(max_workers=20, max_cores=18)))
+    assert sorted(acts(made)) == [("disable", "w2"), ("disable", "w3")]
+
+
 def test_a_larger_idle_one_that_suffices_alone_spares_many_small_ones() -> None:
     workers = [idle(f"w{n}") for n in range(4)]
     large = idle("w9", type_=X2LARGE)
@@ -212,14 +218,33 @@ def test_a_type_that_rests_is_nobodys_successor() -> None:
     assert note.type == "m5.8xlarge"
 
 
-def test_a_worker_that_only_one_kind_of_waiting_job_can_use_is_not_given_for_another() -> None:
-    """Else the two kinds would take turns at making room for each other."""
-    many, much = XLARGE, replace(LARGE, name="m5.fat", memory=64 * GIB)
-    buckets = (a_bucket(many), a_bucket(much))
-    wide, fat = a_job(2, slots=4), a_job(1, hard={"h_vmem": "40G"})
-    worker = busy("w1", 4, type_=many)
-    made = plan(a_snapshot(wide, fat, worker, *buckets, hybrid=True, family="m5", limits=Limits(max_workers=1)))
-    assert (acts(made), noted(made)[-1]) == ([], Code.NO_SWAP)
+def test_who_serves_more_of_what_waits_than_its_successor_would_stays() -> None:
+    fat = replace(LARGE, name="m5.fat", memory=64 * GIB)
+    buckets, much = (a_bucket(XLARGE), a_bucket(fat)), a_job(1, hard={"h_vmem": "40G"})
+    worker = busy("w1", 4, type_=XLARGE)
+    array: dict[str, Any] = {"hybrid": True, "family": "m5", "limits": Limits(max_workers=1)}
+    backlogs = [plan(a_snapshot(much, jobs(count, 10), worker, *buckets, **array)) for count in (3, 1)]
+    assert [made.memory.swaps != {} for made in backlogs] == [False, True]
+
+
+def test_what_only_the_worker_could_run_is_not_left_without_any() -> None:
+    arm = replace(XLARGE, name="m5.arm", arch="lx-arm64", memory=64 * GIB)
+    worker = a_worker("w1", type_=XLARGE, host=a_host("w1", slots=4, used=4, load={"arch": "lx-amd64"}))
+    much, bound = a_job(1, hard={"h_vmem": "40G"}), a_job(2, hard={"arch": "lx-amd64"})
+    array: dict[str, Any] = {"hybrid": True, "family": "m5", "limits": Limits(max_workers=1)}
+    alone, both = (
+        plan(a_snapshot(*waiting, worker, a_bucket(XLARGE), a_bucket(arm), **array))
+        for waiting in ((much,), (much, bound))
+    )
+    assert (alone.memory.swaps != {}, both.memory.swaps) == (True, {})
+
+
+def test_no_worker_makes_room_for_another_of_its_own_type() -> None:
+    """The catalogue says 16 cores, and Grid Engine shows 8 slots: another one would be no better."""
+    disappointing = a_worker("w1", host=a_host("w1", slots=8, used=8), type_=X4LARGE)
+    wide = a_job(slots=12, pe="mpi")
+    made = plan(a_snapshot(wide, disappointing, hybrid=True, max_cores_per_worker=16, limits=Limits(max_workers=1)))
+    assert swap_of(made) is None
 
 
 def test_a_type_that_is_there_and_does_not_serve_it_is_not_tried_again() -> None:
@@ -243,7 +268,8 @@ def test_a_worker_goes_though_waiting_jobs_could_use_it_where_its_successor_has_
 
 
 def test_a_worker_kept_by_a_person_stays() -> None:
-    assert acts(plan(a_full_cluster(idle("w1"), busy("w2"), Wishes(keep=frozenset({"w1", "w2"}))))) == []
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), Wishes(keep=frozenset({"w1", "w2"}))))
+    assert (acts(made), swap_of(made)) == ([], None)
 
 
 def test_a_worker_disabled_by_a_person_is_not_touched() -> None:
