@@ -1,6 +1,6 @@
 """Jobs that no allowed configuration can ever run: doubted, asked about, told of, and at last deleted or held (rule 6).
 
-Growth finds them; `proof` says what is certain of what they ask for, `standing` how far each job has come: found so at
+Growth finds them; `proof` says what is certain of what they ask for, `certainty` how far each job has come: found so at
 two looks far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is done, few
 jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, Phantom, Question, Release
+from autoscaler.core.certainty import Doubtful, Situation, Standing, Step, answer_to, standing
 from autoscaler.core.eligibility import WAITING_STATES, Part
 from autoscaler.core.evidence import Answer
 from autoscaler.core.memory import Suspicion
@@ -19,7 +20,6 @@ from autoscaler.core.phantoms import phantoms_for
 from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.proof import Case, request
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.standing import Doubtful, Situation, Standing, Step, answer_to, standing
 
 SUSPECTS = 500
 """Jobs doubted at a time, the oldest: what is remembered of them has to stay small."""
