@@ -46,7 +46,7 @@ class Process:
 @contextlib.contextmanager
 def started() -> Iterator[Process]:
     """The server, until the end of the block."""
-    argv = [sys.executable, "-m", "tests.clouds.cloud_pipeline.server", "--port", "0"]
+    argv = [sys.executable, "-m", "tests.clouds.cloud_pipeline.server", "--port", "0", "--until-input-ends"]
     with subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         process = Process(json.loads(server.stdout.readline())["address"])

@@ -48,6 +48,9 @@ class Run:
     reason: str | None = None
     doom: tuple[float, str] | None = None
     """Seconds after its creation at which it fails, and why."""
+    pod: str = ""
+    """Its host name; '': made of its id."""
+    address: str = ""
     never_set_up: bool = False
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -189,7 +192,7 @@ class Platform:
             "owner": "USER",
             "dockerImage": asked.get("dockerImage"),
             "cmdTemplate": asked.get("cmdTemplate"),
-            "podId": f"pipeline-{run.id}",
+            "podId": run.pod or f"pipeline-{run.id}",
             "initialized": age >= self.timing.initialized and run.doom is None,
             "parentRunId": run.parent,
             "pipelineRunParameters": [
@@ -205,7 +208,7 @@ class Platform:
             "tags": run.tags,
         }
         if up and run.status == "RUNNING":
-            shown["podIP"] = f"10.244.{run.id // 250 % 250}.{run.id % 250 + 1}"
+            shown["podIP"] = run.address or f"10.244.{run.id // 250 % 250}.{run.id % 250 + 1}"
             shown["instance"]["nodeIP"] = "10.0.0.1"
         if run.ended is not None:
             shown["endDate"] = text_of(run.ended)

@@ -1,7 +1,8 @@
 """The platform's REST API over HTTP, as a process: `python -m tests.clouds.cloud_pipeline.server --port 0`.
 
 It prints one JSON line, where it listens and what a master container's environment would hold, and serves until it is
-ended. Under `/control/` tests change the platform and ask for faults; the API itself never looks there.
+ended. With `--machines` its runs become real hosts of the cell it runs in. Under `/control/` tests change the platform
+and ask for faults; the API itself never looks there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -339,17 +341,24 @@ def _no(query: dict[str, str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="A Cloud Pipeline platform on loopback.")
     parser.add_argument("--port", type=int, default=0)
-    server = Server(parser.parse_args().port)
+    parser.add_argument("--until-input-ends", action="store_true", help="End when standard input does.")
+    parser.add_argument("--machines", type=Path, help="Directory for the records of real hosts of this cell.")
+    chosen = parser.parse_args()
+    server = Server(chosen.port)
+    if chosen.machines is not None:
+        from tests.clouds.cloud_pipeline.machines import rent_out_hosts
+
+        rent_out_hosts(server.platform, chosen.machines)
     print(json.dumps({"address": server.address, "environment": server.environment()}), flush=True)
-    threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
+    if chosen.until_input_ends:
+        threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     server.serve_forever(poll_interval=0.05)
 
 
-def _end_with_parent(server: Server) -> None:
-    """End when whoever started this closes our standard input, so that a killed test run leaves nothing behind."""
-    if not sys.stdin.isatty():
-        sys.stdin.read()
-        server.shutdown()
+def _end_with_input(server: Server) -> None:
+    """End with whoever started this, so that a killed test run leaves nothing behind."""
+    sys.stdin.read()
+    server.shutdown()
 
 
 if __name__ == "__main__":
