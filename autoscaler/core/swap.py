@@ -7,10 +7,9 @@ ordered. At every look it is weighed anew, and called off when it no longer help
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.capacity import emptied_host, offer_of
 from autoscaler.core.change import (
     Change,
     Leaver,
@@ -21,46 +20,18 @@ from autoscaler.core.change import (
     serving_options,
     weigh,
 )
-from autoscaler.core.cluster import Cluster
 from autoscaler.core.grow import Ground, Growth, Replacing, grow
-from autoscaler.core.growth.options import Option, options_for
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.growth.options import Option
+from autoscaler.core.life import Life, Sight
 from autoscaler.core.limits import Usage, launches_left
-from autoscaler.core.memory import Disabling, SwapNote
+from autoscaler.core.memory import SwapNote
 from autoscaler.core.model import Host, Wanted
-from autoscaler.core.outlook import Outlook
-from autoscaler.core.placement import Board, Want, place
+from autoscaler.core.placement import Board
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.shrink import Floor
-from autoscaler.core.soon import dry_at, freed_host
-from autoscaler.core.steps import Moment
-from autoscaler.core.supply import Supply, price_of
+from autoscaler.core.scene import Scene, boot_time, leaver, leavers_of, revocable, standing_of
 
-_ENDING = frozenset({Life.REMOVING, Life.RETIRED, Life.ENDING, Life.INTERRUPTED, Life.FENCED})
-"""On their way out whatever still runs there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What a swap is judged by, of every array alike."""
-
-    sight: Sight
-    cluster: Cluster
-    wanted: Sequence[Wanted]
-    names: frozenset[str]
-    """Complexes that demand asks for."""
-    supply: Supply
-    outlook: Outlook
-    usage: Mapping[str, Usage]
-    floors: Mapping[str, Floor]
-    disabled: frozenset[str]
-    """Ids of the workers in service that leave from now on in any case, such as idle ones."""
-    ground: Ground
-    moment: Moment
-
-    def price_of(self, machine: Machine) -> float | None:
-        return price_of(machine.worker, self.ground.buckets)
+__all__ = ["Replacement", "Scene", "Swaps", "swap_workers", "under_way"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +105,7 @@ def swap_workers(scene: Scene, notes: Mapping[str, SwapNote], *, allowed: bool) 
     turns: dict[str, _Turn] = {}
     for array in scene.ground.policy.node_arrays:
         note = notes.get(array.name, SwapNote())
-        standing = _standing(array, scene, note.leaving if note.begun_at is not None else ())
+        standing = standing_of(array, scene, note.leaving if note.begun_at is not None else ())
         if note.begun_at is not None:
             turns[array.name] = _go_on(note, standing, scene, allowed)
             note = turns[array.name].note
@@ -147,7 +118,7 @@ def swap_workers(scene: Scene, notes: Mapping[str, SwapNote], *, allowed: bool) 
         called_off={
             machine.worker.id: because(Code.SWAP_CALLED_OFF)
             for machine in scene.sight.machines
-            if _revocable(machine) and machine.worker.id not in standing_by
+            if revocable(machine) and machine.worker.id not in standing_by
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
         told={name: turn.told for name, turn in turns.items() if turn.told is not None},
@@ -158,16 +129,6 @@ def swap_workers(scene: Scene, notes: Mapping[str, SwapNote], *, allowed: bool) 
 def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
     """Ids of the workers that make room, as far as their change was begun."""
     return frozenset(worker_id for note in notes.values() if note.begun_at is not None for worker_id in note.leaving)
-
-
-def boot_time(array: NodeArrayPolicy, sight: Sight) -> float:
-    """How long a worker of this array took at most from its making until it was heard; the timeout where none tells."""
-    taken = [
-        machine.note.heard_at - machine.worker.created_at
-        for machine in sight.machines
-        if machine.array == array and machine.note.heard_at is not None
-    ]
-    return max((time for time in taken if 0 < time <= array.boot_timeout), default=array.boot_timeout)
 
 
 # -- beginning ---------------------------------------------------------------------------------------------------------
@@ -188,7 +149,7 @@ def _begin(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
     if note.ended_at is not None and now - note.ended_at < rest:
         told = because(Code.SWAP_RESTS, node_array=array.name, limit_s=rest)
         return _Turn(nothing, told=told, due=note.ended_at + rest)
-    leavers = tuple(_leavers(array, scene, note.spared, now + rest))
+    leavers = tuple(leavers_of(array, scene, note.spared, now + rest))
     best = best_change(standing, leavers)
     if best is None:
         return _Turn(nothing, told=because(Code.NO_SWAP, node_array=array.name))
@@ -233,38 +194,6 @@ def _may_begin(array: NodeArrayPolicy, scene: Scene) -> bool:
     return hourly is None or hourly.count > 0
 
 
-def _leavers(array: NodeArrayPolicy, scene: Scene, spared: Sequence[str], soon: float) -> Iterator[Leaver]:
-    """Workers in service that may make room: not those that a person keeps, sends away or has enabled, that broke, or
-    that hold reserved slots.
-    """
-    moment = scene.moment
-    for machine in scene.sight.machines:
-        if machine.array != array or machine.life is not Life.IN_SERVICE or machine.host is None:
-            continue
-        if machine.before is None or machine.enabled_by_hand or machine.worker.id in (*spared, *scene.disabled):
-            continue
-        if moment.kept(machine) or moment.let_go(machine) is not None:
-            continue
-        if any("E" in instance.states or instance.reserved for instance in machine.host.instances):
-            continue
-        yield _leaver(machine, scene, soon)
-
-
-def _leaver(machine: Machine, scene: Scene, soon: float) -> Leaver:
-    end, since = dry_at(machine.host, scene.cluster), machine.note.idle_since
-    if since is not None and machine.before is not None and machine.before.idle_since is not None:
-        idle = scene.moment.now - since >= scene.moment.schedule_interval
-    else:
-        idle = False
-    return Leaver(
-        machine=machine,
-        emptied=emptied_host(machine.host, scene.cluster.complexes, scene.names) if machine.host else None,
-        readiness=Readiness.IDLE if idle else Readiness.SOON if end <= soon else Readiness.LATER,
-        dry_at=end,
-        price=scene.price_of(machine),
-    )
-
-
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
@@ -287,12 +216,12 @@ def _go_on(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
     if options_with_room(standing, standing.soon) and not options_with_room(standing, standing.usage):
         return ended
     soon = now + boot_time(standing.array, sight)
-    leaving = [_leaver(machine, scene, soon) for machine in there]
+    leaving = [leaver(machine, scene, soon) for machine in there]
     change = _best_of(note, standing, leaving)
     if change is None:
         return ended
     note = replace(note, type=change.option.type.name)
-    busy = any(_revocable(machine) and not machine.empty for machine in there)
+    busy = any(revocable(machine) and not machine.empty for machine in there)
     other = _readier(note, standing, scene, soon) if busy and scene.moment.held_back is None else None
     if other is not None:
         return other
@@ -314,7 +243,7 @@ def _readier(note: SwapNote, standing: Standing, scene: Scene, soon: float) -> _
     """Another worker has become idle while one was still running dry: it makes room instead, in the same swap."""
     if not _may_begin(standing.array, scene):
         return None
-    best = best_change(standing, tuple(_leavers(standing.array, scene, note.spared, soon)))
+    best = best_change(standing, tuple(leavers_of(standing.array, scene, note.spared, soon)))
     if best is None or best.readiness is not Readiness.IDLE:
         return None
     taking_over = replace(note, leaving=best.ids, hosts=_hosts(best), type=best.option.type.name)
@@ -345,100 +274,6 @@ def _replacement(note: SwapNote, change: Change, standing: Standing) -> Replacem
     )
     replacing = _replacing(note, options_with_room(standing, usage))
     return Replacement(standing.positions, replacing, reserved, change.option.host, change.count)
-
-
-# -- how things stand --------------------------------------------------------------------------------------------------
-
-
-def _standing(array: NodeArrayPolicy, scene: Scene, making_room: Sequence[str]) -> Standing | None:
-    """How an array stands that has stuck demand; None where it has none. `making_room`: ids of those that do so now."""
-    ground, outlook, usage = scene.ground, scene.outlook, scene.usage[array.name]
-    queue = ground.policy.queue(array.queue)
-    lacking = outlook.lacking(scene.wanted)
-    waiting = [
-        at
-        for at, (want, count) in enumerate(zip(scene.wanted, lacking, strict=True))
-        if count and want.expired and array.queue in want.launches
-    ]
-    if not waiting or queue is None or queue.node_array != array.name:
-        return None
-    soon = scene.moment.now + boot_time(array, scene.sight)
-    workers = dict(_emptied(array, scene, making_room))
-    others = (*_others(scene, soon), *scene.supply.coming)
-    hosts = (*others, *workers.values())
-    stuck = [at for at in waiting if not place(((scene.wanted[at].demand, 1),), hosts).complete]
-    if not stuck:
-        return None
-    options, _ = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
-    fits = [fate.now + fate.coming for fate in outlook.fates]
-    return Standing(
-        array=array,
-        options=options,
-        positions=frozenset(stuck),
-        stuck=tuple((scene.wanted[at].demand, lacking[at]) for at in stuck),
-        lacking=_wants(scene.wanted, lacking),
-        fitting=_wants(scene.wanted, fits),
-        supply=outlook.supply,
-        workers=workers,
-        others=others,
-        usage=usage,
-        soon=_usage_soon(array, usage, scene, soon),
-        floor=scene.floors[array.name],
-        present=frozenset(
-            machine.worker.type.name
-            for machine in scene.sight.machines
-            if machine.array == array and machine.life is Life.IN_SERVICE
-        ),
-    )
-
-
-def _wants(wanted: Sequence[Wanted], counts: Sequence[int]) -> tuple[Want, ...]:
-    return tuple((want.demand, count) for want, count in zip(wanted, counts, strict=True) if count)
-
-
-def _emptied(array: NodeArrayPolicy, scene: Scene, making_room: Sequence[str]) -> Iterator[tuple[str, Host]]:
-    """Every worker that jobs can come to, or will when it is heard again, as if empty; and those that make room, until
-    they are gone: what only they could run is not stuck, their successors will.
-    """
-    coming = {host.name for host in scene.supply.coming}
-    complexes = scene.cluster.complexes
-    for machine in scene.sight.machines:
-        host, worker = machine.host, machine.worker
-        if worker.id in making_room and machine.life is not Life.GONE:
-            bare = offer_of(worker.type, array, complexes).host(worker.id, array.queue)
-            yield worker.id, emptied_host(host, complexes, scene.names) if host is not None else bare
-            continue
-        if host is None or machine.name in coming or scene.moment.let_go(machine) is not None:
-            continue
-        if any("E" in instance.states for instance in host.instances):
-            continue
-        if machine.life in (Life.IN_SERVICE, Life.UNHEARD) or machine.name in scene.outlook.again:
-            yield worker.id, emptied_host(host, complexes, scene.names)
-
-
-def _others(scene: Scene, soon: float) -> Iterator[Host]:
-    """Hosts that are not ours, as they will be when the jobs have ended that end soon."""
-    for host in (*scene.sight.others, *scene.sight.missing_hosts.values()):
-        freed = freed_host(host, soon, scene.cluster, scene.names) if host.heard else None
-        if freed is not None:
-            yield freed
-
-
-def _usage_soon(array: NodeArrayPolicy, usage: Usage, scene: Scene, soon: float) -> Usage:
-    """Without the workers that leave anyway, and for no swap, before a new one would be up."""
-    for machine in scene.sight.machines:
-        if machine.array != array or machine.note.disabling is Disabling.SWAP:
-            continue
-        leaves = machine.worker.id in scene.disabled
-        leaves |= machine.life is Life.DRAINING and machine.name not in scene.outlook.again
-        if machine.life in _ENDING or (leaves and dry_at(machine.host, scene.cluster) <= soon):
-            usage = usage.plus(machine.worker.type.vcpus, scene.price_of(machine), -1)
-    return usage
-
-
-def _revocable(machine: Machine) -> bool:
-    """Whether it was disabled for a swap and could be enabled again."""
-    return machine.life is Life.DRAINING and machine.note.disabling is Disabling.SWAP
 
 
 def _hosts(change: Change) -> tuple[str, ...]:
