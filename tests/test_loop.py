@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Terminate
+from autoscaler.core.fleet import MachineState, Worker
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
@@ -26,7 +27,8 @@ from autoscaler.loop import Loop, staying
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observation, Observer
 from autoscaler.store.wishes import Verb
-from tests.simulated.autoscaler import POLICY, World, start
+from providers.fake import FakeProvider, FakeSettings
+from tests.simulated.autoscaler import POLICY, TAG, World, start
 
 PATIENCE = 10.0
 Decide = Callable[[Snapshot], Plan]
@@ -344,3 +346,20 @@ def test_a_bell_is_heard_where_a_process_has_many_files_open() -> None:
     finally:
         for file in files:
             os.close(file)
+
+
+def test_a_machine_that_failed_before_it_came_up_counts_against_its_bucket_once(world: World) -> None:
+    class Failing(FakeProvider):
+        """Its cloud accepted what it then could not bring up."""
+
+        def workers(self) -> Sequence[Worker]:
+            return [
+                replace(worker, state=MachineState.TERMINATED, failure="capacity", message="no machine was left")
+                for worker in super().workers()
+            ]
+
+    loop = start(world, provider=Failing(FakeSettings(), cell=TAG, cloud=world.cloud), decide=launching)
+    for _ in range(3):
+        loop.pass_once()
+    failures = loop.store.journal.failures(0)
+    assert [(failure.kind, failure.message) for failure in failures] == [("capacity", "no machine was left")] * 2
