@@ -1,0 +1,145 @@
+"""Jobs of a real Grid Engine are held, deleted and pushed back with the reason where their owners look."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.act.actor import Actor
+from autoscaler.act.means import Means
+from autoscaler.act.owners import Notices
+from autoscaler.core.actions import Action, Hold, Kill, PushBack, Release
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, because
+from autoscaler.settings.table import OwnerNotice
+from autoscaler.store.journal import Result
+from autoscaler.store.store import Store
+from providers.fake import FakeProvider, FakeSettings
+from sge.admin import Administrator
+from sge.cell import Cell
+from sge.lookup import Lookup
+from sge.phantoms import Phantoms
+from tests.grid_engine.waiting import Until
+from tests.simulated.asking import NamesInMemory
+from tests.simulated.executor import at_once
+
+REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
+SENTENCE = "no parallel environment mpi of the queues main.q takes 100 slots"
+
+
+class Acting:
+    """An actor on a real cell whose owners are told by files."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.store = Store.open(None)
+        lookup = Lookup(cell.runner)
+        means = Means(
+            grid_engine=Administrator(cell.runner),
+            provider=FakeProvider(FakeSettings(), cell="cell"),
+            store=self.store,
+            tag="cell",
+            boot_script=lambda array: "",
+            clock=lambda: 1_795_252_200.0,
+            executor=at_once,
+            scheduler=Phantoms(cell.runner, NamesInMemory()),
+            running=lookup.running,
+            owners=Notices(OwnerNotice.FILE, lookup, cell.runner),
+        )
+        self.actor = Actor(means, patience=0.0)
+
+    def __call__(self, action: Action) -> tuple[Result, str]:
+        journalled = self.store.accept(Plan((action,), Memory()), pass_number=1, at=1_795_252_200.0)
+        (outcome,) = self.actor.act(journalled, ())
+        return outcome.result, outcome.message
+
+
+@pytest.fixture
+def acting(cell: Cell) -> Acting:
+    return Acting(cell)
+
+
+@pytest.fixture
+def place(cell: Cell) -> Iterator[Path]:
+    """A directory of `nobody`'s that everybody can reach."""
+    place = cell.output / "nobodys"
+    place.mkdir()
+    shutil.chown(place, "nobody")
+    yield place
+    shutil.rmtree(place)
+
+
+def shown(cell: Cell, job: str) -> list[str]:
+    """State and more of a job, as `qstat` prints its line."""
+    lines = (line.split() for line in cell.out("qstat", "-u", "*").splitlines())
+    return next((words for words in lines if words[:1] == [job]), [])
+
+
+def test_a_held_job_says_why_until_it_is_released(cell: Cell, acting: Acting) -> None:
+    job = cell.submit("-b", "y", "-pe", "local", "99", "sleep", "60")
+    acting(Hold((job,), REASON))
+    held, context = shown(cell, job)[4], cell.out("qstat", "-j", job)
+    acting(Release((job,), REASON))
+    assert (held, f"autoscaler={SENTENCE}" in context, shown(cell, job)[4]) == ("hqw", True, "qw")
+
+
+def test_a_jobs_owner_finds_out_why_it_was_deleted(cell: Cell, acting: Acting, place: Path) -> None:
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
+    job = cell.out(
+        *as_nobody, "qsub", "-terse", "-b", "y", "-N", "sim", "-pe", "local", "99", "-o", str(place), "sleep", "60"
+    ).strip()
+    outcome = acting(Kill((job,), REASON))
+    file = place / f"sim.{job}.autoscaler"
+    assert (outcome, shown(cell, job), file.owner(), SENTENCE in file.read_text()) == (
+        (Result.DONE, ""),
+        [],
+        "nobody",
+        True,
+    )
+
+
+@pytest.mark.parametrize("how", ("runs", "is suspended"))
+def test_a_job_that_started_meanwhile_is_not_deleted(how: str, cell: Cell, acting: Acting, until: Until) -> None:
+    job = cell.submit("-b", "y", "sleep", "60")
+    until(lambda: shown(cell, job)[4] == "r", message="the job did not start")
+    if how == "is suspended":
+        cell.out("qmod", "-sj", job)
+        until(lambda: shown(cell, job)[4] == "s", message="the job was not suspended")
+    outcome = acting(Kill((job,), REASON))
+    assert (outcome[0], shown(cell, job)[4] in ("r", "s")) == (Result.REFUSED, True)
+
+
+def test_of_an_array_with_a_running_task_the_waiting_ones_are_not_deleted_either(
+    cell: Cell, acting: Acting, until: Until
+) -> None:
+    job = cell.submit("-b", "y", "-t", "1-9", "sleep", "60")
+    until(lambda: shown(cell, job)[4:5] == ["r"], message="no task started")
+    outcome = acting(Kill((f"{job}.7-9",), REASON))
+    assert (outcome[0], "7-9:1" in cell.out("qstat", "-u", "*") or "5-9:1" in cell.out("qstat", "-u", "*")) == (
+        Result.REFUSED,
+        True,
+    )
+
+
+def test_only_a_job_that_may_be_restarted_is_pushed_back_unless_forced(
+    cell: Cell, acting: Acting, until: Until
+) -> None:
+    jobs = [cell.submit("-b", "y", "-r", rerun, "sleep", "60") for rerun in ("y", "n")]
+    until(lambda: all(shown(cell, job)[4] == "r" for job in jobs), message="the jobs did not start")
+    cell.out("qmod", "-d", "*")
+    outcome = acting(PushBack(tuple(jobs), "i-1", "w1", REASON))
+    assert (outcome[0], outcome[1].startswith(f"{jobs[1]}: ")) == (Result.REFUSED, True)
+    until(lambda: shown(cell, jobs[0])[4] == "Rq", message="the first was not pushed back")
+    assert (shown(cell, jobs[1])[4], acting(PushBack((jobs[1],), "i-1", "w1", REASON, forced=True))[0]) == (
+        "r",
+        Result.DONE,
+    )
+
+
+def test_a_job_is_pushed_back_though_another_is_gone(cell: Cell, acting: Acting, until: Until) -> None:
+    job = cell.submit("-b", "y", "-r", "y", "sleep", "60")
+    until(lambda: shown(cell, job)[4] == "r", message="the job did not start")
+    assert acting(PushBack(("999", job), "i-1", "w1", REASON)) == (Result.DONE, "gone already: 999")
