@@ -198,6 +198,8 @@ def _perhaps(host: ExecutionHost, complexes: Mapping[str, Complex], names: froze
 
     What an execd reports and jobs use up as well says nothing of what an empty host has, either.
     """
+    if not (names - {SLOTS}).intersection(host.consumables):
+        return None
     empty, best = emptied_host(host, complexes, names), at_best(host, complexes, names)
     free = {name: min(UNLIMITED if name in host.load else value, UNLIMITED) for name, value in best.free}
     perhaps = tuple(sorted({**free, **{name: value for name, value in empty.free if name == SLOTS}}.items()))
