@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import ipaddress
 import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from autoscaler.errors import HostsFileUnusable
 
 HOSTS = Path("/etc/hosts")
+STEP = 0.05
+"""Seconds between two tries for the lock."""
 PASSING = b"# of sge-autoscaler, for a moment"
 """Ends every line of ours that goes again at once."""
 OF_WORKERS = b"# worker of sge-autoscaler"
@@ -33,30 +35,46 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 
 
 class HostsFile:
-    """One hosts file, of which the lines that end with `mark` are ours. `lock` is a file beside which nobody else may
-    plant anything (see `store.lock`).
+    """One hosts file, of which the lines that end with `mark` are ours.
+
+    Its lock is its own (`flock`): no file beside it that somebody could plant first, and those who see another file
+    under the same name, as containers do, never wait for each other.
     """
 
-    def __init__(self, path: Path, lock: Path, mark: bytes = PASSING) -> None:
-        self._path, self._lock, self._mark = path, lock, mark
+    def __init__(self, path: Path = HOSTS, mark: bytes = PASSING) -> None:
+        self._path, self._mark = path, mark
+        self._held: list[int] = []
+        """Locked files, the one under the name last: a replacement is locked before it gets the name."""
 
     @contextlib.contextmanager
     def alone(self, patience: float) -> Iterator[None]:
         """Nobody else of us changes the file until the end of the block; a death in it releases it.
 
-        Raises HostsFileUnusable where somebody does for longer than `patience` seconds.
+        Raises HostsFileUnusable where somebody does for longer than `patience` seconds, or it cannot be changed.
         """
-        lock = FileLock(self._lock, mode=0o600)
-        try:
-            lock.acquire(timeout=patience, poll_interval=0.05)
-        except Timeout:
-            raise HostsFileUnusable(f"{self._path} is in the hands of another autoscaler; asked again later") from None
-        except OSError as error:
-            raise HostsFileUnusable(f"cannot lock {self._lock}: {error.strerror}") from error
+        until = time.monotonic() + patience
+        while not self._lock():
+            if time.monotonic() > until:
+                raise HostsFileUnusable(f"{self._path} is in the hands of another process; it is asked again later")
+            time.sleep(STEP)
         try:
             yield
         finally:
-            lock.release()
+            while self._held:
+                os.close(self._held.pop())
+
+    def _lock(self) -> bool:
+        """Lock the file that is under the name now; False where somebody else has it."""
+        with contextlib.ExitStack() as opened:
+            file = opened.enter_context(self._opened())
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            if not os.path.samestat(os.fstat(file), self._path.stat()):
+                return False
+            self._held.append(os.dup(file))
+        return True
 
     def keep(self, addresses: Mapping[str, str]) -> bool:
         """Like `put`, where that changes anything; whether it did. What is no name or no address is left out."""
@@ -110,7 +128,11 @@ class HostsFile:
         """By replacement; where that cannot be, in place: longer lines first, then the cut."""
         target = self._path.resolve()
         try:
-            _replace(target, content, os.fstat(file))
+            new = _replace(target, content, os.fstat(file))
+            if self._held:
+                self._held.append(new)
+            else:
+                os.close(new)
         except OSError as error:
             if error.errno not in (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
@@ -144,21 +166,21 @@ def _of_others(content: bytes, mark: bytes) -> bytes:
     return b"".join(kept)[: -1 if ended_by_us else None]
 
 
-def _replace(target: Path, content: bytes, like: os.stat_result) -> None:
-    """The whole new file or the whole old one, whoever reads and whenever we die."""
+def _replace(target: Path, content: bytes, like: os.stat_result) -> int:
+    """The whole new file or the whole old one, whoever reads and whenever we die. Returns the new one, locked."""
     draft, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        try:
-            _write(draft, content, 0)
-            os.fchown(draft, like.st_uid, like.st_gid)
-            os.fchmod(draft, stat.S_IMODE(like.st_mode))
-            os.fsync(draft)
-        finally:
-            os.close(draft)
+        fcntl.flock(draft, fcntl.LOCK_EX)
+        _write(draft, content, 0)
+        os.fchown(draft, like.st_uid, like.st_gid)
+        os.fchmod(draft, stat.S_IMODE(like.st_mode))
+        os.fsync(draft)
         Path(name).replace(target)
     except BaseException:
+        os.close(draft)
         Path(name).unlink(missing_ok=True)
         raise
+    return draft
 
 
 def _write(file: int, content: bytes, offset: int) -> None:

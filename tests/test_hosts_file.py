@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hosts(path: Path) -> HostsFile:
-    return HostsFile(path, path.with_name("lock"))
+    return HostsFile(path)
 
 
 def resolved(path: Path) -> dict[str, str]:
@@ -119,7 +118,7 @@ def test_a_replaced_file_keeps_its_mode_and_leaves_no_draft(hosts: HostsFile, pa
 def test_a_link_to_the_file_stays_a_link(hosts: HostsFile, path: Path) -> None:
     link = path.with_name("link")
     link.symlink_to(path)
-    through = HostsFile(link, path.with_name("lock"))
+    through = HostsFile(link)
     through.put(NAMES)
     with path.open("ab") as file:
         file.write(b"10.0.0.2 new\n")
@@ -128,13 +127,13 @@ def test_a_link_to_the_file_stays_a_link(hosts: HostsFile, path: Path) -> None:
 
 
 def test_no_two_writers_at_a_time(hosts: HostsFile, path: Path) -> None:
-    other = HostsFile(path, path.with_name("lock"))
-    with hosts.alone(1), pytest.raises(HostsFileUnusable, match="another autoscaler"), other.alone(0.05):
+    other = HostsFile(path)
+    with hosts.alone(1), pytest.raises(HostsFileUnusable, match="another process"), other.alone(0.05):
         pass
 
 
 def test_the_next_writer_waits_for_the_first(hosts: HostsFile, path: Path) -> None:
-    other = HostsFile(path, path.with_name("lock"))
+    other = HostsFile(path)
     entered = threading.Event()
 
     def wait() -> None:
@@ -151,10 +150,32 @@ def test_the_next_writer_waits_for_the_first(hosts: HostsFile, path: Path) -> No
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(HostsFileUnusable, match="cannot be changed"):
-        HostsFile(tmp_path / "none", tmp_path / "lock").put(NAMES)
+        HostsFile(tmp_path / "none").put(NAMES)
 
 
-def test_a_lock_that_cannot_be_had_is_said(tmp_path: Path) -> None:
-    unusable = HostsFile(tmp_path / "hosts", Path(os.devnull) / "lock")
-    with pytest.raises(HostsFileUnusable, match="cannot lock"), unusable.alone(0.1):
+def test_a_file_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
+    with pytest.raises(HostsFileUnusable, match="cannot be changed"), HostsFile(tmp_path / "none").alone(0.1):
         pass
+
+
+def test_the_lock_holds_though_the_file_was_replaced(hosts: HostsFile, path: Path) -> None:
+    with hosts.alone(1):
+        hosts.put(NAMES)
+        with path.open("ab") as file:
+            file.write(b"10.0.0.2 new\n")
+        before = path.stat().st_ino
+        hosts.clear()
+        replaced = path.stat().st_ino != before
+        with pytest.raises(HostsFileUnusable), HostsFile(path).alone(0.05):
+            pass
+    with HostsFile(path).alone(0.05):
+        assert replaced
+
+
+def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_none(hosts: HostsFile, path: Path) -> None:
+    with hosts.alone(1):
+        other = path.with_name("other")
+        other.write_bytes(OTHERS)
+        other.replace(path)
+        with HostsFile(path).alone(0.05):
+            pass

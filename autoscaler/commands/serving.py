@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from pathlib import Path
 from shlex import quote
 from socket import gethostbyname
 
@@ -90,7 +89,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             boot_script=boot_script(invocation),
             clock=time.time,
             executor=on_thread,
-            scheduler=Phantoms(invocation.runner, HostsFile(HOSTS, _hosts_lock())),
+            scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
             running=lookup.running,
             array_settings=invocation.settings.array_settings,
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
@@ -129,11 +128,7 @@ def _run_log(provider: Provider, invocation: Invocation) -> RunLog | None:
 def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
     """Keeps workers' names resolvable here, where the cloud's DNS does not: needed before one can join by itself."""
     path = settings.process.hosts_file or (HOSTS if provider.enrols_itself else None)
-    return None if path is None else WorkerNames(HostsFile(path, _hosts_lock(), OF_WORKERS))
-
-
-def _hosts_lock() -> Path:
-    return lock_directory() / "sge-autoscaler-hosts.lock"
+    return None if path is None else WorkerNames(HostsFile(path, OF_WORKERS))
 
 
 def _load(invocation: Invocation, platform: Mapping[str, str]) -> Settings:

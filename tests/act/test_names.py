@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def names(path: Path) -> WorkerNames:
-    return WorkerNames(HostsFile(path, path.with_suffix(".lock"), OF_WORKERS))
+    return WorkerNames(HostsFile(path, OF_WORKERS))
 
 
 def worker(name: str | None, address: str | None, state: MachineState = MachineState.RUNNING) -> Worker:
@@ -62,7 +62,7 @@ def test_what_is_no_name_or_no_address_is_not_written(path: Path) -> None:
 
 
 def test_lines_that_go_again_at_once_and_lines_of_workers_are_apart(path: Path) -> None:
-    passing = HostsFile(path, path.with_suffix(".lock"), PASSING)
+    passing = HostsFile(path, PASSING)
     keep = names(path)
     passing.put({"phantom": "127.1.0.1"})
     keep([worker("w1", "10.1.0.1")])
