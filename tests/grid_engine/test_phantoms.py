@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,12 @@ from sge.cluster import Outputs, cluster_from
 from sge.phantoms import Phantoms
 from sge.qstat import COMMAND
 from sge.reading import read_configuration
-from tests.grid_engine.waiting import Until
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import told
+from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.waiting import Shown, Until
 
+ROOT = Path(__file__).parents[2]
 LOAD = (("arch", "lx-amd64"), ("mem_free", "240G"), ("mem_total", "256G"), ("num_proc", "64"))
 """What the execd of such a machine would report."""
 BIG = Phantom("main.q", 64, (*LOAD, ("h_vmem", "256G")))
@@ -67,7 +73,7 @@ class NamesThatDie:
 
 def names_of(cell: Cell) -> HostsFile:
     """The hosts file of the cell's master: the file that is mounted there."""
-    return HostsFile(cell.tree.directory / "hosts.txt", cell.home / "hosts.lock")
+    return HostsFile(cell.tree.directory / "hosts.txt")
 
 
 def phantoms(cell: Cell) -> Phantoms:
@@ -178,3 +184,32 @@ def test_an_unreachable_master_is_no_answer(cell: Cell) -> None:
 
     asked = Phantoms(unreachable, names_of(cell)).ask([1], [BIG])
     assert (asked.answers[1][0], "commlib" in asked.left) == (Answer.NONE, True)
+
+
+ASK = """
+import sys
+from autoscaler.core.actions import Phantom
+from autoscaler.hosts_file import HostsFile
+from autoscaler.process import SystemRunner
+from sge.phantoms import Phantoms
+
+print(Phantoms(SystemRunner(), HostsFile()).ask([int(sys.argv[1])], [Phantom("main.q", 64, ())] * 2).answers)
+"""
+
+
+def test_what_a_killed_process_left_the_next_one_takes_away(cell: Cell, show_on_failure: Shown) -> None:
+    """Killed right before the question, then right after it; `once` only looks, and puts all back as it was."""
+    job = cell.submit("-b", "y", "-h", "sleep", "60")
+    before, stand_in, scaling = configuration(cell), StandIn(cell, "qalter"), Autoscaling(cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    stand_in.kill_caller_around("-w v*")
+    environment = {**cell.environment, "PATH": stand_in.path, "PYTHONPATH": str(ROOT)}
+    left: list[bool] = []
+    after: list[tuple[str, ...]] = []
+    for _ in range(2):
+        killed = cell.runner((sys.executable, "-c", ASK, job), timeout=20, env=environment)
+        left.append(killed.returncode != 0 and "phantom-2" in " ".join(configuration(cell)))
+        once = scaling.command("once")
+        assert once.returncode == 0, once.stderr.decode()
+        after.append(configuration(cell))
+    assert (stand_in.killed(), left, after) == ({"before", "after"}, [True, True], [before, before])
