@@ -237,7 +237,7 @@ class SimulatedCluster(GridEngineModel):
                 job.number,
                 slots=job.slots,
                 state="hqw" if job.held else "qw",
-                time=f"<JB_submission_time>{_time(job.submitted)}</JB_submission_time>",
+                time=f"<JB_submission_time>{at_time(job.submitted)}</JB_submission_time>",
                 more="" if job.slots == 1 else f'<requested_pe name="local">{job.slots}</requested_pe>',
             )
             for job in self.waiting
@@ -264,5 +264,5 @@ def ended_once(jobs: Sequence[Job]) -> bool:
     return all(job.ended and len(job.starts) == 1 for job in jobs if not job.deleted)
 
 
-def _time(seconds: float) -> str:
+def at_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
