@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from autoscaler.core.fleet import Ending, InstanceType, MachineState, PriceType, Worker
 from providers.aws import tags
+from providers.aws.prices import Prices
 
 STATES: Mapping[str, MachineState] = MappingProxyType(
     {
@@ -28,11 +29,10 @@ ENDINGS: Mapping[str, Ending] = MappingProxyType(
 )
 """By state reason. A machine that a call ended (`Client.UserInitiatedShutdown`) says not whose call that was."""
 
-TypeOf = Callable[[str], InstanceType]
-PriceOf = Callable[[str, str, PriceType], float | None]
 
-
-def worker(instance: Mapping[str, Any], type_of: TypeOf, price_of: PriceOf, names: Literal["full", "short"]) -> Worker:
+def worker(
+    instance: Mapping[str, Any], type_of: Callable[[str], InstanceType], prices: Prices, names: Literal["full", "short"]
+) -> Worker:
     """One instance of DescribeInstances that carries this cell's tag."""
     carried = tags.as_mapping(instance.get("Tags", ()))
     placement = instance.get("Placement", {})
@@ -51,7 +51,7 @@ def worker(instance: Mapping[str, Any], type_of: TypeOf, price_of: PriceOf, name
         zone=zone,
         price_type=price_type,
         placement_group=placement.get("GroupName") or "",
-        price_per_hour=price_of(instance["InstanceType"], zone, price_type),
+        price_per_hour=prices.price(instance["InstanceType"], zone, price_type),
         order_id=carried.get(tags.ORDER),
         message=reason.get("Message") or instance.get("StateTransitionReason") or None,
         ending=ENDINGS.get(reason.get("Code", ""), Ending.UNKNOWN)

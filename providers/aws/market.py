@@ -14,12 +14,12 @@ from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType, PriceTyp
 from autoscaler.errand import Executor, on_thread
 from providers.aws.calls import Calls
 from providers.aws.catalogue import ARCHITECTURES, Offered, offered_types, one_type
-from providers.aws.kept import Kept
 from providers.aws.prices import Prices, catalog_prices, listed_prices, spot_prices
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms, look_up
 from providers.catalog import Catalog, load_catalog
 from providers.interface import Refused
+from providers.kept import Kept
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -84,12 +84,12 @@ class Market:
             self._others[name] = one_type(self.calls, name, self.catalog)
         return self._others[name]
 
-    def price(self, name: str, zone: str, price_type: PriceType) -> float | None:
-        """An hour's price; None: unknown. Raises ProviderError."""
+    def prices(self) -> Prices:
+        """What is known of prices. Raises ProviderError."""
         try:
-            return self._prices().price(name, zone, price_type)
+            return self._prices()
         except Refused:
-            return None
+            return Prices()
 
     def _none_can_be_had(self, problem: str) -> Sequence[Bucket]:
         return tuple(

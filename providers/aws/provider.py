@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, ClassVar
 
 from autoscaler.core.fleet import Bucket, PriceType, Worker
@@ -69,9 +70,9 @@ class AwsProvider:
 
     def workers(self) -> Sequence[Worker]:
         try:
-            ours = [found for found in self._described(tags.filters(cell=self.cell)) if self._is_ours(found)]
-            names, market = self.settings.host_names, self.market
-            self._listed = [worker(found, market.type_of, market.price, names) for found in ours]
+            type_of, prices, names = cache(self.market.type_of), self.market.prices(), self.settings.host_names
+            found = self._described(tags.filters(cell=self.cell))
+            self._listed = [worker(each, type_of, prices, names) for each in found if self._is_ours(each)]
         except ProviderError as error:
             raise _unreachable(error) from error
         except (KeyError, AttributeError, TypeError) as error:

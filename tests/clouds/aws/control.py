@@ -50,6 +50,11 @@ def stock(layer: Layer, values: Values) -> Any:
     return {}
 
 
+def end_all(layer: Layer, _: Values) -> Any:
+    layer.end_all()
+    return {}
+
+
 def forget_templates(layer: Layer, _: Values) -> Any:
     """Somebody deletes every launch template."""
     layer.backend().launch_templates.clear()
@@ -127,6 +132,7 @@ VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
     verb.__name__: verb
     for verb in (
         forget,
+        end_all,
         forget_templates,
         age_templates,
         make_template,

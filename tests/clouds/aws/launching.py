@@ -198,6 +198,8 @@ class Launching:
             )
         except ServiceException as error:
             raise Invalid(error.code, str(error.message)) from error
+        except StopIteration:
+            raise Invalid("InsufficientFreeAddressesInSubnet", "There are not enough free addresses") from None
         made = reservation.instances
         ids = [machine.id for machine in made]
         self.stock.take(count, launch["InstanceType"], self._zone(launch), _lifecycle(launch))

@@ -65,8 +65,7 @@ class Layer:
     def forget(self) -> None:
         """An empty region: no machine, no fault, nothing recorded; images and networks stay."""
         backend = self.backend()
-        backend.reservations.clear()
-        backend.volumes.clear()
+        self.end_all()
         backend.launch_templates.clear()
         backend.launch_template_name_to_ids.clear()
         self.launching = Launching(self.ask, self.backend, self.machines)
@@ -74,6 +73,19 @@ class Layer:
         self.lag = 0.0
         self.recorded, self.refused = [], []
         self.permissions = set()
+
+    def end_all(self) -> None:
+        """No machine is left nor any trace of one; their addresses are free again."""
+        backend = self.backend()
+        for machine in self.machines().values():
+            subnet = backend.get_subnet(machine.subnet_id)
+            for address in machine._private_ips:
+                subnet.del_subnet_ip(address)
+            machine._private_ips = set()
+        backend.reservations.clear()
+        backend.volumes.clear()
+        backend.tags.clear()
+        backend.enis.clear()
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.fleet import Bucket, PriceType
-from providers.aws.kept import Kept
 from providers.aws.prices import catalog_prices
 from providers.aws.provider import AwsProvider
 from providers.catalog import load_catalog
 from providers.interface import Unreachable
+from providers.kept import Kept
 from tests.clouds.aws.process import Region
 from tests.providers.aws.conftest import Connect
 

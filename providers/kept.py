@@ -1,4 +1,4 @@
-"""What is asked of AWS seldom and used in every pass: asked for at first use, later renewed behind the user's back."""
+"""What is asked of a cloud seldom and used in every pass: asked for at first use, later renewed behind the user's back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Kept(Generic[Value]):
                     return self._keep(renewal.result())
                 self._due = self.clock() + self.max_age / 10
             if self._renewal is None and self.clock() >= self._due:
-                self._renewal = self.executor(self.ask, "aws-renewal")
+                self._renewal = self.executor(self.ask, "renewal")
             return self._value
 
     def _keep(self, value: Value) -> Value:
