@@ -1,7 +1,7 @@
 """Jobs whose machine is gone or about to go: which of them may start again, and what is done with the others.
 
 A job may be pushed back only once nothing of it can still run (rule 7). Where a part of it stands on hosts that live
-it is held first, pushed back, and let go when Grid Engine has had the time to end that part; decision 13 has figures.
+it is held first, pushed back, and let go when Grid Engine has had the time to end that part; decision 17 has figures.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _silent(machine: Machine, moment: Moment, after: Aftermath) -> Step:
 
 
 def fence(machine: Machine, moment: Moment, after: Aftermath, reason: Reason | None = None) -> Step:
-    """End the machine though it is an execution host that may be busy: the one exception to rule 1 (decision 13).
+    """End the machine though it is an execution host that may be busy: the one exception to rule 1 (decision 17).
 
     Only ever after a silence that was too long, or where its cloud is about to take it.
     """
