@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from autoscaler.core.actions import PHANTOM_PREFIX
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Runner
 from sge.admin import Administrator
@@ -38,7 +39,7 @@ def gather(
     try:
         master = administrator.show("-sss").strip().lower()
         preparations = wanted(master)
-        hosts = read_names(administrator.show("-sel"))
+        hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PHANTOM_PREFIX))
         return Facts(
             root=root,
             cell=cell,
