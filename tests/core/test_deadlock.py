@@ -235,7 +235,10 @@ def test_a_queue_whose_host_group_gives_a_parallel_environment_is_not_judged() -
 
 
 def test_another_queue_that_some_may_use_may_let_it_in() -> None:
-    queues = {"main.q": MAIN, "big.q": Queue("big.q", ("fat",), 64, pe_list=("local",), restricted=("user_lists=staff",))}
+    queues = {
+        "main.q": MAIN,
+        "big.q": Queue("big.q", ("fat",), 64, pe_list=("local",), restricted=("user_lists=staff",)),
+    }
     made = a_history(HOPELESS, a_host("fat", slots=64, used=1, queue="big.q"), queues=queues).look()
     assert cause(made) is Code.RESTRICTED_QUEUE
 
@@ -323,6 +326,18 @@ def test_when_anything_it_rests_on_changes_the_proof_begins_anew(change: Callabl
     again = replace(before, memory=made.memory) if change is _a_moments_obstacle else history.world
     history.world = again
     assert (touched(made), touched(history.look(1))) == ([], [])
+
+
+def test_an_answer_from_before_an_obstacle_is_asked_for_again() -> None:
+    history = a_history(HOPELESS)
+    history.look()
+    history.look(31)
+    before = history.world
+    history.world = _a_moments_obstacle(before)
+    made = history.look(1)
+    history.world = replace(before, memory=made.memory)
+    looks = [history.look(later) for later in (1, 31, 1)]
+    assert ([touched(one) for one in looks], len(history.asked)) == ([[], [], ["1"]], 2)
 
 
 def test_an_answer_to_another_question_is_none() -> None:

@@ -1,0 +1,330 @@
+"""Rule 6 over any history: whenever a job is deleted or held, a checker of its own confirms every clause.
+
+The checker keeps its own record of what was so at every look, and judges by brute force: every number of every allowed
+type, one by one. It uses plain values of `autoscaler.core`, and none of its judgement.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from autoscaler.core.actions import AskGridEngine, Hold, Kill, Phantom
+from autoscaler.core.allowed import allowed_by
+from autoscaler.core.cluster import HostJob
+from autoscaler.core.evidence import Answer, Evidence, Finding
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.phantoms import phantoms_for
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import DeadlockAnswer, Limits
+from autoscaler.core.requests import Reader, Served
+from tests.core.building import GIB, M5, MAIN, NOW, PES, a_bucket, a_host, a_job, a_snapshot
+
+LIMITS = (
+    Limits(max_workers=2),
+    Limits(max_workers=3, max_cores=20),
+    Limits(max_workers=3, max_price_per_hour=1.7),
+    Limits(max_workers=0),
+)
+SPREADING = {"local": None, "mpi": 1, "mpi4": 4}
+"""By PE how many slots stand together at least; None: all."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a job asks for."""
+
+    slots: int
+    pe: str
+    memory: int = 0
+    """GiB a slot."""
+    running: bool = False
+    held: bool = False
+    project: str | None = None
+
+
+ASKED = st.builds(
+    Asked,
+    slots=st.sampled_from((1, 8, 16, 20, 33, 40, 48, 64, 100)),
+    pe=st.sampled_from(sorted(SPREADING)),
+    memory=st.sampled_from((0, 0, 2, 5, 100)),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the operator, the cloud and the administrator decide."""
+
+    most_cores: int = 16
+    limits: Limits = LIMITS[0]
+    sold: int = 5
+    """How many of the types the cloud knows."""
+    lacking: frozenset[int] = frozenset()
+    """Of these a quota forbids any."""
+    persistent: int = 0
+    """Slots of a persistent host; 0: there is none."""
+    pe_slots: int = 999_999
+    paused: bool = False
+
+    def types(self, *, with_lacking: bool = True) -> list[tuple[int, int, float]]:
+        """Cores, GiB and price of every allowed type."""
+        return [
+            (type_.vcpus, type_.memory // GIB, type_.vcpus * 0.05)
+            for number, type_ in enumerate(M5[: self.sold])
+            if type_.vcpus <= self.most_cores and (with_lacking or number not in self.lacking)
+        ]
+
+    def clusters(self) -> Iterator[list[tuple[int, int]]]:
+        """Slots and GiB of every host, of every cluster that is allowed, persistent hosts included."""
+        own = [(self.persistent, 10**6)] if self.persistent else []
+        for count in range(self.limits.max_workers + 1):
+            for some in itertools.combinations_with_replacement(self.types(), count):
+                cores, price = sum(cores for cores, _, _ in some), sum(price for _, _, price in some)
+                if self.limits.max_cores is not None and cores > self.limits.max_cores:
+                    continue
+                if self.limits.max_price_per_hour is not None and price > self.limits.max_price_per_hour + 1e-9:
+                    continue
+                yield [*own, *((cores, memory) for cores, memory, _ in some)]
+
+
+def fits(asked: Asked, hosts: list[tuple[int, int]]) -> bool:
+    """Whether Grid Engine would start it there, were all of it empty."""
+    rooms = [min(slots, memory // asked.memory if asked.memory else slots) for slots, memory in hosts]
+    match asked.pe:
+        case "local":
+            return any(room >= asked.slots for room in rooms)
+        case "mpi":
+            return sum(rooms) >= asked.slots
+        case _:
+            return sum(room >= 4 for room in rooms) >= -(-asked.slots // 4)
+
+
+def gigabytes(phantom: Phantom) -> int:
+    text = dict(phantom.complex_values)["h_vmem"]
+    return int(text[:-1]) * {"M": 2**20, "G": 2**30, "T": 2**40}[text[-1]] // GIB
+
+
+class Deadlocks(RuleBasedStateMachine):
+    """A cell whose set-up changes at will, and a Grid Engine that answers truly, or not at all."""
+
+    @initialize(kill=st.booleans(), interval=st.sampled_from((1.0, 15.0, 40.0)), jobs=st.lists(ASKED, max_size=5))
+    def begin(self, kill: bool, interval: float, jobs: list[Asked]) -> None:
+        self.now = NOW
+        self.kill, self.interval = kill, interval
+        self.memory = Memory()
+        self.setting = Setting()
+        self.jobs = dict(enumerate(jobs, 1))
+        self.answers: dict[int, Finding] = {}
+        self.given: dict[int, list[tuple[float, Answer]]] = {}
+        """By job, Grid Engine's answers and when they were given."""
+        self.record: list[tuple[float, Setting, dict[int, Asked]]] = []
+        self.silent = False
+        self.number = len(jobs)
+
+    # -- the world -----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.jobs) < 8)
+    @rule(asked=ASKED)
+    def submit(self, asked: Asked) -> None:
+        self.number += 1
+        self.jobs[self.number] = asked
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), what=st.sampled_from(("slots", "project", "running", "held", "gone")))
+    def a_job_changes(self, data: st.DataObject, what: str) -> None:
+        number = data.draw(st.sampled_from(sorted(self.jobs)))
+        asked = self.jobs[number]
+        match what:
+            case "slots":
+                self.jobs[number] = replace(asked, slots=data.draw(st.sampled_from((1, 16, 33, 48))))
+            case "project":
+                self.jobs[number] = replace(asked, project="p" if asked.project is None else None)
+            case "running":
+                self.jobs[number] = replace(asked, running=not asked.running)
+            case "held":
+                self.jobs[number] = replace(asked, held=not asked.held)
+            case _:
+                del self.jobs[number]
+
+    @rule(data=st.data(), what=st.sampled_from(("cores", "limits", "sold", "lacking", "persistent", "pe")))
+    def something_else_changes(self, data: st.DataObject, what: str) -> None:
+        match what:
+            case "cores":
+                change: dict[str, Any] = {"most_cores": data.draw(st.sampled_from((2, 8, 16, 32)))}
+            case "limits":
+                change = {"limits": data.draw(st.sampled_from(LIMITS))}
+            case "sold":
+                change = {"sold": data.draw(st.sampled_from((0, 2, 4, 5, 5)))}
+            case "lacking":
+                change = {"lacking": data.draw(st.frozensets(st.integers(0, 4), max_size=3))}
+            case "persistent":
+                change = {"persistent": data.draw(st.sampled_from((0, 4, 20)))}
+            case _:
+                change = {"pe_slots": data.draw(st.sampled_from((999_999, 500)))}
+        self.setting = replace(self.setting, **change)
+
+    @rule(what=st.sampled_from(("silent", "speaks", "speaks", "pause", "resume", "resume", "lose")))
+    def something_befalls_it(self, what: str) -> None:
+        match what:
+            case "silent" | "speaks":
+                self.silent = what == "silent"
+            case "pause" | "resume":
+                self.setting = replace(self.setting, paused=what == "pause")
+            case _:
+                self.memory, self.answers, self.given, self.record = Memory(), {}, {}, []
+
+    @rule(seconds=st.sampled_from((0.0, 1.0, 5.0, 29.0, 31.0, 85.0, 1000.0)))
+    def look(self, seconds: float) -> None:
+        self._look(seconds)
+
+    @rule(last=st.integers(1, 4))
+    def some_quiet_looks(self, last: int) -> None:
+        """As a proof takes: the first, one far enough apart that asks, and those that follow the answer."""
+        for seconds in (1.0, 85.0, *(1.0 for _ in range(last))):
+            self._look(seconds)
+
+    @rule(last=st.integers(1, 2))
+    def other_quiet_looks(self, last: int) -> None:
+        self.some_quiet_looks(last)
+
+    # -- one look ----------------------------------------------------------------------------------------------------
+
+    def _look(self, seconds: float) -> None:
+        self.now += seconds
+        self.record.append((self.now, self.setting, dict(self.jobs)))
+        made = plan(self._snapshot())
+        self.memory = made.memory
+        asks = [action for action in made.actions if isinstance(action, AskGridEngine)]
+        assert len(asks) <= 1, "one asking a pass"
+        self._check(made)
+        for ask in asks:
+            self._answer(ask)
+        for action in made.actions:
+            if isinstance(action, Kill):
+                self.jobs = {number: asked for number, asked in self.jobs.items() if str(number) not in action.jobs}
+            if isinstance(action, Hold):
+                self.jobs |= {int(number): replace(self.jobs[int(number)], held=True) for number in action.jobs}
+
+    def _snapshot(self) -> Snapshot:
+        set_ = self.setting
+        running = tuple(HostJob(number, "", "r", 1) for number, asked in self.jobs.items() if asked.running)
+        busy = a_host("busy", slots=1, queue="other.q")
+        busy = replace(busy, instances=(replace(busy.instances[0], jobs=running, used=len(running)),))
+        hosts = [busy, *([a_host("own", slots=set_.persistent, used=1)] if set_.persistent else [])]
+        hosts = [*hosts[:1], *(replace(host, consumables={"h_vmem": f"{10**6}G"}) for host in hosts[1:])]
+        shapes = [
+            a_job(
+                number,
+                slots=asked.slots,
+                pe=asked.pe,
+                state="hqw" if asked.held else "qw",
+                hard={"h_vmem": f"{asked.memory}G"} if asked.memory else {},
+                project=asked.project,
+            )
+            for number, asked in sorted(self.jobs.items())
+        ]
+        buckets = [
+            a_bucket(type_, problem="no quota" if number in set_.lacking else None)
+            for number, type_ in enumerate(M5[: set_.sold])
+        ]
+        made = a_snapshot(
+            *hosts, *shapes, *buckets, self.memory, Wishes(paused=set_.paused),
+            hybrid=True, family="m5", max_cores_per_worker=set_.most_cores, memory_complex="h_vmem", limits=set_.limits,
+            now=self.now, queues={"main.q": replace(MAIN, pe_list=tuple(PES))},
+        )  # fmt: skip
+        pes = {name: replace(pe, slots=set_.pe_slots) for name, pe in PES.items()}
+        fleet = made.fleet if set_.sold else replace(made.fleet, buckets=())
+        answer = DeadlockAnswer.KILL if self.kill else DeadlockAnswer.HOLD
+        return replace(
+            made,
+            cluster=replace(made.cluster, pes=pes, schedule_interval=self.interval),
+            fleet=fleet,
+            policy=replace(made.policy, deadlock=answer),
+            evidence=Evidence(answers=dict(self.answers)),
+        )
+
+    def _answer(self, ask: AskGridEngine) -> None:
+        """As `qalter -w v` does: against all hosts that are there, were they empty, phantoms among them."""
+        phantoms = [(phantom.slots, gigabytes(phantom)) for phantom in ask.phantoms]
+        own = [(self.setting.persistent, 10**6)] if self.setting.persistent else []
+        for question in ask.questions:
+            asked = self.jobs[question.job]
+            possible = any(fits(asked, cluster) for cluster in self.setting.clusters())
+            found = fits(asked, [*own, *phantoms])
+            assert found or not possible, f"the phantoms {ask.phantoms} offer {asked} less than is allowed"
+            answer = Answer.NONE if self.silent or asked.held else Answer.POSSIBLE if found else Answer.IMPOSSIBLE
+            self.answers[question.job] = Finding(question.job, question.fingerprint, self.now, answer, "said")
+            self.given.setdefault(question.job, []).append((self.now, answer))
+
+    # -- rule 6 -----------------------------------------------------------------------------------------------------
+
+    def _check(self, made: Plan) -> None:
+        chosen = [int(job) for action in made.actions if isinstance(action, Kill | Hold) for job in action.jobs]
+        assert len(chosen) <= max(1, min(5, len(self.jobs) // 10)), "few in a pass"
+        for action in made.actions:
+            assert not isinstance(action, Hold if self.kill else Kill), "as settings say"
+        for job in chosen:
+            self._confirm(job)
+
+    def _confirm(self, job: int) -> None:
+        asked, now_so = self.jobs[job], self.setting
+        assert not asked.running, "never a job with a running task"
+        assert not asked.held, "never what is held"
+        assert not now_so.paused, "never while paused"
+        since = self.now
+        for at, setting, jobs in reversed(self.record):
+            if replace(setting, paused=False) != replace(now_so, paused=False) or jobs.get(job) != asked:
+                break
+            since = at
+        assert self.now - since >= max(30.0, 2 * self.interval), "two looks apart, all of it unchanged"
+        assert now_so.types(), "never on an empty catalogue"
+        assert now_so.limits.max_workers > 0, "never where nothing is allowed at all"
+        assert not any(fits(asked, cluster) for cluster in now_so.clusters()), "never what could run"
+        answers = [answer for at, answer in self.given.get(job, []) if at >= since]
+        assert answers, "Grid Engine itself was asked since"
+        assert answers[-1] is Answer.IMPOSSIBLE, "and said never"
+
+    @invariant()
+    def little_is_remembered(self) -> None:
+        if hasattr(self, "memory"):
+            assert self.memory.suspicions.keys() <= {job for _, _, jobs in self.record for job in jobs}
+
+
+@settings(max_examples=300)
+@given(
+    asked=st.builds(
+        Asked,
+        slots=st.integers(1, 80),
+        pe=st.sampled_from(sorted(SPREADING)),
+        memory=st.sampled_from((0, 1, 3, 4, 7, 60)),
+    ),
+    limits=st.sampled_from(LIMITS[:3]),
+    most_cores=st.sampled_from((2, 4, 8, 16, 32)),
+    sold=st.integers(1, 5),
+)
+def test_phantoms_offer_whatever_an_allowed_cluster_could(
+    asked: Asked, limits: Limits, most_cores: int, sold: int
+) -> None:
+    setting = Setting(most_cores, limits, sold)
+    machine = Deadlocks()
+    machine.begin(kill=True, interval=1.0, jobs=[asked])
+    machine.setting = setting
+    seen = machine._snapshot()
+    served = Reader(seen.cluster, seen.policy, frozenset()).read(seen.cluster.shapes[0].ask)
+    assume(isinstance(served, Served))
+    assert isinstance(served, Served)
+    phantoms = phantoms_for([served.demand], allowed_by(seen.policy, seen.fleet.buckets, seen.cluster))
+    assert phantoms is not None
+    possible = any(fits(asked, cluster) for cluster in setting.clusters())
+    assert fits(asked, [(phantom.slots, gigabytes(phantom)) for phantom in phantoms]) or not possible
+
+
+TestDeadlocks: Any = Deadlocks.TestCase
+TestDeadlocks.settings = settings(max_examples=30, stateful_step_count=25)
