@@ -1,4 +1,4 @@
-"""What is asked of a cloud seldom and used in every pass: asked for at first use, later renewed behind the user's back."""
+"""What is asked of a cloud seldom and used in every pass: asked for at first use, renewed later on another thread."""
 
 from __future__ import annotations
 
