@@ -20,8 +20,8 @@ REPORTS_TO_WAIT = 2
 """Load reports of a living host after which its part of a pushed-back job has been ended: the first one tells Grid
 Engine that the part runs, and is answered with its end.
 """
-MARGIN = 15.0
-"""Seconds besides, for that end itself."""
+MARGIN = 75.0
+"""Seconds besides, for that end itself: a job with `-notify` is warned a minute before it is killed."""
 
 
 class Restart(Enum):
