@@ -1,0 +1,182 @@
+"""What can never run is told, held or deleted; whatever may yet run survives, also what looks much like it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autoscaler.core.actions import PHANTOM_PREFIX
+from autoscaler.core.memory import Memory
+from autoscaler.store.store import Store
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.waiting import Until
+
+CALM = {
+    "CP_CAP_AUTOSCALE_HYBRID": "true",
+    "CP_CAP_AUTOSCALE_WORKERS": "3",
+    "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "3600",
+    "CP_CAP_AUTOSCALE_DEADLOCK": "kill",
+    "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM": "none",
+}
+"""m5 of up to 96 cores are allowed, and none is launched within the test."""
+LOOKS = 4
+"""Found so, told and (half a minute later) asked about, deleted or held, and what follows from that."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Passes of `sge-autoscaler once`, between which all that is suspected gets half a minute older."""
+
+    scaling: Autoscaling
+
+    def once(self) -> dict[str, Any]:
+        done = self.scaling.command("once", "--json")
+        assert done.returncode == 0, done.stderr.decode()
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+    def all(self, count: int = LOOKS) -> list[dict[str, Any]]:
+        made = []
+        for _ in range(count):
+            made.append(self.once())
+            self.age(31.0)
+        return made
+
+    def age(self, seconds: float) -> None:
+        (file,) = self.scaling.state.glob("*.sqlite")
+        store = Store.open(file)
+        try:
+            memory: Memory = store.memory.load()
+            older = {
+                job: replace(mark, since=None if mark.since is None else mark.since - seconds)
+                for job, mark in memory.suspicions.items()
+            }
+            store.memory.save(replace(memory, suspicions=older), store.memory.saved_at)
+        finally:
+            store.close()
+
+
+def kinds(made: Sequence[dict[str, Any]]) -> list[list[tuple[str, list[str]]]]:
+    return [[(action["kind"], action.get("jobs", [])) for action in document["actions"]] for document in made]
+
+
+def waiting(cell: Cell) -> set[str]:
+    return {line.split()[0] for line in cell.out("qstat", "-u", "*").splitlines()[2:] if line.strip()}
+
+
+def context(cell: Cell, job: str) -> str:
+    shown = cell.out("qstat", "-j", job)
+    return next((line for line in shown.splitlines() if line.startswith("context")), "")
+
+
+def test_a_job_that_nothing_could_run_is_told_and_deleted_while_others_run(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(cell, CALM)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, passes = Gate(cell), Passes(scaling)
+    others = [gate.submit("-pe", "local", "2"), gate.submit("-pe", "local", "2"), gate.submit("-pe", "local", "2")]
+    until(lambda: scaling.running_on(others[0]) and scaling.running_on(others[1]))
+    hopeless = gate.submit("-pe", "local", "100", "-l", "arch=lx-amd64,mem_free=1G")
+
+    first, second = passes.all(2)
+    seen = context(cell, hopeless)
+    third, fourth = passes.all(2)
+
+    assert kinds([first, second, third, fourth]) == [
+        [],
+        [("annotate", [hopeless]), ("ask", [hopeless])],
+        [("kill", [hopeless])],
+        [],
+    ]
+    assert "it asks 100 slots on one host; the largest allowed is m5.24xlarge with 96; ask `-pe mpi 100`" in seen
+    assert waiting(cell) == set(others)
+    assert PHANTOM_PREFIX not in cell.out("qconf", "-sel") + cell.out("qconf", "-sq", "main.q")
+    (ended,) = [action for action in third["actions"] if action["kind"] == "kill"]
+    assert "no suitable queues" in ended["reason"]["text"]
+
+
+def test_what_may_yet_run_survives_beside_what_never_can(empty_cell: Cell, show_on_failure: Shown) -> None:
+    scaling = Autoscaling(empty_cell, CALM)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, passes = Gate(empty_cell), Passes(scaling)
+    survivors = [
+        gate.submit("-l", "arch=lx-amd64"),
+        gate.submit("-l", "mem_free=8G"),
+        gate.submit("-l", "mem_total=100G"),
+        gate.submit("-l", "num_proc=8"),
+        gate.submit("-pe", "mpi", "256"),
+        gate.submit("-h", "-pe", "local", "100"),
+        gate.submit("-pe", "local", "100", "-l", "h=master"),
+        gate.submit("-pe", "local", "100", "-l", "m_topology=SCC"),
+        gate.submit("-pe", "local", "100", "-a", "203001010000"),
+    ]
+    hopeless = gate.submit("-pe", "mpi", "400")
+    made = passes.all()
+    assert waiting(empty_cell) == set(survivors)
+    assert [job for told_ in kinds(made) for kind, jobs in told_ for job in jobs if kind in ("kill", "hold")] == [
+        hopeless
+    ]
+
+
+def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_survive(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(cell, CALM)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, passes = Gate(cell), Passes(scaling)
+    array = gate.submit("-t", "1-3", "-pe", "local", "2")
+    until(lambda: sum(scaling.running_on(array).values()) == 4)
+    cell.out("qalter", "-pe", "local", "100", array)
+    alone = passes.all()
+    quota = cell.home / "quota"
+    quota.write_text("{\n   name few\n   enabled TRUE\n   limit pes mpi to slots=300\n}\n")
+    cell.out("qconf", "-Arqs", str(quota))
+    beyond = gate.submit("-pe", "mpi", "400")
+    made = passes.all()
+    codes = {job: scaling.explained(job)["waiting"][0]["reason"]["code"] for job in (array, beyond)}
+    assert (codes, kinds(alone), kinds(made)) == (
+        {array: "TOO_LARGE_FOR_ONE_HOST", beyond: "BEYOND_QUOTA"},
+        [[]] * LOOKS,
+        [[]] * LOOKS,
+    )
+
+
+def test_what_is_held_is_released_when_its_owner_asks_for_less(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(cell, {**CALM, "CP_CAP_AUTOSCALE_DEADLOCK": "hold"})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    passes, job = Passes(scaling), Gate(cell).submit("-pe", "local", "100")
+    passes.all()
+    held = scaling.explained(job)["waiting"][0]["reason"]["code"]
+    cell.out("qalter", "-pe", "local", "2", job)
+    passes.once()
+    until(lambda: scaling.running_on(job))
+    assert held == "HELD_AS_IMPOSSIBLE"
+
+
+def test_nobody_is_deleted_where_nothing_is_known_or_seen(cell: Cell, until: Until, show_on_failure: Shown) -> None:
+    qconf = StandIn(cell, "qconf")
+    scaling = Autoscaling(cell, {**CALM, "PATH": qconf.path, "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "2"})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, passes = Gate(cell), Passes(scaling)
+    job, mpi = gate.submit("-pe", "local", "100"), gate.submit("-pe", "mpi", "256")
+    passes.all(2)  # asked, and proven by now
+    qconf.answer(b"")
+    blind = scaling.command("once").returncode
+    qconf.let_through()
+    empty = Passes(Autoscaling(cell, {**scaling.settings, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "x9.none"}))
+    unknown = empty.all(3)
+    cell.stop_qmaster()
+    down = scaling.command("once").returncode
+    cell.start_qmaster()
+    until(lambda: waiting(cell) == {job, mpi})
+    after = passes.once()
+    assert (blind, down, kinds(unknown), kinds([after])) == (4, 4, [[], [], []], [[]])
