@@ -102,7 +102,9 @@ def grow(
         return Growth()
     if array.name in ground.stopped:
         return Growth(note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=ground.stopped[array.name]))
-    options, refused = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
+    waiting = [want.oldest for want, count in zip(wanted, unmet, strict=True) if count]
+    waited = ground.now - min(waiting, default=float("-inf"))
+    options, refused = options_for(array, ground.buckets, ground.rests, usage, ground.complexes, waited=waited)
     if any(unmet):
         ordered = strategy_of(array)(lacking, options) if replacing is None else replacing.sorted(options)
         sized = _sizes_for_demand(ordered, lacking, board)

@@ -39,6 +39,10 @@ class NodeArrayPolicy:
     """The given type, else smaller ones of its family, when it cannot be had."""
     strategy: str = "cpu-capacity"
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
+    price_type_deadline: float = 0.0
+    """So long a job must have been able to run before another price type than the first is taken for it."""
+    price_type_premium: float | None = None
+    """Most that another price type may cost over the first, as a share of the first's price."""
     limits: Limits = Limits()
     scale_up_batch: int = 1
     scale_down_batch: int = 1

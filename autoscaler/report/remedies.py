@@ -154,6 +154,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.BUCKET_TOO_SMALL: "",
         Code.BUCKET_NO_PRICE: "Give its price in a catalogue of your own, or lift "
         "`CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR`.",
+        Code.BUCKET_TOO_EARLY: "Sooner: lower `CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE`.",
+        Code.BUCKET_TOO_DEAR: "Raise `CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM`, or wait for the first price type.",
         Code.BUCKET_NOT_PREFERRED: "",
         Code.LAUNCH_REPLACES: "",
         Code.SWAP: "`sge-autoscaler keep HOST` keeps it; `CP_CAP_AUTOSCALE_SWAP=false` ends all swapping.",

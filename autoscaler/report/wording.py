@@ -144,6 +144,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.BUCKET_UNAVAILABLE: "{type} cannot be had: {message}",
         Code.BUCKET_TOO_SMALL: "{type} would run nothing of what waits",
         Code.BUCKET_NO_PRICE: "the price of {type} is not known, and there is a price cap",
+        Code.BUCKET_TOO_EARLY: "{price_type} {type} is taken only when what waits could have run for {deadline_s}",
+        Code.BUCKET_TOO_DEAR: "{price_type} {type} costs {price} an hour; beside {preferred} at most {most} is allowed",
         Code.BUCKET_NOT_PREFERRED: "{preferred} is preferred to {type}",
         Code.LAUNCH_REPLACES: "it replaces {worker}",
         Code.SWAP: "it makes room for a stronger worker[: {type}; tasks that need it: {tasks}]",

@@ -35,6 +35,8 @@ def node_array_policy(queue: QueueSettings, suffix: str) -> NodeArrayPolicy:
         descending=queue.descending,
         strategy=queue.strategy.value,
         price_types=tuple(PriceType(kind) for kind in queue.price_types),
+        price_type_deadline=queue.price_type_deadline,
+        price_type_premium=queue.price_type_premium,
         limits=Limits(
             max_workers=queue.workers,
             min_workers=queue.min_workers,

@@ -351,6 +351,18 @@ class QueueSettings(_Section):
         "`on_demand`, `spot`, or both in the order in which they are tried. Default: the master's.",
         also="price_type",
     )
+    price_type_deadline: Annotated[float, Field(ge=0)] = setting(
+        "CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE",
+        0.0,
+        "So long a job must have been able to run before another price type than the first is taken for it.",
+        unit="s",
+    )
+    price_type_premium: Annotated[float, Field(ge=0)] | None = setting(
+        "CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM",
+        None,
+        "Most that another price type may cost over the first, as a share of its price: with `spot,on_demand`, 1.5 "
+        "allows on-demand workers at up to 2.5 times the spot price of their type.",
+    )
     command_template: str = setting(
         "CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity", "", unheeded=_PLATFORM, provider="cloud_pipeline"
     )

@@ -123,6 +123,42 @@ def test_price_types_are_tried_in_the_order_set() -> None:
     assert [c.buckets[0].key.price_type for c in launch.candidates] == [PriceType.SPOT, PriceType.ON_DEMAND]
 
 
+SPOT_FIRST = (PriceType.SPOT, PriceType.ON_DEMAND)
+
+
+def price_types(waited: float, spot_price: float | None = 0.03, **array: Any) -> list[PriceType]:
+    """Those of the candidates, on-demand at 0.1."""
+    spot, sure = replace(a_bucket(price_type=PriceType.SPOT), price_per_hour=spot_price), a_bucket(price=0.1)
+    found = launches(a_job(waited=waited), sure, spot, price_types=SPOT_FIRST, **array)
+    return [candidate.buckets[0].key.price_type for launch in found for candidate in launch.candidates]
+
+
+def test_before_the_deadline_only_the_first_price_type_is_taken() -> None:
+    assert price_types(waited=119, price_type_deadline=120.0) == [PriceType.SPOT]
+
+
+def test_after_the_deadline_the_other_price_type_is_taken_where_the_first_fails() -> None:
+    assert price_types(waited=120, price_type_deadline=120.0) == [PriceType.SPOT, PriceType.ON_DEMAND]
+
+
+def test_another_price_type_may_cost_as_much_as_the_premium_allows() -> None:
+    assert price_types(waited=60, spot_price=0.05, price_type_premium=1.0) == [PriceType.SPOT, PriceType.ON_DEMAND]
+
+
+def test_another_price_type_beyond_the_premium_is_not_taken() -> None:
+    assert price_types(waited=60, spot_price=0.04, price_type_premium=1.0) == [PriceType.SPOT]
+
+
+def test_a_premium_on_a_price_that_is_not_known_is_not_paid() -> None:
+    assert price_types(waited=60, spot_price=None, price_type_premium=9.0) == [PriceType.SPOT]
+
+
+def test_a_first_price_type_that_is_out_of_stock_still_sets_the_premium() -> None:
+    spot = replace(a_bucket(price=0.01, price_type=PriceType.SPOT), available=0)
+    made = plan(a_snapshot(a_job(), spot, a_bucket(price=0.1), price_types=SPOT_FIRST, price_type_premium=1.0))
+    assert Code.BUCKET_TOO_DEAR in {verdict.reason.code for verdict in made.buckets}
+
+
 def test_a_price_type_that_was_not_set_is_not_used() -> None:
     assert launches(a_job(), a_bucket(price_type=PriceType.SPOT)) == []
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from autoscaler.core.capacity import Offer, offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import ANY, Bucket, InstanceType, PriceType
+from autoscaler.core.growth.price_types import other_price_type
 from autoscaler.core.limits import Room, Usage, room_for
 from autoscaler.core.memory import Rest
 from autoscaler.core.model import BucketVerdict, Host
@@ -72,8 +73,13 @@ def options_for(
     rests: Sequence[Rest],
     usage: Usage,
     complexes: Mapping[str, Complex],
+    *,
+    waited: float = float("inf"),
 ) -> tuple[tuple[Option, ...], tuple[BucketVerdict, ...]]:
-    """What can be ordered now, larger types last, and why other buckets of these families cannot."""
+    """What can be ordered now, larger types last, and why other buckets of these families cannot.
+
+    `waited`: seconds since the longest waiting of what it would be for could run.
+    """
     types = allowed_types(array, buckets)
     families = {type_.family for type_ in types.values()}
     usable: dict[tuple[str, PriceType], list[Bucket]] = {}
@@ -83,7 +89,7 @@ def options_for(
             continue
         if bucket.type.family not in families:
             continue
-        refusal = _refusal(bucket, array, types, rests)
+        refusal = _refusal(bucket, array, types, rests) or other_price_type(bucket, array, buckets, waited)
         if refusal is None:
             usable.setdefault((bucket.type.name, bucket.key.price_type), []).append(bucket)
         else:
