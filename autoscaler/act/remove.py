@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from autoscaler.act.means import Means, Seen
 from autoscaler.core.actions import Remove
+from autoscaler.core.life import same_host
 from autoscaler.store.journal import Outcome, Result
 from sge.membership import Membership
 
 
 def remove(action: Remove, means: Means, seen: Seen) -> Outcome:
-    """Only ever the host of a worker of ours: one that the plan saw, or that we enrolled and whose end is certain
-    (rule 4).
+    """Only ever the host of a worker of ours (rule 4): one that the plan saw, that we enrolled, or that a listing once
+    showed under this name and none shows any more.
     """
     enrolment = means.store.journal.enrolment(action.worker_id)
     enrolled = enrolment is not None and enrolment.host == action.host
-    if action.worker_id not in seen and not enrolled:
+    if action.worker_id not in seen and not enrolled and not _once_ours(action, means):
         return Outcome(action, Result.REFUSED, f"{action.worker_id} is no worker of ours; {action.host} left alone")
     known = None
     if enrolment is not None and enrolled:
@@ -27,3 +28,12 @@ def remove(action: Remove, means: Means, seen: Seen) -> Outcome:
         return Outcome(action, Result.REFUSED, "; ".join(removal.said))
     means.store.history.removed(action.worker_id, means.clock())
     return Outcome(action, Result.DONE)
+
+
+def _once_ours(action: Remove, means: Means) -> bool:
+    """Whether our history has this worker under this name: it took an older one's place, and then ended as well."""
+    lives = means.store.history.lifetimes()
+    return any(
+        life.worker_id == action.worker_id and life.name is not None and same_host(life.name, action.host)
+        for life in lives
+    )

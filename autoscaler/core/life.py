@@ -153,8 +153,10 @@ def takes(notice: Interruption) -> bool:
 
 
 def older_jobs(host: ExecutionHost, worker: Worker) -> list[HostJob]:
-    """Jobs on a host that began before this machine existed: those of another machine of the same name."""
-    return [job for job in host.jobs if job.started is not None and job.started < worker.created_at]
+    """Jobs on a host that began before this machine existed: those of another machine of the same name. One that began
+    in the very second in which it was made cannot be its own: it had yet to boot.
+    """
+    return [job for job in host.jobs if job.started is not None and job.started <= worker.created_at]
 
 
 @dataclass(frozen=True, slots=True)

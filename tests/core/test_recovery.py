@@ -462,8 +462,9 @@ def older(started: float = LONG_AGO) -> ExecutionHost:
 NEWER = a_machine("w1", id="i-new", age=60)
 
 
-def test_jobs_of_an_older_machine_are_pushed_back_before_the_newer_one_of_its_name_joins() -> None:
-    made = plan(seen(elder(older()), NEWER, details=(YES,)))
+@pytest.mark.parametrize("began", (LONG_AGO, NOW - 60), ids=("long before", "in the second in which that was made"))
+def test_jobs_of_an_older_machine_are_pushed_back_before_the_newer_one_of_its_name_joins(began: float) -> None:
+    made = plan(seen(elder(older(began)), NEWER, details=(YES,)))
     assert [(type(action), action.worker_id) for action in made.actions] == [(PushBack, "i-old")]  # type: ignore[union-attr]
     assert Code.NAME_AWAITED in {verdict.reason.code for verdict in made.workers}
 
