@@ -22,7 +22,7 @@ from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.errors import NotObservable
-from autoscaler.observe import Observer
+from autoscaler.observe import Listing, Observer
 from providers.interface import LaunchOrder
 from tests.soak.campaign import History, play
 from tests.soak.events import Event
@@ -79,7 +79,7 @@ def takes_a_failed_listing_for_an_empty_one(patch: Patch) -> Decide:
         try:
             return end_listing(*arguments)  # type: ignore[arg-type]
         except NotObservable:
-            return (), arguments[0].provider.inner.cloud.catalog.buckets()  # type: ignore[attr-defined]
+            return Listing((), tuple(arguments[0].provider.inner.cloud.catalog.buckets()))  # type: ignore[attr-defined]
 
     patch.setattr(Observer, "_end_listing", end)
     return plan

@@ -12,6 +12,7 @@ from typing import Literal
 
 from tests.sge.grid_engine_model import ROOT, GridEngineModel
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
+from tests.soak.job_commands import JobCommands
 from tests.soak.jobs import MAIN, OTHER, PES, Instance, Job, Room, Run
 
 Who = Literal["us", "person"]
@@ -34,6 +35,7 @@ class Cell(GridEngineModel):
         """In state E."""
         self.ended: list[Job] = []
         self.deleted_by_people: set[str] = set()
+        self._about_jobs = JobCommands(lambda: self.jobs, self._empty)
         self._numbers = 0
         self._scheduled_at = now()
 
@@ -89,6 +91,7 @@ class Cell(GridEngineModel):
     @property
     def instances_now(self) -> set[Instance]:
         members = {(queue, name) for name in self.members if name in self.hosts for queue in (MAIN, OTHER)}
+        members |= {(MAIN, name) for name in self.attached if name in self.hosts}
         held = {at for _, run in self.runs for at in run.on}
         return members | held | {(MAIN, name) for name in self.reserved if name in self.hosts}
 
@@ -100,7 +103,7 @@ class Cell(GridEngineModel):
         return all(at in self.off for at in self.instances_of(name))
 
     def total(self, at: Instance) -> int:
-        if at[1] not in self.members:
+        if at[1] not in self.members and at[1] not in self.attached:
             return 0
         return self.slots.get(at[1], 0) if at[0] == MAIN else OTHER_SLOTS
 
@@ -123,6 +126,14 @@ class Cell(GridEngineModel):
             room.add(name, slots, memory, [(queue, n) for queue, n in queues if opened((queue, name))])
         for job, run in self.runs:
             room.take(job, run.on)
+        return room
+
+    def _empty(self) -> Room:
+        """All that is configured, as if nothing ran and every queue instance were open."""
+        room = Room()
+        for name in self.hosts:
+            slots, memory = self.values(name)
+            room.add(name, slots, memory, [(at[0], self.total(at)) for at in self.instances_of(name)])
         return room
 
     def lets_in(self, at: Instance) -> bool:
@@ -196,7 +207,8 @@ class Cell(GridEngineModel):
 
     def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
         own = ",".join(["0", *(f"[{name}={slots}]" for name, slots in self.slots.items())])
-        main = f"qname {MAIN}\nhostlist {self.group}\nslots {own}\npe_list {' '.join(PES)}\n"
+        named = " ".join((self.group, *self.attached))
+        main = f"qname {MAIN}\nhostlist {named}\nslots {own}\npe_list {' '.join(PES)}\n"
         other = f"qname {OTHER}\nhostlist {self.group}\nslots {OTHER_SLOTS}\npe_list NONE\n"
         match argv:
             case ("qstat", "-u", "*", "-r", "-f", "-xml"):
@@ -227,10 +239,10 @@ class Cell(GridEngineModel):
             case ("qconf", "-sq", name):
                 return 0, {MAIN: main, OTHER: other, "*": main + other}[name]
             case _:
-                return super().answer(argv)
+                return self._about_jobs.answer(argv) or super().answer(argv)
 
     def _states(self, at: Instance) -> str:
-        orphaned = "" if at[1] in self.members else "o"
+        orphaned = "" if at[1] in self.members or at[1] in self.attached else "o"
         disabled = "d" if at in self.off else ""
         return disabled + ("" if self.hears(at[1]) else "u") + ("E" if at in self.broken else "") + orphaned
 
@@ -257,7 +269,7 @@ class Cell(GridEngineModel):
         return running_job(job.number, state=state, slots=slots, tasks=str(run.task or ""), more=_requests(job))
 
     def _waiting(self, job: Job) -> str:
-        unable = job.held or job.waits_for in {other.number for other in self.jobs}
+        unable = job.held or job.held_by_operator or job.waits_for in {other.number for other in self.jobs}
         unseen = self.now() - job.submitted < SCHEDULE_INTERVAL or (job.start_after or 0) > self.now()
         submitted = datetime.fromtimestamp(job.submitted, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         waits = f"<predecessor_jobs>{job.waits_for}</predecessor_jobs>" if unable and job.waits_for else ""

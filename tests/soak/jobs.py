@@ -15,6 +15,8 @@ Instance = tuple[str, str]
 SPREAD, ONE_HOST, PAIRS = "mpi", "smp", "two"
 """PEs: `$fill_up`, `$pe_slots`, and two slots on every host."""
 PES = {SPREAD: "$fill_up", ONE_HOST: "$pe_slots", PAIRS: "2"}
+OTHER_SLOTS = 1
+"""Slots that the other queue has on every host of the group."""
 
 
 @dataclass(slots=True)
@@ -28,7 +30,9 @@ class Run:
     """Seconds of work that are left; none is done while suspended or deleted."""
     suspended: bool = False
     leaves_at: float | None = None
-    """Deleted by its owner: when it will have gone."""
+    """Deleted: when its processes will have been told."""
+    delivered: dict[str, str] = field(default_factory=dict)
+    """By host: the machine that was handed its part of the run."""
 
     @property
     def hosts(self) -> set[str]:
@@ -51,12 +55,18 @@ class Job:
     concurrency: int | None = None
     start_after: float | None = None
     held: bool = False
+    held_by_operator: bool = False
+    rerun: bool | None = None
+    """`-r`; None: the queue decides, and ours say no."""
+    context: str = ""
     waits_for: int | None = None
     failed: bool = False
     foreign_host: str | None = None
     runs: list[Run] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
     """How often each task was started."""
+    pushed_back: dict[int, int] = field(default_factory=dict)
+    """How often each task was put back among the waiting."""
 
     @property
     def over(self) -> bool:
@@ -70,7 +80,8 @@ class Job:
 
     def able(self, now: float, alive: Collection[int | None]) -> list[int]:
         """Tasks that would start if a host were there. `alive`: numbers of jobs that are not over."""
-        if self.held or self.failed or (self.start_after or 0) > now or self.waits_for in alive:
+        held = self.held or self.held_by_operator or self.waits_for in alive
+        if held or self.failed or (self.start_after or 0) > now:
             return []
         room = len(self.waiting) if self.concurrency is None else max(self.concurrency - len(self.runs), 0)
         return self.waiting[:room]

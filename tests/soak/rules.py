@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoscaler.core.actions import PHANTOM_PREFIX
 from providers.fake import Machine
 from providers.interface import LaunchOrder
 from tests.soak.cell import SCHEDULE_INTERVAL
@@ -133,11 +134,15 @@ class Rules:
     def changes_host(self, argv: Sequence[str]) -> None:
         name, what = host_of(argv), " ".join(argv)
         world, cell = self.world, self.world.cell
+        if name is not None and name.startswith(PHANTOM_PREFIX):
+            return  # ours at any time: also swept away before the first decision
         self._acts(what)
         if name is None:
             return
         if name not in {machine.name for machine in world.ours}:
             self.breaks(4, f"{what}: {name} is no worker of ours")
+        if name not in {machine.name for machine in world.living}:
+            return  # its machine is gone for sure: what is left of it in Grid Engine is nobody's host
         removing = argv[1] in ("-dattr", "-purge", "-de")
         offers = name in cell.hosts and cell.values(name)[0] > 0
         shutting = argv[:2] == ("qmod", "-d") and offers and any(map(cell.lets_in, cell.instances_of(name)))
@@ -254,11 +259,14 @@ class Rules:
                 elif name not in living | world.persistent.keys() | world.died:
                     self.breaks(1, f"{name} was ended under job {job.number}")
         for job in (*cell.jobs, *cell.ended):
-            if any(count > 1 for count in job.starts.values()):
+            if any(count > 1 + job.pushed_back.get(task, 0) for task, count in job.starts.items()):
                 self.breaks(7, f"job {job.number} ran twice")
         for machine in world.cloud.machines.values():
             if machine.cell != world.tag and machine.ended_at is not None:
                 self.breaks(4, f"{machine.id}, which is not ours, was ended")
+        for name in (name for name in cell.hosts if name.startswith(PHANTOM_PREFIX)):
+            if any(at not in cell.off and cell.total(at) for at in cell.instances_of(name)):
+                self.breaks(6, f"jobs could start on {name}")
         for name, slots in world.persistent.items():
             if name not in cell.hosts or cell.slots.get(name) != slots or name not in cell.members:
                 self.breaks(4, f"persistent {name} was changed")
