@@ -1,0 +1,156 @@
+"""What would fail, found before anything is launched: credentials, permissions, network, image, sizes."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Generator, Iterator, Mapping, Sequence
+
+from providers.azure.calls import Calls, Record
+from providers.azure.errors import MachineUnknown, NoCredentials
+from providers.azure.machine import image_reference
+from providers.azure.market import Market
+from providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
+from providers.interface import Problem, ProviderError, Refused, Throttled, Unreachable
+
+CREDENTIALS = (
+    "log in with `az login`, give this machine a managed identity, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and "
+    "AZURE_CLIENT_SECRET"
+)
+ROLE = "give these credentials the roles of conf/azure/role.json and conf/azure/reader-role.json"
+RESOURCES, AUTHORIZATION, NETWORKS, IMAGES = "2022-12-01", "2022-04-01", "2024-05-01", "2024-07-01"
+NEEDED = (
+    "Microsoft.Compute/virtualMachines/read",
+    "Microsoft.Compute/virtualMachines/write",
+    "Microsoft.Compute/virtualMachines/delete",
+    "Microsoft.Compute/virtualMachines/instanceView/read",
+    "Microsoft.Network/networkInterfaces/read",
+    "Microsoft.Network/networkInterfaces/write",
+    "Microsoft.Network/networkInterfaces/delete",
+    "Microsoft.Network/networkInterfaces/join/action",
+    "Microsoft.Network/virtualNetworks/subnets/join/action",
+)
+"""What launching and ending take; a whole role holds a little more (conf/azure/role.json)."""
+
+
+def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[Problem]:
+    """Nothing is changed. Raises Unreachable and Throttled: then nothing is known."""
+    try:
+        calls.get(f"/subscriptions/{settings.subscription}", RESOURCES)
+    except NoCredentials as error:
+        yield Problem(str(error), CREDENTIALS)
+        return
+    except (Refused, MachineUnknown) as error:
+        yield Problem(f"the subscription cannot be read: {error}", f"check {PREFIX}SUBSCRIPTION; {ROLE}")
+        return
+    group = yield from _found(calls, settings.group_path, RESOURCES, "the resource group", f"{PREFIX}RESOURCE_GROUP")
+    if group is None:
+        return
+    yield from _permissions(calls, settings)
+    yield from _network(calls, settings)
+    yield from _image(calls, settings)
+    yield from _login(settings)
+    yield from _sizes(market, settings)
+
+
+def _found(calls: Calls, path: str, version: str, what: str, setting: str) -> Generator[Problem, None, Record | None]:
+    """Yields a problem where it cannot be read; returns what it is."""
+    try:
+        return calls.get(path, version)
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"{what} cannot be read: {error}", f"check {setting}, or {ROLE}")
+        return None
+
+
+def _permissions(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
+    path = f"{settings.group_path}/providers/Microsoft.Authorization/permissions"
+    try:
+        granted = calls.get_pages(path, AUTHORIZATION)
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"it cannot be told what these credentials may do: {error}", ROLE, fatal=False)
+        return
+    missing = [action for action in NEEDED if not any(_allows(each, action) for each in granted)]
+    if missing:
+        yield Problem(f"these credentials may not do {', '.join(missing)} in {settings.resource_group}", ROLE)
+
+
+def _allows(granted: Record, action: str) -> bool:
+    """Whether one role allows an action: its patterns know `*`, and letters of either case."""
+    return _matches(granted.get("actions") or (), action) and not _matches(granted.get("notActions") or (), action)
+
+
+def _matches(patterns: Sequence[str], action: str) -> bool:
+    return any(fnmatch.fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)
+
+
+def _network(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
+    yield from _found(calls, settings.subnet_id, NETWORKS, "the subnet", f"{PREFIX}SUBNET")
+    if settings.security_group:
+        path = settings.id_of(NETWORK, "networkSecurityGroups", settings.security_group)
+        yield from _found(calls, path, NETWORKS, "the network security group", f"{PREFIX}SECURITY_GROUP")
+    for name in sorted(set(settings.availability_sets.values())):
+        path = settings.id_of(COMPUTE, "availabilitySets", name)
+        yield from _found(calls, path, IMAGES, f"the availability set {name}", f"{PREFIX}AVAILABILITY_SETS")
+    if settings.scale_set:
+        path = settings.id_of(COMPUTE, "virtualMachineScaleSets", settings.scale_set)
+        found = yield from _found(calls, path, IMAGES, "the scale set", f"{PREFIX}SCALE_SET")
+        if found is not None and (found.get("properties") or {}).get("orchestrationMode") != "Flexible":
+            yield Problem(
+                f"the scale set {settings.scale_set} is not flexible", "make one with --orchestration-mode Flexible"
+            )
+
+
+def _image(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
+    reference: Mapping[str, str] = image_reference(settings.image)
+    if "id" in reference:
+        yield from _found(calls, reference["id"], IMAGES, "the image", f"{PREFIX}IMAGE")
+    elif "publisher" in reference:
+        sku = (
+            f"/subscriptions/{settings.subscription}/providers/{COMPUTE}/locations/{settings.location}/publishers/"
+            f"{reference['publisher']}/artifacttypes/vmimage/offers/{reference['offer']}/skus/{reference['sku']}/versions"
+        )
+        version = reference["version"]
+        path = sku if version == "latest" else f"{sku}/{version}"
+        yield from _marketplace(calls, path)
+
+
+def _marketplace(calls: Calls, path: str) -> Iterator[Problem]:
+    """Versions are a bare list, which is no record: only whether it is there is asked."""
+    try:
+        calls.exists(path, IMAGES)
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"the image cannot be read: {error}", f"check {PREFIX}IMAGE: `az vm image list --all`")
+
+
+def _login(settings: AzureSettings) -> Iterator[Problem]:
+    if not settings.specialized and not settings.key:
+        yield Problem("Azure makes no Linux machine without a public key", f"set {PREFIX}KEY, perhaps to file:PATH")
+    if settings.identity is None:
+        yield Problem(
+            "workers have no identity: one that loses its master for good cannot end itself and stays paid for",
+            f"set {PREFIX}IDENTITY=system and {PREFIX}WORKER_ROLE",
+            fatal=False,
+        )
+
+
+def _sizes(market: Market, settings: AzureSettings) -> Iterator[Problem]:
+    try:
+        found = market.buckets()
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"sizes or quotas cannot be read: {error}", ROLE)
+        return
+    if not found:
+        families = ", ".join(settings.families) or "any family"
+        yield Problem(f"{settings.location} has no size of {families}", f"check {PREFIX}FAMILIES and {PREFIX}LOCATION")
+    elif all(bucket.problem for bucket in found):
+        yield Problem(
+            f"no size can be had; {found[0].key.instance_type}: {found[0].problem}",
+            f"check {PREFIX}FAMILIES and {PREFIX}ZONES, or ask Azure for quota",
+        )

@@ -1,0 +1,134 @@
+"""What Azure's error codes mean for the loop.
+
+They come three ways, all of them read here: as an HTTP answer, as the end of a long-running operation (then the HTTP
+status is 200), and as a status of a machine that failed later (`ProvisioningState/failed/AllocationFailed`). A code we
+do not know is a refusal when Azure calls it the client's fault, and no answer when it is the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+
+from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+
+CAPACITY = frozenset(
+    {
+        "AllocationFailed",
+        "AllocationTimeout",
+        "OverconstrainedAllocationRequest",
+        "OverconstrainedZonalAllocationRequest",
+        "SkuNotAvailable",
+        "SpotEvicted",
+        "SubnetIsFull",
+        "ZonalAllocationFailed",
+    }
+)
+"""None of this bucket now; another zone, size or price type may have some."""
+QUOTA = frozenset({"PublicIPCountLimitReached", "QuotaExceeded", "ResourceQuotaExceeded"})
+THROTTLED = frozenset({"RequestsThrottled", "SubscriptionRequestsThrottled", "TooManyRequests"})
+PASSING = frozenset(
+    {
+        "AnotherOperationInProgress",
+        "ExpiredAuthenticationToken",
+        "InternalExecutionError",
+        "InternalOperationError",
+        "NetworkingInternalOperationError",
+        "RetryableError",
+        "RetryableErrorDueToAnotherOperation",
+        "ServerTimeout",
+    }
+)
+"""Comes right by itself: nothing is decided meanwhile."""
+WRAPPING = frozenset({"DeploymentFailed", "ResourceDeploymentFailure", "ResourceOperationFailure"})
+"""What is meant stands in their details."""
+UNAUTHORIZED = "AuthorizationFailed"
+
+
+class NoCredentials(Unreachable):
+    """No token could be had: no credentials, or whoever gives them does not answer."""
+
+
+class MachineUnknown(ProviderError):
+    """There is no such thing."""
+
+
+class MachineExists(ProviderError):
+    """A machine of this name is there already."""
+
+
+def kind_of(code: str, message: str) -> type[ProviderError] | None:
+    """What a code says by itself, whatever the HTTP status; None: nothing."""
+    if code in CAPACITY:
+        return OutOfCapacity
+    if (
+        code in QUOTA
+        or code.endswith("QuotaExceeded")
+        or (code == "OperationNotAllowed" and "quota" in message.lower())
+    ):
+        return QuotaReached
+    if code in THROTTLED:
+        return Throttled
+    return Unreachable if code in PASSING else None
+
+
+def translated(error: AzureError, what: str) -> ProviderError:
+    """What the SDK raised, as the contract has it. `what` names the call."""
+    if isinstance(error, HttpResponseError) and error.response is not None:
+        code, message = words_of(error)
+        return error_for(code, message, what, status=int(error.status_code or 0), retry_after=_retry_after(error))
+    if isinstance(error, ClientAuthenticationError):
+        return NoCredentials(f"{what}: Azure gave no token: {_brief(str(error))}")
+    return Unreachable(f"{what}: {_brief(str(error))}")
+
+
+def error_for(
+    code: str, message: str, what: str, *, status: int = 200, retry_after: float | None = None
+) -> ProviderError:
+    """The typed error for an error code of Azure. A failed operation has status 200: its code alone tells."""
+    said = f"{what}: {code or f'HTTP {status}'}" + (f": {_brief(message)}" if message else "")
+    if status == 429:
+        kind: type[ProviderError] = Throttled
+    elif status == 404 and code in ("ResourceNotFound", "NotFound", ""):
+        kind = MachineUnknown
+    elif status == 412:
+        kind = MachineExists
+    else:
+        passing = status >= 500 or status == 408 or not code
+        kind = kind_of(code, message) or (Unreachable if passing else Refused)
+    made = kind(said)
+    if isinstance(made, Throttled):
+        made.retry_after = retry_after
+    return made
+
+
+def words_of(error: HttpResponseError) -> tuple[str, str]:
+    """The code and message that matter: the innermost of those that only wrap others."""
+    found = error.error
+    if found is None:
+        return "", _brief(str(error.message))
+    for each in _innermost(found):
+        return str(each.code or ""), str(each.message or "")
+    return str(found.code or ""), str(found.message or "")
+
+
+def _innermost(found: Any) -> Iterator[Any]:
+    if found.code in WRAPPING:
+        for detail in found.details or ():
+            yield from _innermost(detail)
+    else:
+        yield found
+
+
+def _retry_after(error: HttpResponseError) -> float | None:
+    headers: Mapping[str, str] = getattr(error.response, "headers", {})
+    given = headers.get("Retry-After", "")
+    return float(given) if given.isdigit() else None
+
+
+def _brief(text: str) -> str:
+    """One line, of a length that can be read."""
+    line = " ".join(text.split())
+    return line if len(line) <= 500 else f"{line[:497]}..."

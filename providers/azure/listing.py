@@ -1,0 +1,143 @@
+"""What Azure says of a machine, as a Worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from autoscaler.core.fleet import ANY, InstanceType, MachineState, PriceType, Worker
+from providers.azure import tags
+from providers.azure.errors import kind_of
+from providers.azure.settings import AzureSettings
+from providers.interface import OutOfCapacity, QuotaReached
+
+TypeOf = Callable[[str], InstanceType]
+PriceOf = Callable[[str, PriceType], float | None]
+_POWER, _PROVISIONING = "PowerState/", "ProvisioningState/failed/"
+_DOWN = frozenset({"stopped", "deallocated", "deallocating"})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the instance view of a machine says."""
+
+    power: str = ""
+    """`running`, `stopped`, `deallocated`, …; '' where nothing is said."""
+    failed: str = ""
+    """Code of the failure that its making ended with; '' for none."""
+    message: str = ""
+
+
+def status(view: Mapping[str, Any] | None) -> Status:
+    """An instance view as far as it matters."""
+    power = failed = message = ""
+    for each in (view or {}).get("statuses") or ():
+        code = str(each.get("code") or "")
+        if code.startswith(_POWER):
+            power = code.removeprefix(_POWER)
+        elif code.startswith(_PROVISIONING):
+            failed = code.removeprefix(_PROVISIONING)
+            message = " ".join(str(each.get("message") or each.get("displayStatus") or "").split())
+    return Status(power, failed, message)
+
+
+def state_of(provisioning: str, seen: Status) -> MachineState:
+    """A machine that failed, or was shut down from inside, is PENDING: it is not up, and it is still paid for."""
+    if provisioning == "Deleting":
+        return MachineState.STOPPING
+    if seen.power in _DOWN:
+        return MachineState.PENDING
+    if seen.power == "running" or (provisioning == "Succeeded" and not seen.power):
+        return MachineState.RUNNING
+    if seen.power == "stopping":
+        return MachineState.STOPPING
+    return MachineState.PENDING
+
+
+def failure_of(provisioning: str, seen: Status) -> str | None:
+    """The kind of failure of a machine that will never come up, as LaunchFailure has it. Raises nothing."""
+    if provisioning == "Deleting" or seen.power in ("running", "starting"):
+        return None
+    if provisioning == "Failed":
+        kind = kind_of(seen.failed, seen.message)
+        return "capacity" if kind is OutOfCapacity else "quota" if kind is QuotaReached else "boot"
+    return "boot" if seen.power in _DOWN else None
+
+
+def message_of(provisioning: str, seen: Status) -> str | None:
+    """Azure's last word on a machine that is not simply up or on its way."""
+    if provisioning == "Failed":
+        said = f"{seen.failed}: {seen.message}".strip(": ")
+        return said or "Azure could not make it; its activity log says why"
+    if seen.power in ("stopped", "deallocated"):
+        return f"it is {seen.power}, and still paid for"
+    return None
+
+
+def worker(
+    machine: Mapping[str, Any],
+    seen: Status,
+    address: str | None,
+    settings: AzureSettings,
+    type_of: TypeOf,
+    price_of: PriceOf,
+) -> Worker:
+    """One machine of a listing that carries this cell's tag."""
+    properties = machine["properties"]
+    provisioning = properties["provisioningState"]
+    carried = tags.carried(machine)
+    size = properties["hardwareProfile"]["vmSize"]
+    price_type = PriceType.SPOT if properties.get("priority") in ("Spot", "Low") else PriceType.ON_DEMAND
+    group = (properties.get("availabilitySet") or {}).get("id", "")
+    return Worker(
+        id=machine["name"],
+        type=type_of(size),
+        node_array=carried.get(tags.NODE_ARRAY, ""),
+        state=state_of(provisioning, seen),
+        created_at=unix_time(properties["timeCreated"]),
+        name=host_name(machine, settings.host_domain),
+        address=address,
+        zone=next(iter(machine.get("zones") or ()), ANY),
+        price_type=price_type,
+        placement_group=_set_name(group, settings),
+        price_per_hour=price_of(size, price_type),
+        order_id=carried.get(tags.ORDER),
+        message=message_of(provisioning, seen),
+        failure=failure_of(provisioning, seen),
+    )
+
+
+def host_name(machine: Mapping[str, Any], domain: str) -> str:
+    """The machine's own name, by which Azure's DNS knows it in its network."""
+    system = machine["properties"].get("osProfile") or {}
+    label = str(system.get("computerName") or machine["name"]).lower()
+    return f"{label}.{domain.lower()}" if domain else label
+
+
+def unix_time(text: str) -> float:
+    """Unix seconds of one of Azure's dates, which have up to seven digits of a second. Raises ValueError."""
+    head, _, fraction = text.removesuffix("Z").removesuffix("+00:00").partition(".")
+    return datetime.fromisoformat(f"{head}+00:00").timestamp() + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+def addresses(cards: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The private address of each machine by its resource id in lower case, from the network cards that Azure lists."""
+    found: dict[str, str] = {}
+    for card in cards:
+        properties = card.get("properties") or {}
+        machine = (properties.get("virtualMachine") or {}).get("id")
+        for each in properties.get("ipConfigurations") or ():
+            own = each.get("properties") or {}
+            if machine and own.get("privateIPAddress") and own.get("primary", True):
+                found.setdefault(str(machine).lower(), str(own["privateIPAddress"]))
+    return found
+
+
+def _set_name(set_id: str, settings: AzureSettings) -> str:
+    """An availability set as the settings name it: Azure writes ids in capitals as it likes."""
+    for name in settings.availability_sets.values():
+        if settings.id_of("Microsoft.Compute", "availabilitySets", name).lower() == set_id.lower():
+            return name
+    return set_id.rpartition("/")[2]

@@ -1,0 +1,137 @@
+"""A new machine as Azure is asked for it: disk, card and address are described inside it and end with it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from typing import Any
+
+from autoscaler.core.fleet import ANY, BucketKey, PriceType
+from providers.azure import tags
+from providers.azure.settings import COMPUTE, NETWORK, AzureSettings
+from providers.interface import LaunchOrder, Refused
+
+NETWORK_VERSION = "2022-11-01"
+"""Version of the network API that the card's description below is written in."""
+MOST_CUSTOM_DATA = 65535
+"""Bytes that Azure takes, before base64."""
+
+Body = dict[str, Any]
+
+
+def body(order: LaunchOrder, name: str, key: BucketKey, settings: AzureSettings) -> Body:
+    """The machine `name` of an order, in the bucket `key`. Raises Refused for what Azure would never take."""
+    properties: Body = {
+        "hardwareProfile": {"vmSize": key.instance_type},
+        "storageProfile": {"imageReference": image_reference(settings.image), "osDisk": _disk(settings)},
+        "networkProfile": {
+            "networkApiVersion": NETWORK_VERSION,
+            "networkInterfaceConfigurations": [_card(name, order, settings)],
+        },
+        "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
+    }
+    if settings.specialized:
+        properties["userData"] = custom_data(order.boot_script)
+    else:
+        properties["osProfile"] = _system(name, order, settings)
+    if key.price_type is PriceType.SPOT:
+        properties |= {"priority": "Spot", "evictionPolicy": "Delete"}
+        properties["billingProfile"] = {"maxPrice": settings.spot_max_price or -1}
+    if key.placement_group != ANY:
+        properties["availabilitySet"] = {"id": settings.id_of(COMPUTE, "availabilitySets", key.placement_group)}
+    elif settings.scale_set:
+        properties["virtualMachineScaleSet"] = {
+            "id": settings.id_of(COMPUTE, "virtualMachineScaleSets", settings.scale_set)
+        }
+    return {
+        "location": settings.location,
+        "tags": tags.order_tags(order),
+        **({"zones": [key.zone]} if key.zone != ANY else {}),
+        **_plan(settings),
+        **_identity(settings),
+        "properties": properties,
+    }
+
+
+def image_reference(image: str) -> dict[str, str]:
+    """An image of the settings as a machine refers to it."""
+    if image.lower().startswith("/communitygalleries/"):
+        return {"communityGalleryImageId": image}
+    if image.lower().startswith("/sharedgalleries/"):
+        return {"sharedGalleryImageId": image}
+    if image.startswith("/"):
+        return {"id": image}
+    publisher, offer, sku, version = image.split(":")
+    return {"publisher": publisher, "offer": offer, "sku": sku, "version": version}
+
+
+def custom_data(boot_script: str) -> str:
+    """The boot script as cloud-init takes it, compressed where it is long. Raises Refused when that is not enough."""
+    data = boot_script.encode()
+    if len(data) > MOST_CUSTOM_DATA:
+        data = gzip.compress(data, mtime=0)
+    if len(data) > MOST_CUSTOM_DATA:
+        raise Refused(f"the boot script has {len(boot_script)} characters: Azure takes {MOST_CUSTOM_DATA}, compressed")
+    return base64.b64encode(data).decode("ascii")
+
+
+def _disk(settings: AzureSettings) -> Body:
+    size = {"diskSizeGB": settings.disk} if settings.disk is not None else {}
+    return {
+        "createOption": "FromImage",
+        "deleteOption": "Delete",
+        "managedDisk": {"storageAccountType": settings.disk_type},
+        **size,
+    }
+
+
+def _card(name: str, order: LaunchOrder, settings: AzureSettings) -> Body:
+    address: Body = {"primary": True, "subnet": {"id": settings.subnet_id}}
+    if settings.public_address:
+        address["publicIPAddressConfiguration"] = {
+            "name": f"{name}-address",
+            "sku": {"name": "Standard", "tier": "Regional"},
+            "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
+        }
+    properties: Body = {
+        "primary": True,
+        "deleteOption": "Delete",
+        "enableAcceleratedNetworking": settings.accelerated_networking,
+        "ipConfigurations": [{"name": "worker", "properties": address}],
+    }
+    if settings.security_group:
+        group = settings.id_of(NETWORK, "networkSecurityGroups", settings.security_group)
+        properties["networkSecurityGroup"] = {"id": group}
+    return {"name": f"{name}-card", "tags": tags.order_tags(order), "properties": properties}
+
+
+def _system(name: str, order: LaunchOrder, settings: AzureSettings) -> Body:
+    if not settings.key:
+        raise Refused("Azure makes no Linux machine without a public key: set CP_CAP_AUTOSCALE_AZURE_KEY")
+    authorized = f"/home/{settings.user}/.ssh/authorized_keys"
+    return {
+        "computerName": name,
+        "adminUsername": settings.user,
+        "customData": custom_data(order.boot_script),
+        "linuxConfiguration": {
+            "disablePasswordAuthentication": True,
+            "ssh": {"publicKeys": [{"path": authorized, "keyData": settings.key}]},
+        },
+    }
+
+
+def _plan(settings: AzureSettings) -> Body:
+    if settings.plan is None:
+        return {}
+    publisher, product, name = settings.plan.split(":")
+    return {"plan": {"publisher": publisher, "product": product, "name": name}}
+
+
+def _identity(settings: AzureSettings) -> Body:
+    match settings.identity:
+        case None:
+            return {}
+        case "system":
+            return {"identity": {"type": "SystemAssigned"}}
+        case name:
+            return {"identity": {"type": "UserAssigned", "userAssignedIdentities": {name: {}}}}

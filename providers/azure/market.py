@@ -1,0 +1,111 @@
+"""What can be had here and for how much: sizes × zones × price types × availability sets, as far as these settings go.
+
+Sizes are asked for once a day and quotas once a minute, behind the user's back; only the first look waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
+from autoscaler.errand import Executor, on_thread
+from providers.azure.calls import Calls
+from providers.azure.catalogue import Quota, Size, available, never, quotas, sizes
+from providers.azure.settings import AzureSettings
+from providers.catalog import Catalog, family_of, load_catalog
+from providers.interface import Unreachable
+from providers.kept import Kept
+
+MINUTE, DAY = 60.0, 86400.0
+
+
+@dataclass(slots=True)
+class Market:
+    """Sizes, quotas and prices of one region. Safe to be used by several threads."""
+
+    calls: Calls
+    settings: AzureSettings
+    executor: Executor = on_thread
+    catalog: Catalog = field(init=False)
+    _sizes: Kept[Mapping[str, Size]] = field(init=False)
+    _quotas: Kept[Mapping[str, Quota]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.catalog = load_catalog(self.settings.catalog)
+        self._sizes = Kept(self._ask_sizes, DAY, executor=self.executor)
+        self._quotas = Kept(self._ask_quotas, MINUTE, executor=self.executor)
+
+    def buckets(self) -> Sequence[Bucket]:
+        """All that may be ordered, and why not what may not. Raises ProviderError."""
+        known, families = self._quotas.get(), self.settings.families
+        return [
+            bucket
+            for size in self._sizes.get().values()
+            if not families or size.type.family in families
+            for bucket in self._buckets_of(size, known)
+        ]
+
+    def type_of(self, name: str) -> InstanceType:
+        """The size of any machine, offered here or not. Raises ProviderError."""
+        offered = self._sizes.get()
+        if name in offered:
+            return offered[name].type
+        if name in self.catalog.types:
+            return self.catalog.types[name]
+        return InstanceType(name, family_of(name, "azure"), 1, 0)
+
+    def price(self, name: str, price_type: PriceType) -> float | None:
+        """The catalogue's figure, as far as it is this region's: another's would only look like knowledge."""
+        offer = self.catalog.offers.get(name)
+        if offer is None or offer.cloud.lower() != "azure" or offer.region != self.settings.location:
+            return None
+        return offer.price(price_type)
+
+    def _ask_quotas(self) -> Mapping[str, Quota]:
+        """The usages as they are now."""
+        location = self.settings.location
+        found = self.calls.pages("the usages", lambda client, **more: client.usage.list(location, **more))
+        try:
+            return quotas(found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unreachable(f"the usages cannot be understood: {error!r}") from error
+
+    def _ask_sizes(self) -> Mapping[str, Size]:
+        location = self.settings.location
+        wanted = f"location eq '{location}'"
+        found = self.calls.pages(
+            "the resource SKUs", lambda client, **more: client.resource_skus.list(filter=wanted, **more)
+        )
+        try:
+            return sizes(found, location)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unreachable(f"the resource SKUs cannot be understood: {error!r}") from error
+
+    def _buckets_of(self, size: Size, known: Mapping[str, Quota]) -> list[Bucket]:
+        """In no set: wherever; in a set: on demand and in no zone, since Azure takes nothing else there."""
+        name = size.type.name
+        keys = [
+            BucketKey(name, ANY, zone, price_type)
+            for zone in self.settings.zones or (ANY,)
+            for price_type in PriceType
+            if price_type is PriceType.ON_DEMAND or size.spot
+        ]
+        sets = self.settings.availability_sets
+        keys += [BucketKey(name, array, placement_group=group) for array, group in sets.items()]
+        return [self._bucket(size, key, known) for key in keys]
+
+    def _bucket(self, size: Size, key: BucketKey, known: Mapping[str, Quota]) -> Bucket:
+        problem = size.problem(key.zone) or never(size, key.price_type, known)
+        if size.infiniband and key.placement_group == ANY:
+            problem = problem or (
+                "its InfiniBand works among machines of one availability set only, which allows neither zones nor "
+                "spot: name one in CP_CAP_AUTOSCALE_AZURE_AVAILABILITY_SETS"
+            )
+        return Bucket(
+            key=key,
+            type=size.type,
+            price_per_hour=self.price(key.instance_type, key.price_type),
+            available=available(size, key.price_type, known),
+            problem=problem,
+        )

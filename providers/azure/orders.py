@@ -1,0 +1,180 @@
+"""Orders: one creating call for each machine, a few at a time, and never twice for one token.
+
+The first machine of an order is asked for alone. When it is there already, the order was made before: then what exists
+of it is the answer and nothing more is made, since what is lacking may have been refused or ended. So a repeated order
+costs no listing, and a crash at any instant leads to one set of machines.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from azure.core import MatchConditions
+
+from autoscaler.core.fleet import Bucket, BucketKey
+from providers.azure import tags
+from providers.azure.calls import Calls, Record
+from providers.azure.errors import MachineExists, MachineUnknown
+from providers.azure.machine import body
+from providers.interface import Launched, LaunchOrder, OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled
+from providers.rest import Deadline
+
+LANES = 8
+"""Machines that are asked for at the same time."""
+PATIENCE = 25.0
+"""Seconds for one order; whatever was not asked for by then falls short."""
+LAST_CALL = 5.0
+"""No machine is asked for any more when fewer seconds are left."""
+LOCKS = 64
+REMEMBERED = 1000
+"""Orders whose answers are kept."""
+
+Made = Callable[[str, Record], None]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What came of the calls of one order. Changed under `guard` only."""
+
+    ids: set[str] = field(default_factory=set)
+    short: dict[BucketKey, ProviderError] = field(default_factory=dict)
+    failed: ProviderError | None = None
+    """What no other bucket could mend."""
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def untried(self, order: LaunchOrder) -> Sequence[Bucket]:
+        with self.guard:
+            return [] if self.failed else [bucket for bucket in order.buckets if bucket.key not in self.short]
+
+
+class Orders:
+    """Asks for machines. Safe to be used by several threads: one token is worked on by one of them at a time."""
+
+    def __init__(self, calls: Calls, made: Made = lambda name, record: None) -> None:
+        """`made` is told of every new machine, with what Azure answered."""
+        self._calls, self._settings, self._made = calls, calls.settings, made
+        self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self._answers: dict[str, tuple[str, ...]] = {}
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        """See `Provider.launch`."""
+        deadline = Deadline(PATIENCE)
+        with self._locks[hash(order.token) % LOCKS]:
+            if order.token in self._answers:
+                return self._again(order, self._answers[order.token])
+            first, *others = tags.names(order)
+            progress = _Progress()
+            try:
+                self._create(order, first, progress, deadline)
+            except MachineExists:
+                return self._answered(order, self._existing(order), "of this order exist")
+            with ThreadPoolExecutor(min(LANES, order.count), thread_name_prefix="order") as lanes:
+                list(lanes.map(lambda name: self._or_existing(order, name, progress, deadline), others))
+            return self._concluded(order, progress)
+
+    def _create(self, order: LaunchOrder, name: str, progress: _Progress, deadline: Deadline) -> None:
+        """Ask for one machine in the first bucket that has it. Raises MachineExists."""
+        for bucket in progress.untried(order):
+            if deadline.left < LAST_CALL:
+                return
+            try:
+                record = self._put(name, body(order, name, bucket.key, self._settings))
+            except MachineExists:
+                raise
+            except (OutOfCapacity, QuotaReached) as error:
+                with progress.guard:
+                    progress.short.setdefault(bucket.key, error)
+            except ProviderError as error:
+                with progress.guard:
+                    progress.failed = progress.failed or error
+                return
+            else:
+                with progress.guard:
+                    progress.ids.add(name)
+                self._made(name, record)
+                return
+
+    def _or_existing(self, order: LaunchOrder, name: str, progress: _Progress, deadline: Deadline) -> None:
+        """One of the others. It may exist, when the first machine of an order that was made before has ended since."""
+        try:
+            self._create(order, name, progress, deadline)
+        except MachineExists:
+            with progress.guard:
+                progress.ids.add(name)
+
+    def _put(self, name: str, wanted: dict[str, Any]) -> Record:
+        """Make the machine unless there is one of this name. Raises MachineExists."""
+
+        def put(client: Any) -> Record:
+            poller = client.virtual_machines.begin_create_or_update(
+                self._settings.resource_group,
+                name,
+                wanted,
+                etag="*",
+                match_condition=MatchConditions.IfMissing,
+                polling=False,
+            )
+            made: Record = poller.result()
+            return made
+
+        return self._calls.ask(f"creating {name}", put)
+
+    def _existing(self, order: LaunchOrder) -> tuple[str, ...]:
+        """Which machines of an order exist: by name, since a listing may lag. Raises Refused where one is not ours."""
+        wanted = tags.names(order)
+        with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="order") as lanes:
+            found = list(lanes.map(self._get, wanted))
+        for name, record in zip(wanted, found, strict=True):
+            if record is None:
+                continue
+            carried = tags.carried(record)
+            if (carried.get(tags.CELL), carried.get(tags.TOKEN)) != (order.cell, order.token):
+                raise Refused(f"there is a machine {name} that is not of this order: left alone; remove or rename it")
+        return tuple(name for name, record in zip(wanted, found, strict=True) if record is not None)
+
+    def _get(self, name: str) -> Record | None:
+        try:
+            return one(self._calls, name)
+        except MachineUnknown:
+            return None
+
+    def _concluded(self, order: LaunchOrder, progress: _Progress) -> Launched:
+        """The answer, or the error that stands for it: an order that may have happened in part stays open."""
+        ids = tuple(name for name in tags.names(order) if name in progress.ids)
+        error = progress.failed
+        if error is not None and (not ids or not isinstance(error, Throttled | Refused)):
+            raise error
+        if not ids and not progress.short:
+            raise Throttled(f"no machine could be asked for within {PATIENCE:g} s")
+        return self._answered(order, ids, "could be asked for in time", error, progress.short)
+
+    def _answered(
+        self,
+        order: LaunchOrder,
+        ids: tuple[str, ...],
+        why: str,
+        error: ProviderError | None = None,
+        short: dict[BucketKey, ProviderError] | None = None,
+    ) -> Launched:
+        self._answers[order.token] = ids
+        while len(self._answers) > REMEMBERED:
+            self._answers.pop(next(iter(self._answers)), None)
+        if len(ids) >= order.count:
+            return Launched(ids)
+        reason = error or Throttled(f"{len(ids)} of {order.count} machines {why}")
+        return Launched(ids, tuple((short or {order.buckets[0].key: reason}).items()))
+
+    def _again(self, order: LaunchOrder, ids: tuple[str, ...]) -> Launched:
+        return self._answered(order, ids, "were given at the time")
+
+
+def one(calls: Calls, name: str) -> Record:
+    """A machine by its name, whoever's. Raises MachineUnknown."""
+    found: Record = calls.ask(
+        f"looking at {name}", lambda client: client.virtual_machines.get(calls.settings.resource_group, name)
+    )
+    return found

@@ -1,0 +1,226 @@
+"""Machines of Azure: single virtual machines in one resource group, each made only if it is absent.
+
+Every listing is whole or an error (`calls`), an order asked twice makes nothing twice (`orders`), and what carries
+another cell's tag is neither listed nor ended (`tags`). What can be had is the `market`'s. A machine's id is its name,
+which Azure keeps unique in the resource group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import ClassVar
+
+import requests
+
+from autoscaler.core.fleet import Bucket, MachineState, Worker
+from autoscaler.errand import Executor, on_thread
+from providers.azure import identity, tags
+from providers.azure.calls import Calls, Record
+from providers.azure.checks import problems
+from providers.azure.errors import MachineUnknown
+from providers.azure.listing import Status, addresses, status, worker
+from providers.azure.market import Market
+from providers.azure.orders import LANES, Orders, one
+from providers.azure.settings import NETWORK, AzureSettings
+from providers.interface import (
+    Launched,
+    LaunchOrder,
+    Problem,
+    ProviderError,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+
+STATUS_AGE = 60.0
+"""Seconds after which it is asked again which machines run: a listing tells only how their making went."""
+LISTED_AFTER_END = 3600.0
+"""Seconds that a machine is still listed once its end is certain."""
+NETWORK_VERSION = "2024-05-01"
+CONSOLE_TIMEOUT = (5.0, 20.0)
+
+
+class AzureProvider:
+    """Azure in one region and resource group, for the machines of one cell."""
+
+    name: ClassVar[str] = "azure"
+    enrols_itself: ClassVar[bool] = False
+    Settings: ClassVar[type[AzureSettings]] = AzureSettings
+
+    def __init__(
+        self,
+        settings: AzureSettings,
+        *,
+        cell: str,
+        calls: Calls | None = None,
+        executor: Executor = on_thread,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings, self.cell, self.clock = settings, cell, clock
+        self.calls = calls or Calls(settings)
+        self.market = Market(self.calls, settings, executor)
+        self.orders = Orders(self.calls, lambda name, record: identity.grant(self.calls, name, record))
+        self._statuses: Mapping[str, Status] = {}
+        self._statuses_until = float("-inf")
+        self._addresses: dict[str, str] = {}
+        self._living: dict[str, Worker] = {}
+        self._gone: dict[str, tuple[Worker, float]] = {}
+
+    def buckets(self) -> Sequence[Bucket]:
+        try:
+            return self.market.buckets()
+        except ProviderError as error:
+            raise _unreachable(error) from error
+
+    def workers(self) -> Sequence[Worker]:
+        try:
+            ours = [machine for machine in self._listed() if self._is_ours(machine)]
+            seen = self._seen(ours)
+            found = self._addressed(ours)
+            workers = [
+                worker(
+                    machine,
+                    seen[_key(machine)],
+                    found.get(_key(machine)),
+                    self.settings,
+                    self.market.type_of,
+                    self.market.price,
+                )
+                for machine in ours
+            ]
+            return [*workers, *self._ended({each.id: each for each in workers})]
+        except ProviderError as error:
+            raise _unreachable(error) from error
+        except (KeyError, AttributeError, TypeError, ValueError) as error:
+            raise Unreachable(f"a machine in the listing cannot be understood: {error!r}") from error
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        if order.cell != self.cell:
+            raise Refused(f"an order of {order.cell} was given to the provider of {self.cell}")
+        return self.orders.launch(order)
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        """What is not there is gone: a machine is looked up by its name, which does not lag as a listing does."""
+        wanted = [worker_id for worker_id in dict.fromkeys(ids) if tags.MACHINE.fullmatch(worker_id)]
+        if not wanted:
+            return
+        with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="end") as lanes:
+            found = [machine for machine in lanes.map(self._look, wanted) if machine is not None]
+            theirs = [str(machine["name"]) for machine in found if not self._is_ours(machine)]
+            if theirs:
+                raise Refused(f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone, with all others")
+            ending = [machine for machine in found if machine["properties"]["provisioningState"] != "Deleting"]
+            list(lanes.map(lambda machine: self._delete(str(machine["name"])), ending))
+
+    def check(self) -> Sequence[Problem]:
+        return list(problems(self.calls, self.settings, self.market))
+
+    def console(self, worker_id: str) -> str:
+        """The serial console, as Azure keeps it for a while; '' for a machine that is not ours."""
+        machine = self._look(worker_id) if tags.MACHINE.fullmatch(worker_id) else None
+        if machine is None or not self._is_ours(machine):
+            return ""
+        group = self.settings.resource_group
+        found = self.calls.ask(
+            f"the console of {worker_id}",
+            lambda client: client.virtual_machines.retrieve_boot_diagnostics_data(group, worker_id),
+        )
+        address = found.get("serialConsoleLogBlobUri")
+        if not address:
+            return ""
+        try:  # the address itself is the permission: our token is not for its eyes
+            answer = requests.get(str(address), timeout=CONSOLE_TIMEOUT)
+            answer.raise_for_status()
+        except requests.RequestException as error:
+            raise Unreachable(f"the console of {worker_id} cannot be read: {type(error).__name__}") from error
+        return answer.text
+
+    def _listed(self) -> list[Record]:
+        group = self.settings.resource_group
+        return self.calls.pages(
+            "the list of machines", lambda client, **more: client.virtual_machines.list(group, **more)
+        )
+
+    def _seen(self, ours: Sequence[Record]) -> dict[str, Status]:
+        """What each machine's instance view says, asked for all at once. Of one that failed it is asked anew."""
+        if self.clock() >= self._statuses_until:
+            views = self.calls.pages(
+                "the states of machines",
+                lambda client, **more: client.virtual_machines.list_all(status_only="true", **more),
+            )
+            self._statuses = {_key(each): status(each["properties"].get("instanceView")) for each in views}
+            self._statuses_until = self.clock() + STATUS_AGE
+        seen = {_key(machine): self._statuses.get(_key(machine), Status()) for machine in ours}
+        for machine in ours:
+            if machine["properties"]["provisioningState"] == "Failed" and not seen[_key(machine)].failed:
+                seen[_key(machine)] = self._view(str(machine["name"]))
+        return seen
+
+    def _view(self, name: str) -> Status:
+        group = self.settings.resource_group
+        try:
+            return status(
+                self.calls.ask(
+                    f"the state of {name}", lambda client: client.virtual_machines.instance_view(group, name)
+                )
+            )
+        except MachineUnknown:
+            return Status()
+
+    def _addressed(self, ours: Sequence[Record]) -> Mapping[str, str]:
+        """Private addresses by machine. They never change: cards are only listed while an address is unknown."""
+        living = {_key(machine) for machine in ours if machine["properties"]["provisioningState"] == "Succeeded"}
+        if living - self._addresses.keys():
+            path = f"{self.settings.group_path}/providers/{NETWORK}/networkInterfaces"
+            with contextlib.suppress(Refused):  # names alone do where a DNS knows them
+                self._addresses = addresses(self.calls.get_pages(path, NETWORK_VERSION))
+        return self._addresses
+
+    def _ended(self, listed: Mapping[str, Worker]) -> list[Worker]:
+        """Machines that were listed once and are no more: their end is certain when Azure knows no such name."""
+        now = self.clock()
+        for worker_id, last in self._living.items():
+            if worker_id not in listed and worker_id not in self._gone and self._look(worker_id) is None:
+                self._gone[worker_id] = replace(last, state=MachineState.TERMINATED, failure=None), now
+        kept = {worker_id: last for worker_id, last in self._living.items() if worker_id not in self._gone}
+        self._living = {**kept, **listed}
+        self._gone = {
+            worker_id: each
+            for worker_id, each in self._gone.items()
+            if worker_id not in listed and now - each[1] < LISTED_AFTER_END
+        }
+        return [gone for gone, _ in self._gone.values()]
+
+    def _look(self, name: str) -> Record | None:
+        try:
+            return one(self.calls, name)
+        except MachineUnknown:
+            return None
+
+    def _delete(self, name: str) -> None:
+        """At once, without waiting for the system to go down: its jobs are known to be done."""
+        group = self.settings.resource_group
+        with contextlib.suppress(MachineUnknown):
+            self.calls.ask(
+                f"deleting {name}",
+                lambda client: client.virtual_machines.begin_delete(group, name, force_deletion=True, polling=False),
+            )
+
+    def _is_ours(self, machine: Record) -> bool:
+        return tags.carried(machine).get(tags.CELL) == self.cell
+
+
+def _key(machine: Record) -> str:
+    """A machine's resource id: Azure writes its letters as it likes."""
+    return str(machine["id"]).lower()
+
+
+def _unreachable(error: ProviderError) -> Unreachable:
+    """A listing that is not whole is none, whatever the reason."""
+    if isinstance(error, Unreachable):
+        return error
+    return Unreachable(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))

@@ -1,0 +1,161 @@
+"""Settings of the Azure provider: where and how its machines run. Credentials are not among them: they are found as
+azure-identity finds them (AZURE_* environment, managed identity, Azure CLI)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AliasChoices, BeforeValidator, Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from autoscaler.core.fleet import ANY
+from providers.settings import Names
+
+PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+COMPUTE = "Microsoft.Compute"
+NETWORK = "Microsoft.Network"
+
+
+def _sets(value: object) -> object:
+    """`mpi=set-a, tight=set-b`, or `set` for every node array."""
+    if not isinstance(value, str):
+        return value
+    pairs = [word.rpartition("=") for word in value.replace(",", " ").split()]
+    return {array: name for array, _, name in pairs}
+
+
+def _key(value: object) -> object:
+    """A public key itself, or the file that holds it."""
+    if isinstance(value, str) and value.startswith("file:"):
+        try:
+            return Path(value.removeprefix("file:")).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{value.removeprefix('file:')} cannot be read: {error}") from error
+    return value
+
+
+Sets = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_sets)]
+
+
+class AzureSettings(BaseSettings):
+    """Under `CP_CAP_AUTOSCALE_AZURE_`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
+
+    subscription: str = Field(
+        validation_alias=AliasChoices(f"{PREFIX}SUBSCRIPTION", "AZURE_SUBSCRIPTION_ID"),
+        min_length=1,
+        description="Id of the subscription that pays for the workers.",
+    )
+    resource_group: str = Field(min_length=1, description="Resource group that the workers are made in.")
+    location: str = Field(min_length=1, description="Region of the workers (`westeurope`).", pattern=r"^[a-z0-9]+$")
+    endpoint: str = Field(
+        "https://management.azure.com",
+        description="Address of Azure's Resource Manager, for another cloud of Microsoft's or a test.",
+    )
+    image: str = Field(
+        validation_alias=AliasChoices(f"{PREFIX}IMAGE", "CP_CAP_AUTOSCALE_INSTANCE_IMAGE"),
+        min_length=1,
+        description="Image of a worker: its resource id (image, gallery image or version), or "
+        "`publisher:offer:sku:version` of the marketplace.",
+    )
+    plan: str | None = Field(None, description="`publisher:product:name` of the plan that a marketplace image wants.")
+    specialized: bool = Field(False, description="Whether the image is a specialized one, which has its own users.")
+    subnet: str = Field(min_length=1, description="Subnet of the workers: `network/subnet`, or its resource id.")
+    security_group: str | None = Field(
+        None, description="Network security group, name or resource id. Default: the subnet's."
+    )
+    public_address: bool = Field(False, description="Whether each worker gets a public address; it ends with it.")
+    accelerated_networking: bool = Field(False, description="Whether network cards use it; not every size can.")
+    user: str = Field("sgeadmin", description="Name of the user that the image is given for logging in.")
+    key: Annotated[str | None, BeforeValidator(_key)] = Field(
+        None, description="That user's public key for ssh, or `file:PATH` of it. Azure demands one."
+    )
+    identity: str | None = Field(
+        None, description="Managed identity of the workers: `system`, or the resource id of one that you made."
+    )
+    worker_role: str | None = Field(
+        None,
+        description="Resource id of the role that a worker's `system` identity gets on its own machine alone, so that "
+        "it can delete that (conf/azure/worker-role.json).",
+    )
+    disk: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        validation_alias=AliasChoices(f"{PREFIX}DISK", "CP_CAP_AUTOSCALE_INSTANCE_DISK"),
+        description="Size of the system disk in GiB. Default: the image's.",
+    )
+    disk_type: str = Field("StandardSSD_LRS", description="Storage of the system disk.")
+    zones: Names = Field((), description="Availability zones (`1,2`). Default: none, Azure places them as it likes.")
+    availability_sets: Sets = Field(
+        {},
+        description="Availability sets for tightly coupled work, `array=set` with commas: sizes with InfiniBand have "
+        "it among the machines of one set only. A name alone: for every node array.",
+    )
+    scale_set: str | None = Field(
+        None, description="A flexible scale set that workers are made in, name or resource id. Default: none."
+    )
+    families: Names = Field((), description="Families of sizes that are offered (`Dsv5,Fsv2`). Default: all.")
+    spot_max_price: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Most that a spot worker may cost an hour, in US dollars. Default: the on-demand price."
+    )
+    host_domain: str = Field("", description="Domain that a worker's host name has in Grid Engine. Default: none.")
+    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    calls_per_second: float = Field(
+        10.0, gt=0, description="Most calls a second to Azure in the long run, of all threads together."
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _keeps_the_token(cls, value: str) -> str:
+        """A token may cross a network by https only."""
+        address = urlsplit(value)
+        if address.scheme != "https" and not (address.scheme == "http" and address.hostname in LOOPBACK):
+            raise ValueError("the address must begin with https://")
+        return value.rstrip("/")
+
+    @field_validator("image")
+    @classmethod
+    def _is_an_image(cls, value: str) -> str:
+        if not value.startswith("/") and value.count(":") != 3:
+            raise ValueError("write a resource id, or publisher:offer:sku:version")
+        return value
+
+    @field_validator("plan")
+    @classmethod
+    def _is_a_plan(cls, value: str | None) -> str | None:
+        if value is not None and value.count(":") != 2:
+            raise ValueError("write publisher:product:name")
+        return value
+
+    @field_validator("subnet")
+    @classmethod
+    def _is_a_subnet(cls, value: str) -> str:
+        if not value.startswith("/") and value.count("/") != 1:
+            raise ValueError("write network/subnet, or a resource id")
+        return value
+
+    @property
+    def group_path(self) -> str:
+        """The resource group as a path of ARM."""
+        return f"/subscriptions/{self.subscription}/resourceGroups/{self.resource_group}"
+
+    @property
+    def subnet_id(self) -> str:
+        if self.subnet.startswith("/"):
+            return self.subnet
+        network, _, subnet = self.subnet.partition("/")
+        return self.id_of(NETWORK, "virtualNetworks", network, "subnets", subnet)
+
+    def id_of(self, namespace: str, kind: str, name: str, *rest: str) -> str:
+        """The resource id of something of this resource group, unless `name` is one already."""
+        if name.startswith("/"):
+            return name
+        return "/".join((self.group_path, "providers", namespace, kind, name, *rest))
+
+    def set_of(self, node_array: str) -> str:
+        """The availability set of a node array's orders; '' for none."""
+        return self.availability_sets.get(node_array, self.availability_sets.get(ANY, ANY))

@@ -1,0 +1,50 @@
+"""The tags that make a machine ours, and the names of machines: both are part of the creating call.
+
+A machine's name is made of cell, token and number. Asked for again, it is the same name, and Azure makes it only if it
+is absent: this is the idempotency that Azure has.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+
+from providers.interface import LaunchOrder
+
+CELL = "sge-autoscaler-cell"
+"""This cell's own unique tag (rule 4)."""
+ORDER = "sge-autoscaler-order"
+TOKEN = "sge-autoscaler-token"
+NODE_ARRAY = "sge-autoscaler-node-array"
+MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+"""What a name of ours looks like, which is also the machine's host name."""
+_LONGEST_ARRAY = 40
+_FORBIDDEN = re.compile(r"[<>%&\\?/]")
+
+
+def order_tags(order: LaunchOrder) -> dict[str, str]:
+    """What machines of an order carry; the operator's own tags never win over ours."""
+    own = {_FORBIDDEN.sub("_", name): value for name, value in order.tags.items()}
+    return {
+        **own,
+        CELL: order.cell,
+        ORDER: order.order_id,
+        TOKEN: order.token,
+        NODE_ARRAY: order.node_array,
+    }
+
+
+def names(order: LaunchOrder) -> tuple[str, ...]:
+    """One for each machine of the order, always the same: `execute-k3jx7qpa5dm2c-0`. 65 bits of it are the digest."""
+    digest = hashlib.sha256(f"{order.cell}\0{order.token}".encode()).digest()
+    word = base64.b32encode(digest).decode().lower()[:13]
+    array = re.sub(r"[^a-z0-9]+", "-", order.node_array.lower())[:_LONGEST_ARRAY].strip("-") or "worker"
+    return tuple(f"{array}-{word}-{number}" for number in range(order.count))
+
+
+def carried(machine: Mapping[str, object]) -> Mapping[str, str]:
+    """The tags of a machine as Azure lists it."""
+    found = machine.get("tags")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,138 @@
+"""The played Azure as a process and as the contract's control plane, and providers that speak to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.request import Request, urlopen
+
+from azure.core.credentials import AccessToken
+
+from providers.azure.calls import Calls
+from providers.azure.provider import AzureProvider
+from providers.azure.settings import PREFIX, AzureSettings
+from providers.contract import ControlPlane, Fault
+from providers.pace import Pace
+from providers.settings import read_settings
+from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
+
+ROOT = Path(__file__).parents[3]
+NOWHERE = "http://127.0.0.1:9"
+"""A port that nobody serves: calls are refused at once."""
+LAG = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region that is played; an empty one again after `forget`."""
+
+    address: str
+
+    def tell(self, verb: str = "state", **values: Any) -> dict[str, Any]:
+        """One request of the control path (see `server.control`); the state after it."""
+        request = Request(f"{self.address}/control/{verb}", json.dumps(values).encode(), method="POST")
+        with urlopen(request, timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def fault(self, *faults: dict[str, Any]) -> None:
+        self.tell("faults", faults=faults)
+
+
+@contextmanager
+def played() -> Iterator[Region]:
+    """Start it, and end it after the block, or with this process."""
+    command = [sys.executable, "-m", "tests.clouds.azure.server", "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("listening on "), f"the played Azure did not start: {line!r}"
+            yield Region(line.split()[-1])
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Played:
+    """A credential whose tokens the played region takes."""
+
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
+        return AccessToken("played", 2**33)
+
+
+class AzurePlane(ControlPlane):
+    """An empty region. `settings` are laid over those of a small cell: one family, no zones."""
+
+    def __init__(self, region: Region, **settings: str) -> None:
+        self.region = region
+        self.region.tell("forget")
+        self.own = MappingProxyType(settings)
+        self.unreachable = False
+
+    def values(self) -> dict[str, str]:
+        """The environment of the provider."""
+        given = {
+            "subscription": SUBSCRIPTION,
+            "resource_group": GROUP,
+            "location": LOCATION,
+            "endpoint": NOWHERE if self.unreachable else self.region.address,
+            "image": "p:o:s:latest",
+            "subnet": "net/default",
+            "key": "ssh-ed25519 AAAA played",
+            "families": "Dsv5",
+            **self.own,
+        }
+        return {f"{PREFIX}{name.upper()}": value for name, value in given.items()}
+
+    def connect(self, cell: str) -> AzureProvider:
+        settings = read_settings(AzureSettings, self.values())
+        pace = Pace(rate=1000, burst=1000, patience=0.3)  # the contract waits for the end of our patience
+        return AzureProvider(settings, cell=cell, calls=Calls(settings, pace, Played()))
+
+    def billable(self) -> Collection[str]:
+        found: list[str] = self.region.tell()["billable"]
+        return found
+
+    def inject(self, fault: Fault) -> None:
+        creating = "CreateMachine"
+        match fault:
+            case Fault.OUT_OF_CAPACITY:
+                self.region.tell("set", stock={"*/*": 0})
+            case Fault.PARTIAL:
+                self.region.tell("set", stock={"*/*": 2})
+            case Fault.QUOTA:
+                self.region.tell("limit", cores=0)
+            case Fault.THROTTLED:
+                self.region.fault(
+                    {"kind": "error", "operation": creating, "code": "TooManyRequests", "status": 429, "seconds": 30}
+                )
+            case Fault.REFUSED:
+                self.region.fault(
+                    {"kind": "error", "operation": creating, "code": "AuthorizationFailed", "status": 403}
+                )
+            case Fault.UNREACHABLE:
+                self.unreachable = True
+            case Fault.MALFORMED:
+                self.region.fault({"kind": "garbage", "operation": "ListMachines"})
+            case Fault.LOST_ANSWER:
+                self.region.fault({"kind": "lost", "operation": creating, "times": 1})
+            case Fault.LAG:
+                self.region.tell("set", lag=LAG)
+
+    def heal(self) -> None:
+        self.region.fault()
+        self.region.tell("set", stock={}, lag=0)
+        self.region.tell("limit", cores=100_000)
+        self.unreachable = False
