@@ -17,8 +17,9 @@ def terminate(action: Terminate, means: Means, seen: Seen) -> Outcome:
 
     Raises ProviderError; a later plan, which still sees the machine, asks again.
     """
-    words = _last_words(action, means) if action.failure else ""
     worker = seen.get(action.worker_id)
+    said = worker.message if worker is not None and worker.failure is not None else None
+    words = said or (_last_words(action, means) if action.failure else "")
     if action.failure and worker is not None:
         failure = LaunchFailure(worker.bucket, means.clock(), action.failure, words, worker.order_id or "")
         means.store.journal.fail(failure, worker_id=worker.id)

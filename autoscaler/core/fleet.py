@@ -102,7 +102,9 @@ class Worker:
     """The provider's last word on it (`Insufficient instance capacity.`)."""
     ending: Ending = Ending.UNKNOWN
     failure: str | None = None
-    """Kind of LaunchFailure that it ended by before it came up (`capacity`, `boot`), where its provider knows."""
+    """Kind of LaunchFailure that it ended by before it came up (`capacity`, `boot`), where its provider knows. On a
+    machine that exists: it will never come up, and is to be ended.
+    """
 
     @property
     def bucket(self) -> BucketKey:

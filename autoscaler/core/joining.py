@@ -23,7 +23,7 @@ def join(machine: Machine, moment: Moment) -> Step:
         if asked_away is not None:
             return terminate(machine, moment, asked_away, by_person=True)
         if late is not None:
-            failure = None if machine.life is Life.NAME_AWAITED else "boot"
+            failure = None if machine.life is Life.NAME_AWAITED else machine.worker.failure or "boot"
             return terminate(machine, moment, late, failure=failure)
         return _enrol_when_up(machine, moment)
     if asked_away is not None:
@@ -39,9 +39,12 @@ def join(machine: Machine, moment: Moment) -> Step:
 
 def overdue(machine: Machine, now: float) -> Reason | None:
     """Why a machine on its way is given up. One that was already late when we first saw it (the store was lost) gets
-    its time anew: nothing ends at the first look (rule 8).
+    its time anew: nothing ends at the first look (rule 8). One that its provider says will never come up gets none: it
+    never ran a job, and may be paid for until it is ended.
     """
     array, note = machine.array, machine.note
+    if machine.worker.failure is not None and machine.host is None:
+        return because(Code.BOOT_FAILED, message=machine.worker.message)
     if array is None or machine.life is Life.READY:
         return None
     since = machine.worker.created_at

@@ -9,7 +9,7 @@ from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model import Wishes
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code
+from autoscaler.core.reasons import Code, because
 from tests.core.building import (
     LARGE,
     LONG_AGO,
@@ -101,6 +101,14 @@ def test_joining_goes_on_while_paused() -> None:
 def test_a_machine_that_does_not_come_up_in_time_is_ended_as_a_failed_boot() -> None:
     made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN, message="no capacity")))
     assert made.actions == (Terminate("i-w1", "w1", made.workers[0].reason, failure="boot"),)
+
+
+def test_a_machine_that_will_never_come_up_is_ended_at_once_as_the_failure_it_is() -> None:
+    failed = a_machine("w1", state=MachineState.PENDING, age=5, failure="capacity", message="AllocationFailed")
+    made = plan(a_snapshot(failed))
+    assert made.actions == (
+        Terminate("i-w1", "w1", because(Code.BOOT_FAILED, message="AllocationFailed"), failure="capacity"),
+    )
 
 
 def test_a_machine_just_within_its_time_is_waited_for() -> None:
