@@ -46,6 +46,15 @@ class JobFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSuccess:
+    """A job that Grid Engine could run on a host, whatever it ended with."""
+
+    host: str
+    owner: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What a node array's health check last said of a worker."""
 
@@ -53,6 +62,8 @@ class Health:
     at: float
     healthy: bool
     message: str = ""
+    sick_since: float | None = None
+    """When it first said so, of the checks in a row that did. None: it is healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,8 @@ class Evidence:
     answers: Mapping[int, Finding] = field(default_factory=lambda: MappingProxyType({}))
     """By job number, the newest each."""
     failures: tuple[JobFailure, ...] = ()
-    """Oldest first."""
+    """Oldest first; of each host only those after its last success."""
+    successes: tuple[JobSuccess, ...] = ()
+    """The last of every owner on every host."""
     health: Mapping[str, Health] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""

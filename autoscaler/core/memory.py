@@ -82,6 +82,10 @@ class WorkerNote:
     moved_at: float | None = None
     moves: int = 0
     """How often the same ones were."""
+    quarantined: Reason | None = None
+    """Why it was last quarantined."""
+    trusted_at: float | None = None
+    """When a person enabled it although it was quarantined: what was held against it before counts no more."""
     order_id: str | None = None
     vcpus: int = 0
     price_per_hour: float | None = None
@@ -192,6 +196,8 @@ class Memory:
     """Jobs deleted or held because nothing could ever run them."""
     suspicions: Mapping[int, Suspicion] = field(default_factory=lambda: MappingProxyType({}))
     """By job."""
+    quarantines: tuple[Event, ...] = ()
+    """Workers disabled because they seem broken."""
     quiet_since: float | None = None
     """Since when no counted job waited and none ran in any autoscaled queue (the seed's scale-down rule)."""
     hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))

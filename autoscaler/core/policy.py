@@ -55,6 +55,10 @@ class NodeArrayPolicy:
     idle_timeout: float = 30.0
     boot_timeout: float = 900.0
     """From order to heard by Grid Engine."""
+    health_check: tuple[str, ...] = ()
+    """Command that says whether a worker is healthy; empty: none."""
+    health_interval: float = 60.0
+    """From one check of a worker to its next."""
     unavailability_delay: float = 1800.0
     unavailability_count_capacity: int = 5
     unavailability_count_failure: int = 5
@@ -125,6 +129,8 @@ class Policy:
     silence_timeout: float = 600.0
     """Seconds of silence after which a worker is fenced."""
     lost_jobs: LostJobs = LostJobs.REPORT
+    black_hole_failures: int = 3
+    """So many jobs that failed on a worker one after another, with none that ran, make it suspect; 0: none do."""
     detail_age: float = 600.0
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
 

@@ -110,11 +110,11 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.ENDING: "",
         Code.IN_SERVICE: "",
         Code.INSTANCE_IN_ERROR: "`qstat -f -explain E` tells why; `qmod -c '*@HOST'` clears it.",
-        Code.BLACK_HOLE: "`qacct -j JOB` and the execd's `messages` on the host tell more; `qmod -e '*@HOST'` lets jobs in "
-        "again. Later or never: `CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES`.",
+        Code.BLACK_HOLE: "`qacct -j JOB` and the execd's `messages` on the host tell more; `qmod -e '*@HOST'` lets "
+        "jobs in again. Later or never: `CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES`.",
         Code.SICK: "Run the command of `CP_CAP_AUTOSCALE_HEALTH_CHECK` by hand; `qmod -e '*@HOST'` lets jobs in again.",
         Code.SUSPECT: "Look at what is said beside it; `sge-autoscaler drain HOST` replaces the worker.",
-        Code.ONE_OWNER: "Look at the jobs' output paths, directories and shells (`qstat -j`), then at the host's mounts.",
+        Code.ONE_OWNER: "Look at the jobs' output paths, directories and shells (`qstat -j`), then at the mounts.",
         Code.QUARANTINE_FULL: "Look for what all of them share: a mount, a prolog, the health check itself.",
         Code.UNHEARD: "Look at the machine: silence is not death, so its jobs are left alone.",
         Code.GONE: "",

@@ -1,0 +1,178 @@
+"""Which workers seem broken, and which of them are taken out of service: where jobs fail one after another, where the
+health check says so, where Grid Engine itself closed a queue instance.
+
+Jobs may fail for their own fault, and all hosts for one cause, so few are taken out at a time; the rest is only told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from autoscaler.core.evidence import Evidence, Health, JobFailure
+from autoscaler.core.life import Life, Machine, Sight, same_host
+from autoscaler.core.memory import Event
+from autoscaler.core.policy import Policy
+from autoscaler.core.reasons import Code, Reason, because
+
+WINDOW = 1800.0
+"""Seconds for which a failure counts, and within which so few workers are quarantined."""
+SHARE = 0.2
+"""Part of the workers in service that may be quarantined within the window; one always may."""
+JOBS = 2
+"""Failures of so many different jobs: one that always fails says nothing of where it does."""
+STALE = 3.0
+"""A health check that is older than so many of its intervals says nothing any more."""
+
+
+class Fault(StrEnum):
+    """Whose fault a failed start is."""
+
+    HOST = "host"
+    EITHER = "host or job"
+
+
+FAULTS: Mapping[int, Fault] = MappingProxyType(
+    {
+        # Before the shepherd ran the job's own part: nothing that a job asks for leads there.
+        1: Fault.HOST,  # assumedly before job: the shepherd could not be started, the user is not known there, …
+        3: Fault.HOST,  # before writing config: the execd's spool directory
+        4: Fault.HOST,  # before writing PID: the execd's spool directory
+        6: Fault.HOST,  # setting processor set
+        7: Fault.HOST,  # before prolog
+        8: Fault.HOST,  # in prolog: the administrator's script, not the job's
+        11: Fault.HOST,  # before job
+        18: Fault.HOST,  # the shepherd returned an error
+        19: Fault.HOST,  # before writing exit_status: the shepherd died
+        21: Fault.HOST,  # in recognizing job: the execd lost it
+        29: Fault.HOST,  # AFS setup
+        31: Fault.HOST,  # accessing sgepasswd file
+        34: Fault.HOST,  # helper service
+        35: Fault.HOST,  # helper service
+        36: Fault.HOST,  # configured remote startup daemon
+        38: Fault.HOST,  # adding supplementary group: gid_range
+        # What the job asked for is not there: it may be misspelt, or a mount may be missing on this host.
+        9: Fault.EITHER,  # before pestart
+        10: Fault.EITHER,  # in pestart: the parallel environment's script, which sees the job's environment
+        20: Fault.EITHER,  # an unexpected error file
+        26: Fault.EITHER,  # opening output file
+        27: Fault.EITHER,  # searching requested shell
+        28: Fault.EITHER,  # changing to working directory
+        32: Fault.EITHER,  # entry is missing in password file
+        33: Fault.EITHER,  # wrong password
+    }
+)
+"""By Grid Engine's number (`failed`). All others say nothing of the host: the job ran and was ended, by a signal or its
+owner (17, 100), a limit (37), to be started again (24, 25, 30), or something after it failed (12 to 16).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A worker that seems broken. `acts`: it is to be quarantined; else that is only told, with why not."""
+
+    reason: Reason
+    acts: bool
+
+
+def fault_of(failed: str) -> Fault | None:
+    """Whose fault it is, by the number that the text begins with (`28 : changing to working directory`)."""
+    number = failed.partition(":")[0].strip()
+    return FAULTS.get(int(number)) if number.isdigit() else None
+
+
+def find_suspects(
+    sight: Sight, evidence: Evidence, quarantines: Sequence[Event], policy: Policy, now: float
+) -> dict[str, Suspect]:
+    """By worker id, all in service that seem broken. `quarantines`: when workers were quarantined before."""
+    serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
+    found: dict[str, tuple[Reason, Reason | None]] = {}
+    for machine in serving:
+        what = _broken(machine, evidence, policy, now)
+        if what is not None:
+            found[machine.worker.id] = what
+    recent = sum(event.count for event in quarantines if now - event.at < WINDOW)
+    most = max(1, int(SHARE * (len(serving) + recent)))
+    full = because(Code.QUARANTINE_FULL, most=most, window_s=WINDOW, count=len(found) + recent)
+    suspects: dict[str, Suspect] = {}
+    for worker_id, (why, doubt) in sorted(found.items(), key=_gravest_first):
+        if doubt is None and recent >= most:
+            doubt = full
+        recent += doubt is None
+        suspects[worker_id] = Suspect(why, True) if doubt is None else Suspect(_only_told(why, doubt), False)
+    return suspects
+
+
+def _only_told(why: Reason, doubt: Reason) -> Reason:
+    return because(Code.SUSPECT).then(why).then(doubt)
+
+
+_GRAVITY = (Code.BLACK_HOLE, Code.SICK, Code.INSTANCE_IN_ERROR)
+"""A black hole devours jobs; into a queue instance in error none enters."""
+
+
+def _gravest_first(item: tuple[str, tuple[Reason, Reason | None]]) -> tuple[int, str]:
+    worker_id, (why, _) = item
+    return _GRAVITY.index(why.code), worker_id
+
+
+def _broken(machine: Machine, evidence: Evidence, policy: Policy, now: float) -> tuple[Reason, Reason | None] | None:
+    """Why a worker seems broken, and why that is not certain; None: it does not."""
+    host, note = machine.host, machine.note
+    if host is None:
+        return None
+    trusted = note.trusted_at is not None and now - note.trusted_at < WINDOW
+    if not trusted and any("E" in instance.states for instance in host.instances):
+        return because(Code.INSTANCE_IN_ERROR), None
+    health = evidence.health.get(machine.worker.id)
+    if health is not None and _sick(machine, health, now):
+        return because(Code.SICK, since_at=health.sick_since, message=health.message), None
+    return _black_hole(machine, evidence, policy, now)
+
+
+def _sick(machine: Machine, health: Health, now: float) -> bool:
+    """Whether two checks or more in a row, the last of them a short while ago, said so since a person trusted it."""
+    since, array = health.sick_since, machine.array
+    if health.healthy or since is None or array is None or not array.health_check:
+        return False
+    trusted = machine.note.trusted_at or 0.0
+    return health.at > since > trusted and now - health.at <= STALE * array.health_interval
+
+
+def _black_hole(
+    machine: Machine, evidence: Evidence, policy: Policy, now: float
+) -> tuple[Reason, Reason | None] | None:
+    """Whether jobs fail on it one after another; of a machine that had its name before nothing is counted."""
+    name, least = machine.name, policy.black_hole_failures
+    ran = [success.at for success in evidence.successes if same_host(success.host, name)]
+    since = max(machine.note.heard_at or machine.worker.created_at, machine.note.trusted_at or 0.0, now - WINDOW, *ran)
+    failures = [
+        failure
+        for failure in evidence.failures
+        if failure.at >= since and same_host(failure.host, name) and fault_of(failure.failed) is not None
+    ]
+    if not least or not _enough(failures, least):
+        return None
+    jobs = tuple(dict.fromkeys(str(failure.job) for failure in failures))
+    why = because(Code.BLACK_HOLE, failures=len(failures), jobs=jobs, said=failures[-1].failed)
+    return why, _doubt(failures, name, evidence, least)
+
+
+def _enough(failures: Sequence[JobFailure], least: int) -> bool:
+    return len(failures) >= least and len({failure.job for failure in failures}) >= JOBS
+
+
+def _doubt(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
+    """Where the jobs themselves may be at fault: another owner's failed too, or the owner's ran on another host."""
+    if _enough([failure for failure in failures if fault_of(failure.failed) is Fault.HOST], least):
+        return None
+    owner = failures[0].owner
+    if any(failure.owner != owner for failure in failures):
+        return None
+    ran_elsewhere = any(
+        success.owner == owner and success.at >= failures[0].at and not same_host(success.host, host)
+        for success in evidence.successes
+    )
+    return None if ran_elsewhere else because(Code.ONE_OWNER, owner=owner)
