@@ -6,14 +6,15 @@ Nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.capacity import slots_of
-from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob
+from autoscaler.core.cluster import Cluster, ExecutionHost
 from autoscaler.core.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
 from autoscaler.core.hearing import counted_silence
+from autoscaler.core.matching import Claims, Hosts
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -116,10 +117,12 @@ class Sight:
 
 def look(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float) -> Sight:
     """Match machines with hosts and derive every state."""
-    eye = _Eye(_Hosts(cluster), fleet, memory, policy, now, any(host.heard for host in cluster.hosts))
+    hosts = Hosts(cluster)
+    claims = Claims(hosts, fleet.workers, memory.workers)
+    eye = _Eye(hosts, claims, fleet, memory, policy, now, any(host.heard for host in cluster.hosts))
     listed = {worker.id for worker in fleet.workers}
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
-    owners = eye.owners(unlisted)
+    owners = claims.owners(unlisted)
     machines = [eye.machine(worker, owners) for worker in fleet.workers]
     gone_missing: dict[str, WorkerNote] = {}
     absent: list[Machine] = []
@@ -152,65 +155,24 @@ def takes(notice: Interruption) -> bool:
     return notice.kind != "rebalance"
 
 
-def older_jobs(host: ExecutionHost, worker: Worker) -> list[HostJob]:
-    """Jobs on a host that began before this machine existed: those of another machine of the same name. One that began
-    in the very second in which it was made cannot be its own: it had yet to boot.
-    """
-    return [job for job in host.jobs if job.started is not None and job.started <= worker.created_at]
-
-
 @dataclass(frozen=True, slots=True)
 class _Eye:
     """What every single look at a machine needs."""
 
-    hosts: _Hosts
+    hosts: Hosts
+    claims: Claims
     fleet: Fleet
     memory: Memory
     policy: Policy
     now: float
     any_heard: bool
 
-    def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
-        """Host name → id of the worker whose execution host it is.
-
-        Of several machines of one name it is the newest that exists and was not retired; but while the entry was made
-        for an older one, or holds jobs that began before the newest existed, it is the older one's.
-        """
-        notes = self.memory.workers
-        claims: dict[str, list[Worker]] = {}
-        for worker in sorted(self.fleet.workers, key=_claim_order(notes)):
-            note = notes.get(worker.id)
-            host = self.hosts.named(worker.name or (note.host if note else None))
-            if host is not None:
-                claims.setdefault(host.name, []).append(worker)
-        absent = {host.name: key for key, n in unlisted.items() if not n.left and (host := self.hosts.named(n.host))}
-        owners = absent
-        for name, workers in claims.items():
-            elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
-            owners[name] = self._owner(self.hosts.full[name], workers[0], elders)
-        return owners
-
-    def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
-        note = self.memory.workers.get(newest.id)
-        if not elders or (note is not None and note.host is not None) or not newest.exists:
-            return newest.id
-        if older_jobs(host, newest):
-            return elders[0]
-        if host.busy:
-            return newest.id
-        made_for = [
-            elder
-            for elder in elders
-            if (known := self.memory.workers.get(elder)) and known.host is not None and not known.left
-        ]
-        return made_for[0] if made_for else newest.id
-
     def machine(self, worker: Worker, owners: Mapping[str, str]) -> Machine:
         before = self.memory.workers.get(worker.id)
         host = self.hosts.named(worker.name or (before.host if before else None))
         if host is None or owners[host.name] == worker.id:
             before = self._heritage(worker, host, before)
-            heir = self._heir(worker, host, owners) if host is not None else None
+            heir = self.claims.heir(worker, host) if host is not None else None
             return _machine(self, worker, host, before, heir=heir)
         owner = owners[host.name]
         newer = next((other for other in self.fleet.workers if other.id == owner), None)
@@ -241,16 +203,9 @@ class _Eye:
         worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
         seen = replace(note, silent_s=self.silence(note, host))
         life = Life.GONE if note.gone else Life.UNLISTED
-        return Machine(worker, host, seen, note, self.policy.node_array(array), life, heir=self._heir(worker, host, {}))
-
-    def _heir(self, worker: Worker, host: ExecutionHost | None, owners: Mapping[str, str]) -> Worker | None:
-        same = [
-            other
-            for other in self.fleet.workers
-            if host is not None and other.id != worker.id and other.exists and self.hosts.named(other.name) is host
-        ]
-        newest = max(same, key=lambda other: other.created_at, default=None)
-        return newest if newest is not None and newest.created_at > worker.created_at else None
+        return Machine(
+            worker, host, seen, note, self.policy.node_array(array), life, heir=self.claims.heir(worker, host)
+        )
 
     def silence(self, before: WorkerNote | None, host: ExecutionHost) -> float | None:
         if host.heard:
@@ -262,38 +217,6 @@ class _Eye:
         """Of several notices the gravest, and of these the soonest."""
         given = [notice for notice in self.fleet.interruptions if notice.worker_id == worker.id]
         return min(given, key=lambda notice: (not takes(notice), notice.at), default=None)
-
-
-def _claim_order(notes: Mapping[str, WorkerNote]) -> Callable[[Worker], tuple[bool, bool, float, str]]:
-    """Of several machines of one name the host belongs to the newest that exists and was not retired."""
-
-    def key(worker: Worker) -> tuple[bool, bool, float, str]:
-        note = notes.get(worker.id)
-        return not worker.exists, note is not None and note.terminated_at is not None, -worker.created_at, worker.id
-
-    return key
-
-
-class _Hosts:
-    """Execution hosts by name, with or without domain where one side has none."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.full = {host.name.lower(): host for host in cluster.hosts}
-        for name in cluster.execution_hosts:
-            self.full.setdefault(name.lower(), ExecutionHost(name.lower(), heard=False))
-        self._short: dict[str, list[ExecutionHost]] = {}
-        for name, host in self.full.items():
-            self._short.setdefault(name.partition(".")[0], []).append(host)
-
-    def named(self, name: str | None) -> ExecutionHost | None:
-        if not name:
-            return None
-        wanted = name.lower()
-        if wanted in self.full:
-            return self.full[wanted]
-        alike = self._short.get(wanted.partition(".")[0], [])
-        alike = [host for host in alike if "." not in wanted or "." not in host.name]
-        return alike[0] if len(alike) == 1 else None
 
 
 def same_host(one: str, other: str) -> bool:

@@ -1,0 +1,106 @@
+"""Which machine an execution host belongs to, by name: several may bear one, one after the other.
+
+An entry in Grid Engine outlives its machine, and a cloud gives names again. What ran on the older machine must not be
+taken for the newer one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob
+from autoscaler.core.fleet import Worker
+from autoscaler.core.memory import WorkerNote
+
+
+class Hosts:
+    """Execution hosts by name, with or without domain where one side has none."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.full = {host.name.lower(): host for host in cluster.hosts}
+        for name in cluster.execution_hosts:
+            self.full.setdefault(name.lower(), ExecutionHost(name.lower(), heard=False))
+        self._short: dict[str, list[ExecutionHost]] = {}
+        for name, host in self.full.items():
+            self._short.setdefault(name.partition(".")[0], []).append(host)
+
+    def named(self, name: str | None) -> ExecutionHost | None:
+        if not name:
+            return None
+        wanted = name.lower()
+        if wanted in self.full:
+            return self.full[wanted]
+        alike = self._short.get(wanted.partition(".")[0], [])
+        alike = [host for host in alike if "." not in wanted or "." not in host.name]
+        return alike[0] if len(alike) == 1 else None
+
+
+def older_jobs(host: ExecutionHost, worker: Worker) -> list[HostJob]:
+    """Jobs on a host that began before this machine existed: those of another machine of the same name. One that began
+    in the very second in which it was made cannot be its own: it had yet to boot.
+    """
+    return [job for job in host.jobs if job.started is not None and job.started <= worker.created_at]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who claims which execution host."""
+
+    hosts: Hosts
+    workers: Sequence[Worker]
+    """As listed."""
+    notes: Mapping[str, WorkerNote]
+    """What is remembered of workers, by id."""
+
+    def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
+        """Host name → id of the worker whose execution host it is.
+
+        Of several machines of one name it is the newest that exists and was not retired; but while the entry was made
+        for an older one, or holds jobs that began before the newest existed, it is the older one's.
+        """
+        claims: dict[str, list[Worker]] = {}
+        for worker in sorted(self.workers, key=_claim_order(self.notes)):
+            note = self.notes.get(worker.id)
+            host = self.hosts.named(worker.name or (note.host if note else None))
+            if host is not None:
+                claims.setdefault(host.name, []).append(worker)
+        absent = {host.name: key for key, n in unlisted.items() if not n.left and (host := self.hosts.named(n.host))}
+        owners = absent
+        for name, workers in claims.items():
+            elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
+            owners[name] = self._owner(self.hosts.full[name.lower()], workers[0], elders)
+        return owners
+
+    def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
+        note = self.notes.get(newest.id)
+        if not elders or (note is not None and note.host is not None) or not newest.exists:
+            return newest.id
+        if older_jobs(host, newest):
+            return elders[0]
+        if host.busy:
+            return newest.id
+        made_for = [
+            elder for elder in elders if (known := self.notes.get(elder)) and known.host is not None and not known.left
+        ]
+        return made_for[0] if made_for else newest.id
+
+    def heir(self, worker: Worker, host: ExecutionHost) -> Worker | None:
+        """A newer machine of this name."""
+        same = [
+            other
+            for other in self.workers
+            if other.id != worker.id and other.exists and self.hosts.named(other.name) is host
+        ]
+        newest = max(same, key=lambda other: other.created_at, default=None)
+        return newest if newest is not None and newest.created_at > worker.created_at else None
+
+
+def _claim_order(notes: Mapping[str, WorkerNote]) -> Callable[[Worker], tuple[bool, bool, float, str]]:
+    """Of several machines of one name the host belongs to the newest that exists and was not retired."""
+
+    def key(worker: Worker) -> tuple[bool, bool, float, str]:
+        note = notes.get(worker.id)
+        return not worker.exists, note is not None and note.terminated_at is not None, -worker.created_at, worker.id
+
+    return key
