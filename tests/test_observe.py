@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Launch
-from autoscaler.core.fleet import OrderState
-from autoscaler.core.memory import Memory
+from autoscaler.core.actions import Candidate, Launch, Terminate
+from autoscaler.core.fleet import Interruption, OrderState
+from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Plan
 from autoscaler.core.reasons import Code, because
 from autoscaler.errand import on_thread
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
 from autoscaler.observe import LocalZone, Observer
 from autoscaler.process import Completed
-from providers.interface import Throttled
-from tests.simulated.autoscaler import POLICY, World
+from autoscaler.store.journal import Result
+from providers.interface import LaunchOrder, Throttled
+from tests.simulated.autoscaler import POLICY, TAG, World
 from tests.simulated.executor import at_once
 
 
@@ -174,3 +175,28 @@ def test_times_without_zone_are_this_machines_in_summer_and_winter(berlin: Local
 def test_a_time_turned_into_this_machines_zone_is_the_same_time(berlin: LocalZone) -> None:
     moment = datetime(2026, 7, 15, 12, tzinfo=UTC)
     assert moment.astimezone(berlin) == moment
+
+
+def test_a_snapshot_has_the_notices_of_the_provider(world: World) -> None:
+    order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 1, "")
+    (worker_id,) = world.provider().launch(order).ids
+    world.cloud.notices.append(Interruption(worker_id, world.clock.now + 120, "terminate"))
+    assert observer(world).observe().snapshot.fleet.interruptions == tuple(world.cloud.notices)
+
+
+@pytest.mark.parametrize(
+    ("missing", "result", "gone"),
+    ((True, Result.DONE, True), (True, Result.FAILED, False), (False, Result.DONE, False)),
+    ids=("asked to end and listed no more", "the call failed", "it was still listed"),
+)
+def test_the_end_of_a_worker_is_certain_when_it_was_asked_for_and_no_listing_shows_it(
+    missing: bool, result: Result, gone: bool, world: World
+) -> None:
+    at, store = world.clock.now - 30, world.open_store()
+    note = WorkerNote(at, host="w9", terminated_at=at, missing_since=at if missing else None)
+    fence = Terminate("i-9", "w9", because(Code.FENCED))
+    (item,) = store.journal.begin((fence,), pass_number=1, at=at, new_id=lambda: "")
+    store.memory.save(Memory(passes=1, workers={"i-9": note}), at)
+    store.journal.end(item.id, result, "", at + 1)
+    store.close()
+    assert observer(world).observe().snapshot.memory.workers["i-9"].gone is gone
