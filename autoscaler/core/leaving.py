@@ -49,8 +49,13 @@ def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
             return enable(machine, moment, because(Code.KEPT_BY_COMMAND))
         if needed is not None:
             return enable(machine, moment, needed)
-    mark = machine.note.disabling or Disabling.IDLE
-    return leave(machine, moment, asked_away or _BY_MARK[mark], by_person=_by_person(machine, moment))
+    return leave(machine, moment, asked_away or _why(machine), by_person=_by_person(machine, moment))
+
+
+def _why(machine: Machine) -> Reason:
+    """Why it leaves, as far as its note tells."""
+    mark, quarantined = machine.note.disabling or Disabling.IDLE, machine.note.quarantined
+    return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
 
 
 def _by_person(machine: Machine, moment: Moment) -> bool:

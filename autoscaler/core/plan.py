@@ -41,6 +41,7 @@ from autoscaler.core.memory import Disabling, Memory
 from autoscaler.core.model import BucketVerdict, Plan, Snapshot, Wanted, WorkerVerdict
 from autoscaler.core.outlook import Outlook, foresee
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.quarantine import Suspect, find_suspects, noted
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_workers
@@ -105,13 +106,15 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now)
     usage = usage_of(fleet, policy, sight, now)
     floors = _floors(sight, policy, moment)
-    serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, Swaps())
+    # Workers that seem broken leave, few at a time: where all fail alike it is hardly the hosts.
+    suspects = find_suspects(sight, snapshot.evidence, memory.quarantines, policy, now)
+    serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, Swaps(), suspects)
     gone = frozenset(step.machine.worker.id for step in serving if step.action is not None)
     scene = Scene(sight, cluster, reading.wanted, reading.names, supply, outlook, usage, floors, gone, ground, moment)
     swaps = swap_workers(scene, memory.swaps, allowed=policy.swap)
     if swaps.called_off or swaps.leaving:
         supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes))
-        serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps)
+        serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps, suspects)
     # Workers on their way in go on, whatever is paused: they cost already.
     steps = [join(machine, moment) for machine in sight.machines if machine.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
@@ -138,7 +141,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
         shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, doubts.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,
-        notes=_notes(snapshot, moment, growth),
+        notes=(*_notes(snapshot, moment, growth), *noted(sight, suspects)),
         waiting=reading.waiting,
         counted=sum(
             want.count if fate.refusal is None else fate.now + fate.coming
@@ -195,6 +198,7 @@ def _shrink(
     memory: Memory,
     policy: Policy,
     swaps: Swaps,
+    suspects: Mapping[str, Suspect],
 ) -> list[Step]:
     serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
     dispensable = {host.name for _, host in supply.dispensable}
@@ -220,6 +224,7 @@ def _shrink(
             if machine.array is not None and machine.life is Life.DRAINING and not machine.note.seen_disabled
         ),
         making_room=swaps.leaving,
+        suspects=suspects,
     )
 
 

@@ -109,6 +109,22 @@ def _only_told(why: Reason, doubt: Reason) -> Reason:
     return because(Code.SUSPECT).then(why).then(doubt)
 
 
+def noted(sight: Sight, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
+    """What the pass as a whole tells of those that nothing is done about: one note for each cause."""
+    names = {machine.worker.id: machine.name for machine in sight.machines}
+    by_cause: dict[tuple[Code, ...], list[str]] = {}
+    first: dict[tuple[Code, ...], Reason] = {}
+    for worker_id, suspect in suspects.items():
+        if not suspect.acts:
+            cause = tuple(link.code for link in suspect.reason.trail)
+            by_cause.setdefault(cause, []).append(names[worker_id])
+            first.setdefault(cause, suspect.reason)
+    return tuple(
+        Reason(Code.SUSPECT, (("workers", tuple(sorted(by_cause[cause]))),), reason.trail)
+        for cause, reason in first.items()
+    )
+
+
 _GRAVITY = (Code.BLACK_HOLE, Code.SICK, Code.INSTANCE_IN_ERROR)
 """A black hole devours jobs; into a queue instance in error none enters."""
 

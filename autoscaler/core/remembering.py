@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autoscaler.core.actions import Launch, Remove, Terminate
+from autoscaler.core.actions import Disable, Launch, Remove, Terminate
 from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading
 from autoscaler.core.hearing import listen
 from autoscaler.core.life import Life, Sight
 from autoscaler.core.limits import HOUR
-from autoscaler.core.memory import Event, Memory, Rest, SwapNote
+from autoscaler.core.memory import Disabling, Event, Memory, Rest, SwapNote
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import Policy
+from autoscaler.core.quarantine import WINDOW
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.core.recovery import Recovery
 from autoscaler.core.steps import Step
@@ -50,6 +51,7 @@ def remember(
         failures_seen=max((failure.at for failure in snapshot.fleet.failures), default=memory.failures_seen),
         launches=(*(event for event in memory.launches if now - event.at < window), *launched),
         removals=(*(event for event in memory.removals if now - event.at < window), *removed),
+        quarantines=_quarantines(memory, steps, now),
         quiet_since=quiet_since(sight, reading, memory, policy, now),
         hearing=listen(snapshot.cluster, memory.hearing, now),
         looked_at=now,
@@ -65,6 +67,17 @@ def remember_doubts(kept: Memory, doubts: Judgement, snapshot: Snapshot) -> Memo
     kills = [event for event in snapshot.memory.kills if now - event.at < window]
     kills += [Event(now, doubts.touched, "")] if doubts.touched else []
     return replace(kept, kills=tuple(kills), suspicions=doubts.suspicions)
+
+
+def _quarantines(memory: Memory, steps: Sequence[Step], now: float) -> tuple[Event, ...]:
+    """Workers taken out of service because they seem broken, a short while ago or now."""
+    now_out = [
+        Event(now, 1, step.machine.worker.node_array)
+        for step in steps
+        if isinstance(step.action, Disable) and step.note.disabling is Disabling.BROKEN
+        if step.machine.life is Life.IN_SERVICE
+    ]
+    return (*(event for event in memory.quarantines if now - event.at < WINDOW), *now_out)
 
 
 def _counts_as_removal(step: Step) -> bool:

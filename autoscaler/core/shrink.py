@@ -15,6 +15,7 @@ from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Host, Wanted
 from autoscaler.core.placement import Want, as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.quarantine import Suspect
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.steps import Moment, Step, disable, keep, wait
 
@@ -82,10 +83,12 @@ def shrink(
     quiet: Callable[[NodeArrayPolicy], Reason | None],
     under_way: Mapping[str, int],
     making_room: Mapping[str, Reason],
+    suspects: Mapping[str, Suspect],
 ) -> list[Step]:
     """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
     leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet;
-    `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against.
+    `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against; `suspects`: by
+    worker id, who seems broken.
     """
     steps: list[Step] = []
     disabled = dict.fromkeys(floors, 0)
@@ -105,11 +108,19 @@ def shrink(
             batch=batch,
             quiet=quiet,
             making_room=making_room.get(machine.worker.id),
+            suspect=suspects.get(machine.worker.id),
         )
         if step.action is not None and step.note.disabling is Disabling.IDLE:
             disabled[array.name] += 1
-        steps.append(step)
+        steps.append(told_of(step, suspects.get(machine.worker.id)))
     return steps
+
+
+def told_of(step: Step, suspect: Suspect | None) -> Step:
+    """That step, with the suspicion that nothing is done about."""
+    if suspect is None or suspect.acts:
+        return step
+    return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
 
 
 def _judge(
@@ -122,16 +133,16 @@ def _judge(
     batch: int,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
     making_room: Reason | None,
+    suspect: Suspect | None,
 ) -> Step:
-    host = machine.host
     asked_away = moment.let_go(machine)
     if asked_away is not None:
         mark = Disabling.STOP if asked_away.code is Code.STOPPING else Disabling.COMMAND
         return disable(machine, moment, mark, asked_away, by_person=True)
     if moment.kept(machine):
         return keep(machine, because(Code.KEPT_BY_COMMAND))
-    if host is not None and any("E" in instance.states for instance in host.instances):
-        return disable(machine, moment, Disabling.BROKEN, because(Code.INSTANCE_IN_ERROR))
+    if suspect is not None and suspect.acts:
+        return _quarantine(machine, moment, suspect.reason)
     if making_room is not None:
         return disable(machine, moment, Disabling.SWAP, making_room)
     if machine.advised and machine.name not in needed and not machine.enabled_by_hand:
@@ -155,3 +166,9 @@ def _judge(
     if batch <= 0:
         return wait(machine, because(Code.SHRINK_BATCH, batch=array.scale_down_batch))
     return disable(machine, moment, Disabling.IDLE, because(Code.IDLE, idle_s=idle, limit_s=array.idle_timeout))
+
+
+def _quarantine(machine: Machine, moment: Moment, reason: Reason) -> Step:
+    """Let no further job in; what runs there runs on, and the worker leaves when it is empty."""
+    step = disable(machine, moment, Disabling.BROKEN, reason)
+    return step if step.action is None else replace(step, note=replace(step.note, quarantined=reason))
