@@ -46,6 +46,8 @@ class Launching:
     """By machine."""
     launches: dict[str, Parameters] = field(default_factory=dict)
     """What each machine was launched with, its launch template's part included."""
+    on_launched: Callable[[Any, Parameters], None] = lambda _machine, _launch: None
+    """Told of every new machine, with what it was launched with."""
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run_instances(self, parameters: Parameters) -> bytes:
@@ -206,6 +208,7 @@ class Launching:
         for machine in made:
             self.launches[machine.id] = launch
             machine.placement.group_name = launch.get("Placement", {}).get("GroupName", "")
+            self.on_launched(machine, launch)
         if _lifecycle(launch) == "spot":
             self._note_spot(launch, ids)
         values = {"ReservationId": reservation.id, "Instances": [instance(machine) for machine in made]}

@@ -10,7 +10,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,6 +49,10 @@ class Layer:
     permissions: set[str] = field(default_factory=set)
     """What AWS would have asked for before it did what was asked."""
     launching: Launching = field(init=False)
+    on_look: Callable[[Sequence[Any]], None] = lambda _machines: None
+    """Told of all machines before they are listed."""
+    on_ended: Callable[[Any], None] = lambda _machine: None
+    """Told of every machine that a call ended."""
 
     def __post_init__(self) -> None:
         self.launching = Launching(self.ask, self.backend, self.machines)
@@ -139,6 +143,10 @@ class Layer:
         if answered is not None:
             return 200, answered, "text/xml"
         status, said = self._forward(environ, body)
+        if name == "TerminateInstances" and status == 200:
+            machines = self.machines()
+            for worker_id in parameters["InstanceIds"]:
+                self.on_ended(machines[worker_id])
         return status, said, "text/xml"
 
     def _here(self, name: str, parameters: Parameters) -> bytes | None:
@@ -211,6 +219,7 @@ class Layer:
 
     def _instances(self, parameters: Parameters) -> bytes:
         filters = parameters.get("Filters", ())
+        self.on_look(tuple(self.machines().values()))
         found = [each for each in self.machines().values() if fits(known_of(each), filters)]
         return described(found, parameters, lag=self.lag)
 

@@ -1,0 +1,56 @@
+"""The whole loop with each cloud's control plane: its machines are real hosts that join a real cell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from autoscaler.played_cloud import PlayedCloud, played_cloud
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.waiting import Shown, Until
+
+ASK = "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1], b'{}')).read())"
+SCENARIOS: Mapping[str, Mapping[str, str]] = {
+    "aws": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large"},
+}
+"""Provider → what an operator sets beside the address and the credentials."""
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
+    empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
+) -> None:
+    show_on_failure["control plane"] = (empty_cell.directory / f"{name}.log").read_text
+    show_on_failure["machines"] = lambda: consoles(empty_cell)
+    with played_cloud(empty_cell, name) as cloud:
+        autoscaling = Autoscaling(empty_cell, {**cloud.environment, **SCENARIOS[name]})
+        show_on_failure["autoscaler"] = autoscaling.said
+        job = empty_cell.submit("-b", "y", "sleep", "1")
+
+        with autoscaling.running():
+            until(lambda: autoscaling.ended_well(job), 30, "the job did not end well on a worker")
+            until(autoscaling.all_gone, 30, "the worker did not leave")
+
+        (end,) = autoscaling.ends(job)
+        (worker,) = autoscaling.lifetimes()
+        wanted = SCENARIOS[name]["CP_CAP_AUTOSCALE_INSTANCE_TYPE"]
+        assert (end.host, worker.instance_type, billable(empty_cell, cloud)) == (worker.name, wanted, [])
+
+
+def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
+    """What costs money now, as the control plane itself says."""
+    done = cell.runner((sys.executable, "-c", ASK, cloud.billable), timeout=10)
+    assert done.returncode == 0, done.stderr.decode()
+    told: dict[str, Any] = json.loads(done.stdout)
+    return list(told["billable"])
+
+
+def consoles(cell: Cell) -> str:
+    """What every machine printed while it booted."""
+    files = sorted((cell.tree.directory / "hosts").glob("*/console.log"))
+    return "\n".join(file.read_text(errors="replace") for file in files)
