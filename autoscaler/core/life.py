@@ -261,6 +261,8 @@ def _machine(
         note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
     by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
+    if by_hand and seen.disabling is Disabling.BROKEN:
+        note = replace(note, trusted_at=now)
     state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken, notice=notice)
     if state is Life.IN_SERVICE and host is not None and not host.busy:
         note = replace(note, idle_since=note.idle_since if note.idle_since is not None else now)
