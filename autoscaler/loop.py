@@ -20,6 +20,7 @@ from autoscaler.act.actor import Actor
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Terminate, kind_of, subject_of
 from autoscaler.core.fleet import LaunchFailure, Worker
+from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
@@ -94,6 +95,8 @@ class Loop:
     """Leaves what submissions are judged by, from a look and the polling delay."""
     names: Callable[[Sequence[Worker]], None] | None = None
     """Keeps the names of workers resolvable on this host."""
+    health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
+    """Begins health checks of workers that are due."""
     stopwatch: Callable[[], float] = time.monotonic
     _stop: str = ""
     _ended: bool = False
@@ -136,6 +139,8 @@ class Loop:
             self.actor.abandon(snapshot.fleet.workers, grace=grace)
         elif not self._stop:
             self.actor.resume(snapshot.fleet.workers, grace=grace)
+        if self.health is not None and not self._stop:
+            self.health(snapshot.fleet.workers, plan.memory, snapshot.policy)
         return outcomes
 
     def _remember(self, plan: Plan, snapshot: Snapshot) -> None:

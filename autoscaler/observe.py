@@ -20,7 +20,6 @@ from autoscaler.core.policy import Policy
 from autoscaler.errand import Executor, on_thread
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
-from autoscaler.store.evidence import KEPT_FOR
 from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
@@ -60,6 +59,10 @@ class Observation:
     """Seconds: `read` (waiting for Grid Engine and provider), `parse`."""
 
 
+def _nothing(_: float) -> None:
+    """A look of those who only show: they rest on what the autoscaler has found."""
+
+
 @dataclass(slots=True)
 class Observer:
     """Whom to ask, and with what patience."""
@@ -77,6 +80,8 @@ class Observer:
     """Seconds for one of Grid Engine's commands."""
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
+    gather: Callable[[float], None] = _nothing
+    """Brings new evidence into the store. Never raises: what cannot be had is no evidence."""
     _listing: Future[Listing] | None = field(default=None, init=False)
 
     def observe(self) -> Observation:
@@ -102,7 +107,8 @@ class Observer:
                 f"reading Grid Engine and provider took {parsed - began:.0f} s, longer than {self.stale_after:g} s: "
                 "stale; nothing was decided; the queue master or this machine is overloaded"
             )
-        evidence = self.store.evidence.load(now - KEPT_FOR)
+        self.gather(now)
+        evidence = self.store.findings(now)
         snapshot = Snapshot(cluster, fleet, wishes, memory, self.policy, now, evidence)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})

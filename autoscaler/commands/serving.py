@@ -23,6 +23,8 @@ from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy
 from autoscaler.errand import on_thread
 from autoscaler.errors import SettingsError
+from autoscaler.failures import Failures
+from autoscaler.health import HealthChecks
 from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.loop import Loop
 from autoscaler.notify import Notifier
@@ -94,8 +96,10 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             array_settings=invocation.settings.array_settings,
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
+        looks = observer(invocation, store, provider)
+        looks.gather = Failures(invocation.common / "accounting", store.starts).gather
         yield Loop(
-            observer=observer(invocation, store, provider),
+            observer=looks,
             decide=plan,
             actor=Actor(means, on_late=bell.ring),
             store=store,
@@ -107,6 +111,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             dry_run=dry_run,
             reload=_reload(invocation, run_log),
             admissions=_admissions(invocation),
+            health=HealthChecks(invocation.runner, store.health, time.time, on_sick=bell.ring).begin,
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from autoscaler.core.fleet import PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
 from autoscaler.settings.table import QueueSettings
@@ -52,6 +54,8 @@ def node_array_policy(queue: QueueSettings, suffix: str) -> NodeArrayPolicy:
         exclusive_complex=queue.exclusive_complex,
         idle_timeout=queue.idle_timeout,
         boot_timeout=queue.boot_timeout,
+        health_check=tuple(shlex.split(queue.health_check or "")),
+        health_interval=queue.health_interval,
         unavailability_delay=queue.unavailability_delay,
         unavailability_count_capacity=queue.unavailability_count_capacity,
         unavailability_count_failure=queue.unavailability_count_failure,

@@ -8,6 +8,7 @@ but does nothing here carries `unheeded`: why.
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,6 +46,13 @@ def _price_types(value: object) -> object:
 def _host_group(value: str) -> str:
     if not value.startswith("@"):
         raise ValueError(f"a host group starts with '@': write '@{value}'")
+    return value
+
+
+def _command(value: str) -> str:
+    words = shlex.split(value)
+    if not words or not words[0].startswith("/"):
+        raise ValueError("a command begins with its absolute path")
     return value
 
 
@@ -166,6 +174,12 @@ class Process(_Section):
         "What becomes of a waiting job that nothing allowed could ever run, once Grid Engine has said so too. kill: it "
         "is deleted. hold: it is held until it can run. report: it is only told. Default: kill where Cloud Pipeline "
         "runs this (RUN_ID is set), hold elsewhere.",
+    )
+    black_hole_failures: Annotated[int, Field(ge=0)] = setting(
+        "CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES",
+        3,
+        "A worker on which so many starts of jobs failed one after another, of two jobs or more and with none that "
+        "ran, lets no further job in and is replaced when it is empty. 0: never.",
     )
     swap: bool = setting(
         "CP_CAP_AUTOSCALE_SWAP",
@@ -407,6 +421,16 @@ class QueueSettings(_Section):
         30.0,
         "A worker with nothing on it for so long is excessive, unless waiting work could use it.",
         unit="s",
+    )
+    health_check: Annotated[str, AfterValidator(_command)] | None = setting(
+        "CP_CAP_AUTOSCALE_HEALTH_CHECK",
+        None,
+        "Command that says whether a worker is healthy: run on the master with host name, address and worker id as "
+        "further arguments. Exit code 0: healthy; 1: sick, and its first line says why; anything else, or no end "
+        "within 30 s: unknown. A worker found sick twice in a row is replaced when it is empty.",
+    )
+    health_interval: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_HEALTH_CHECK_INTERVAL", 60.0, "From one health check of a worker to its next.", unit="s"
     )
     boot_timeout: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",

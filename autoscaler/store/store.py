@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from autoscaler.core.evidence import Evidence
 from autoscaler.core.model import Plan
-from autoscaler.store import evidence, history, journal, memory, wishes
+from autoscaler.store import evidence, health, history, journal, memory, starts, wishes
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.evidence import EvidenceTable
+from autoscaler.store.health import HealthTable
 from autoscaler.store.history import KEPT_FOR, History
 from autoscaler.store.journal import Journal, Journalled
 from autoscaler.store.memory import MemoryTable
+from autoscaler.store.starts import StartTable
 from autoscaler.store.wishes import WishTable
 
 MIGRATIONS: tuple[Migration, ...] = (
     (*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),
     evidence.TABLE,
+    (*starts.TABLES, *health.TABLE),
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -36,6 +41,8 @@ class Store:
         self.history = History(database)
         self.wishes = WishTable(database)
         self.evidence = EvidenceTable(database)
+        self.starts = StartTable(database)
+        self.health = HealthTable(database)
         self._new_id = new_id
 
     @classmethod
@@ -49,12 +56,23 @@ class Store:
             self.memory.save(plan.memory, at)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
 
+    def findings(self, now: float) -> Evidence:
+        """All evidence that is not too old to matter."""
+        since = now - evidence.KEPT_FOR
+        return replace(
+            self.evidence.load(since),
+            failures=self.starts.failures(since),
+            successes=self.starts.successes(since),
+            health=self.health.load(since),
+        )
+
     def forget_old(self, now: float) -> None:
         """Drop what is older than the history is kept for."""
         with self.database.transaction():
             self.history.forget(now - KEPT_FOR)
             self.journal.forget(now - KEPT_FOR)
-            self.evidence.forget(now - evidence.KEPT_FOR)
+            for findings in (self.evidence, self.starts, self.health):
+                findings.forget(now - evidence.KEPT_FOR)
 
     def close(self) -> None:
         self.database.close()

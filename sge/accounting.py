@@ -1,0 +1,116 @@
+"""Grid Engine's accounting file: what became of every start of a job. Read on from where the last look ended.
+
+The file grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a
+long one only so many bytes are read at a look. Its times of failed starts are 0, so a line is dated by when it is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+MOST_BYTES = 1 << 20
+"""Read at one look: some 4,000 lines."""
+OLD_NEWS = 8 * MOST_BYTES
+"""What is further behind than this is skipped."""
+
+WORDS: Mapping[int, str] = MappingProxyType(
+    {
+        1: "assumedly before job",
+        3: "before writing config",
+        4: "before writing PID",
+        6: "setting processor set",
+        7: "before prolog",
+        8: "in prolog",
+        9: "before pestart",
+        10: "in pestart",
+        11: "before job",
+        12: "before pestop",
+        13: "in pestop",
+        14: "before epilog",
+        15: "in epilog",
+        16: "releasing processor set",
+        17: "through signal",
+        18: "shepherd returned error",
+        19: "before writing exit_status",
+        20: "found unexpected error file",
+        21: "in recognizing job",
+        24: "migrating (checkpointing jobs)",
+        25: "rescheduling",
+        26: "opening output file",
+        27: "searching requested shell",
+        28: "changing to working directory",
+        29: "AFS setup",
+        30: "application error returned",
+        31: "accessing sgepasswd file",
+        32: "entry is missing in password file",
+        33: "wrong password",
+        34: "communicating with Grid Engine Helper Service",
+        35: "before job in Grid Engine Helper Service",
+        36: "checking configured daemons",
+        37: "qmaster enforced h_rt, h_cpu, or h_vmem limit",
+        38: "adding supplementary group",
+        100: "assumedly after job",
+    }
+)
+"""What `qacct` prints beside the number (sge_status(5))."""
+
+_HOST, _OWNER, _JOB, _FAILED, _FIELDS = 1, 3, 5, 11, 13
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of a job or of one of its tasks, as it ended."""
+
+    host: str
+    owner: str
+    job: int
+    failed: int
+    """0: Grid Engine ran it, whatever it ended with."""
+
+    @property
+    def words(self) -> str:
+        """`28 : changing to working directory`, as `qacct` prints it."""
+        said = WORDS.get(self.failed)
+        return f"{self.failed} : {said}" if said else str(self.failed)
+
+
+def read_on(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[Start, ...]]:
+    """What was written after `offset`, and how far that goes. None: from now on, nothing of what was before.
+
+    A file that is not there gives nothing. One that is shorter than it was has been rotated and is read from its
+    beginning; a longer one under the same name goes on. Raises OSError where it is there and cannot be read.
+    """
+    try:
+        opened = file.open("rb")
+    except FileNotFoundError:
+        return offset or 0, ()
+    with opened:
+        size = os.fstat(opened.fileno()).st_size
+        if offset is None:
+            return size, ()
+        begin = offset if offset <= size else 0
+        if size - begin > OLD_NEWS:
+            begin = size - most
+        opened.seek(begin)
+        data = opened.read(most)
+    end = data.rfind(b"\n") + 1
+    if not end and len(data) == most:
+        end = most  # no line of Grid Engine's is as long; standing still before it would be for ever
+    return begin + end, read_starts(data[:end])
+
+
+def read_starts(data: bytes) -> tuple[Start, ...]:
+    """Every line that is a record; comments, beginnings of lines that were cut off and the like are none."""
+    found = (_start(line) for line in data.decode("utf-8", "replace").split("\n"))
+    return tuple(start for start in found if start is not None)
+
+
+def _start(line: str) -> Start | None:
+    fields = line.split(":")
+    if len(fields) < _FIELDS or not (fields[_JOB].isdecimal() and fields[_FAILED].isdecimal()):
+        return None
+    return Start(fields[_HOST].lower(), fields[_OWNER], int(fields[_JOB]), int(fields[_FAILED]))
