@@ -104,17 +104,17 @@ class AzureProvider:
         return self.orders.launch(order)
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """What is not there is gone: a machine is looked up by its name, which does not lag as a listing does."""
+        """What is not there is gone: a machine that no listing showed is looked up by its name, which does not lag."""
         wanted = [worker_id for worker_id in dict.fromkeys(ids) if tags.MACHINE.fullmatch(worker_id)]
         if not wanted:
             return
         with ThreadPoolExecutor(min(LANES, len(wanted)), thread_name_prefix="end") as lanes:
-            found = [machine for machine in lanes.map(self._look, wanted) if machine is not None]
-            theirs = [str(machine["name"]) for machine in found if not self._is_ours(machine)]
+            unseen = [worker_id for worker_id in wanted if worker_id not in self._living]
+            found = [machine for machine in lanes.map(self._look, unseen) if machine is not None]
+            theirs = [_name(machine) for machine in found if not self._is_ours(machine)]
             if theirs:
                 raise Refused(f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone, with all others")
-            ending = [machine for machine in found if machine["properties"]["provisioningState"] != "Deleting"]
-            list(lanes.map(lambda machine: self._delete(str(machine["name"])), ending))
+            list(lanes.map(self._delete, [*(each for each in wanted if each in self._living), *map(_name, found)]))
 
     def check(self) -> Sequence[Problem]:
         return list(problems(self.calls, self.settings, self.market))
@@ -157,7 +157,7 @@ class AzureProvider:
         seen = {_key(machine): self._statuses.get(_key(machine), Status()) for machine in ours}
         for machine in ours:
             if machine["properties"]["provisioningState"] == "Failed" and not seen[_key(machine)].failed:
-                seen[_key(machine)] = self._view(str(machine["name"]))
+                seen[_key(machine)] = self._view(_name(machine))
         return seen
 
     def _view(self, name: str) -> Status:
@@ -212,6 +212,10 @@ class AzureProvider:
 
     def _is_ours(self, machine: Record) -> bool:
         return tags.carried(machine).get(tags.CELL) == self.cell
+
+
+def _name(machine: Record) -> str:
+    return str(machine["name"])
 
 
 def _key(machine: Record) -> str:

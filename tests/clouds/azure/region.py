@@ -76,6 +76,8 @@ class Machine:
     up_at: float
     failed: str | None = None
     """Code of the failure that its making ends with."""
+    broken: str | None = None
+    """Code of something that failed while the machine runs on."""
     gone_at: float | None = None
     power: str = "running"
     things: list[str] = field(default_factory=list)
@@ -99,10 +101,15 @@ class Machine:
             return "Deleting"
         if now < self.up_at:
             return "Creating"
-        return "Failed" if self.failed else "Succeeded"
+        return "Failed" if self.failed or self.broken else "Succeeded"
 
     def statuses(self, now: float) -> list[dict[str, Any]]:
         match self.provisioning(now):
+            case "Failed" if self.broken:
+                return [
+                    {"code": f"ProvisioningState/failed/{self.broken}", "level": "Error", "message": self.broken},
+                    {"code": f"PowerState/{self.power}", "level": "Info"},
+                ]
             case "Failed":
                 words = f"Allocation failed. {self.failed}"
                 return [{"code": f"ProvisioningState/failed/{self.failed}", "level": "Error", "message": words}]

@@ -97,6 +97,8 @@ def create(azure: Azure, request: Request) -> Reply:
     if wrong:
         azure.refused += wrong
         return error(400, "InvalidParameter", "; ".join(wrong))
+    if (lacking := next((each for each in linked(request.body) if not permitted(azure, each)), None)) is not None:
+        return forbidden(lacking)
     for kind, words in (("subnet", "subnet"), ("image", "image")):
         if kind in azure.missing:
             return error(404 if kind == "image" else 400, "InvalidResourceReference", f"The {words} was not found.")
@@ -106,6 +108,38 @@ def create(azure: Azure, request: Request) -> Reply:
     if not isinstance(made, Machine):
         return error(*made)
     return Reply(201, azure.shown(made), operation(azure, request, made.name))
+
+
+def linked(body: Mapping[str, Any]) -> list[str]:
+    """What a new machine takes beside the permission to make it, for what is made with it or joined."""
+    properties = body["properties"]
+    cards = [each["properties"] for each in properties["networkProfile"]["networkInterfaceConfigurations"]]
+    addresses = [each["properties"] for card in cards for each in card["ipConfigurations"]]
+    found = ["Microsoft.Compute/disks/write", "Microsoft.Network/virtualNetworks/subnets/join/action"]
+    found += [f"Microsoft.Network/networkInterfaces/{verb}" for verb in ("write", "join/action")]
+    if any("publicIPAddressConfiguration" in each for each in addresses):
+        found += [f"Microsoft.Network/publicIPAddresses/{verb}" for verb in ("write", "join/action")]
+    if any("networkSecurityGroup" in card for card in cards):
+        found.append("Microsoft.Network/networkSecurityGroups/join/action")
+    if (body.get("identity") or {}).get("type") == "UserAssigned":
+        found.append("Microsoft.ManagedIdentity/userAssignedIdentities/assign/action")
+    return found
+
+
+def ended_with(machine: Machine) -> list[str]:
+    """What ending a machine takes beside, for what ends with it."""
+    kinds = {"disk": "Microsoft.Compute/disks", "card": "Microsoft.Network/networkInterfaces"}
+    kinds["address"] = "Microsoft.Network/publicIPAddresses"
+    return [f"{kinds[thing.partition(' ')[0]]}/delete" for thing in machine.things]
+
+
+def permitted(azure: Azure, action: str) -> bool:
+    azure.actions.add(action)
+    return any(fnmatch.fnmatchcase(action.lower(), each.lower()) for each in azure.allowed)
+
+
+def forbidden(action: str) -> Reply:
+    return error(403, "AuthorizationFailed", f"The client does not have authorization to perform action '{action}'.")
 
 
 def operation(azure: Azure, request: Request, name: str) -> dict[str, str]:
@@ -140,6 +174,8 @@ def delete(azure: Azure, request: Request) -> Reply:
     machine = named(azure, request)
     if machine is None:
         return Reply(204)
+    if (lacking := next((each for each in ended_with(machine) if not permitted(azure, each)), None)) is not None:
+        return forbidden(lacking)
     azure.delete(machine)
     return Reply(202, None, operation(azure, request, machine.name))
 
@@ -306,17 +342,14 @@ ROUTES = (
 def answered(azure: Azure, request: Request, found: Route) -> Reply:
     """One call of Resource Manager: who asks, what for, in which version."""
     azure.calls.append(found.name)
-    azure.actions.add(found.action)
     if request.headers.get("Authorization") != f"Bearer {azure.token}":
         return error(401, "ExpiredAuthenticationToken", "The access token has expired.")
     unknown = request.query.keys() - found.options - {"api-version"}
     if unknown or not re.fullmatch(found.versions, request.query.get("api-version", "")):
         azure.refused.append(f"{found.name}: {sorted(unknown) or 'no api-version'}")
         return error(400, "InvalidApiVersionParameter", f"no such version or option: {sorted(unknown)}")
-    if not any(fnmatch.fnmatchcase(found.action.lower(), each.lower()) for each in azure.allowed):
-        return error(
-            403, "AuthorizationFailed", f"The client does not have authorization to perform action '{found.action}'."
-        )
+    if not permitted(azure, found.action):
+        return forbidden(found.action)
     azure.settle()
     return found.answer(azure, request)
 
@@ -334,6 +367,8 @@ def control(azure: Azure, verb: str, values: Mapping[str, Any]) -> Any:
             azure.limits |= values
         case "power":
             azure.machines[values["name"]].power = values["power"]
+        case "break":
+            azure.machines[values["name"]].broken = values["code"]
         case "vanish":
             azure.delete(azure.machines[values["name"]])
         case "state":
@@ -394,7 +429,7 @@ class Handler(BaseHTTPRequestHandler):
             if found.method == request.method and (match := found.path.fullmatch(request.path)):
                 request.match = match
                 with self.guard:
-                    fault = self.azure.faults.meet(found.name)
+                    fault = self.azure.faults.meet(found.name + ("Next" if "$skiptoken" in request.query else ""))
                 self._with(fault, request, found)
                 return
         with self.guard:

@@ -1,0 +1,43 @@
+"""Orders for the tests here, and what became of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from autoscaler.core.fleet import ANY, PriceType, Worker
+from providers.azure.provider import AzureProvider
+from providers.contract import CELL
+from providers.interface import LaunchOrder
+
+SMALL = "Standard_D2s_v5"
+
+
+def an_order(
+    provider: AzureProvider,
+    *,
+    count: int = 1,
+    token: str = "t-0",
+    size: str = SMALL,
+    price_type: PriceType = PriceType.ON_DEMAND,
+    group: str = ANY,
+) -> LaunchOrder:
+    """An order of one size in all buckets that are alike but for their zones."""
+    buckets = tuple(
+        bucket
+        for bucket in provider.buckets()
+        if (bucket.type.name, bucket.key.price_type, bucket.key.placement_group) == (size, price_type, group)
+    )
+    return LaunchOrder(token, token.removesuffix("-0"), CELL, "execute", buckets, count, "#!/bin/sh\necho booted\n")
+
+
+def the_worker(provider: AzureProvider) -> Worker:
+    (worker,) = provider.workers()
+    return worker
+
+
+def until(what: Callable[[], bool], deadline: float = 5.0) -> None:
+    end = time.monotonic() + deadline
+    while not what():
+        assert time.monotonic() < end, f"not within {deadline:g} s"
+        time.sleep(0.02)

@@ -1,0 +1,190 @@
+"""What would fail is found before anything is launched; permissions are those of conf/azure, no more and no fewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+
+from providers.azure.calls import Calls
+from providers.azure.checks import NEEDED
+from providers.azure.errors import error_for, translated
+from providers.azure.machine import body
+from providers.azure.provider import AzureProvider
+from providers.contract import CELL
+from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from providers.pace import Pace
+from providers.settings import read_settings
+from tests.clouds.azure.plane import AzurePlane, Region
+from tests.clouds.azure.region import GROUP_PATH
+from tests.providers.azure.building import SMALL, an_order, the_worker, until
+
+IMAGE = f"{GROUP_PATH}/providers/Microsoft.Compute/images/worker"
+
+
+def role(name: str) -> list[str]:
+    found = json.loads((resources.files("autoscaler.conf") / "azure" / f"{name}.json").read_text("utf-8"))
+    actions: list[str] = found["Actions"]
+    return actions
+
+
+def fatal(provider: AzureProvider) -> list[str]:
+    return [f"{problem.what} | {problem.remedy}" for problem in provider.check() if problem.fatal]
+
+
+@pytest.mark.parametrize(
+    ("missing", "settings", "words"),
+    (
+        ("subscription", {}, "the subscription cannot be read"),
+        ("group", {}, "AZURE_RESOURCE_GROUP"),
+        ("subnet", {}, "AZURE_SUBNET"),
+        ("image", {}, "AZURE_IMAGE"),
+        ("image", {"image": "IMAGE"}, "AZURE_IMAGE"),
+        ("security group", {"security_group": "closed"}, "AZURE_SECURITY_GROUP"),
+        ("set", {"availability_sets": "tight"}, "the availability set tight"),
+        ("scale set", {"scale_set": "flexible"}, "the scale set"),
+    ),
+)
+def test_what_is_missing_is_named_with_its_setting(
+    region: Region, missing: str, settings: Mapping[str, str], words: str
+) -> None:
+    given = {name: value.replace("IMAGE", IMAGE) for name, value in settings.items()}
+    plane = AzurePlane(region, **given)
+    region.tell("set", missing=[missing])
+    (problem,) = fatal(plane.connect(CELL))
+    assert words in problem
+
+
+def test_what_is_there_is_no_problem(region: Region) -> None:
+    plane = AzurePlane(
+        region, image=IMAGE, security_group="closed", availability_sets="tight", scale_set="flexible", identity="system"
+    )
+    assert plane.connect(CELL).check() == []
+
+
+def test_workers_that_could_not_end_themselves_are_a_warning(plane: AzurePlane) -> None:
+    (problem,) = plane.connect(CELL).check()
+    assert (problem.fatal, "AZURE_IDENTITY" in problem.remedy) == (False, True)
+
+
+def test_permissions_that_are_missing_are_named(region: Region) -> None:
+    plane = AzurePlane(region)
+    lacking = "Microsoft.Network/virtualNetworks/subnets/join/action"
+    region.tell("set", allowed=[each for each in (*role("role"), *role("reader-role")) if each != lacking])
+    (problem,) = fatal(plane.connect(CELL))
+    assert problem.startswith(f"these credentials may not do {lacking} in workers | ")
+
+
+def test_a_check_needs_nothing_that_the_roles_do_not_give() -> None:
+    assert set(NEEDED) <= set(role("role"))
+
+
+def test_a_key_that_is_missing_is_named(region: Region) -> None:
+    (problem,) = fatal(AzurePlane(region, key="").connect(CELL))
+    assert "AZURE_KEY" in problem
+
+
+def test_a_family_that_the_region_lacks_is_named(region: Region) -> None:
+    (problem,) = fatal(AzurePlane(region, families="Xyzv9").connect(CELL))
+    assert "no size of Xyzv9" in problem
+
+
+def test_without_credentials_it_is_said_how_to_give_them(region: Region) -> None:
+    plane = AzurePlane(region)
+
+    class Nobody:
+        def get_token(self, *_: str, **__: Any) -> Any:
+            raise ClientAuthenticationError("no identity here")
+
+    settings = read_settings(AzureProvider.Settings, plane.values())
+    provider = AzureProvider(settings, cell=CELL, calls=Calls(settings, Pace(rate=1000), Nobody()))
+    (problem,) = fatal(provider)
+    assert "az login" in problem
+
+
+def test_credentials_are_found_as_azures_own_tools_find_them(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here by the managed identity of a machine that plays App Service."""
+    for name in ("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_CLIENT_SECRET", "AZURE_TOKEN_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("IDENTITY_ENDPOINT", f"{region.address}/msi/token")
+    monkeypatch.setenv("IDENTITY_HEADER", "played")
+    settings = read_settings(AzureProvider.Settings, AzurePlane(region).values())
+    assert AzureProvider(settings, cell=CELL, calls=Calls(settings, Pace(rate=1000))).workers() == []
+
+
+def test_the_roles_allow_all_that_is_done_and_nothing_besides(region: Region) -> None:
+    allowed = [*role("role"), *role("reader-role")]
+    user = "/subscriptions/x/userAssignedIdentities/worker"
+    lives = (
+        {"public_address": "true", "security_group": "closed", "identity": user, "scale_set": "flexible"},
+        {"identity": "system", "worker_role": "/r", "availability_sets": "tight", "image": IMAGE},
+    )
+    used = {action for given in lives for action in _everything(AzurePlane(region, **given), allowed)}
+    assert used == set(allowed)
+
+
+def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
+    """All that the provider ever does, with these permissions; what it took of them."""
+    plane.region.tell("set", allowed=allowed)
+    provider = plane.connect(CELL)
+    provider.check()
+    provider.workers()
+    plane.region.tell("set", fails={SMALL: "AllocationFailed"})
+    provider.launch(an_order(provider))
+    plane.region.tell("set", fails={})
+    provider.launch(an_order(provider, token="u-0"))
+    until(lambda: all(worker.failure or worker.address for worker in provider.workers()))
+    for worker in provider.workers():
+        provider.console(worker.id)
+    provider.terminate([worker.id for worker in provider.workers()])
+    until(lambda: not plane.billable())
+    state = plane.region.tell()
+    assert state["refused"] == []
+    return set(state["actions"])
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind"),
+    (
+        (409, "SkuNotAvailable", "", OutOfCapacity),
+        (200, "AllocationFailed", "", OutOfCapacity),
+        (200, "ZonalAllocationFailed", "", OutOfCapacity),
+        (200, "OverconstrainedZonalAllocationRequest", "", OutOfCapacity),
+        (409, "OperationNotAllowed", "exceeding approved Cores quota", QuotaReached),
+        (409, "OperationNotAllowed", "the machine is being deleted", Refused),
+        (409, "QuotaExceeded", "", QuotaReached),
+        (429, "TooManyRequests", "", Throttled),
+        (429, "", "", Throttled),
+        (503, "ServerBusy", "", Unreachable),
+        (500, "", "", Unreachable),
+        (401, "ExpiredAuthenticationToken", "", Unreachable),
+        (401, "InvalidAuthenticationToken", "", Refused),
+        (403, "AuthorizationFailed", "", Refused),
+        (400, "InvalidParameter", "", Refused),
+        (404, "ImageNotFound", "", Refused),
+    ),
+)
+def test_a_code_means_what_the_loop_can_do_about_it(
+    status: int, code: str, message: str, kind: type[ProviderError]
+) -> None:
+    assert type(error_for(code, message, "creating w-0", status=status)) is kind
+
+
+@pytest.mark.parametrize(("code", "kind"), (("AllocationFailed", OutOfCapacity), ("QuotaExceeded", QuotaReached)))
+def test_an_operation_that_fails_with_status_200_is_told_by_its_code(
+    plane: AzurePlane, code: str, kind: type[ProviderError]
+) -> None:
+    """As the SDK itself raises it at the end of a long-running operation."""
+    provider = plane.connect(CELL)
+    order = an_order(provider)
+    plane.region.tell("set", fails={SMALL: code})
+    machines = provider.calls.client.virtual_machines
+    wanted = body(order, "w-0", order.buckets[0].key, provider.settings)
+    with pytest.raises(HttpResponseError) as caught:
+        machines.begin_create_or_update("workers", "w-0", wanted, polling_interval=0).result()  # type: ignore[call-overload]
+    assert (caught.value.status_code, type(translated(caught.value, "creating w-0"))) == (200, kind)
+    provider.terminate([the_worker(provider).id])

@@ -1,0 +1,186 @@
+"""What Azure is asked for, and that nothing is made twice or stays when its machine is ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoscaler.core.fleet import PriceType
+from providers.azure.provider import AzureProvider
+from providers.contract import CELL, OTHER_CELL
+from providers.interface import OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
+from tests.clouds.azure.plane import AzurePlane, Region
+from tests.providers.azure.building import an_order, until
+
+
+def launched(plane: AzurePlane, **order: Any) -> dict[str, Any]:
+    """The machine that came of an order, as Azure was asked for it."""
+    provider = plane.connect(CELL)
+    (name,) = provider.launch(an_order(provider, **order)).ids
+    machine: dict[str, Any] = plane.region.tell()["machines"][name]
+    return machine
+
+
+def test_all_that_makes_it_ours_is_in_the_creating_call(plane: AzurePlane) -> None:
+    assert launched(plane, token="o-0")["tags"] == {
+        "sge-autoscaler-cell": CELL,
+        "sge-autoscaler-order": "o",
+        "sge-autoscaler-token": "o-0",
+        "sge-autoscaler-node-array": "execute",
+    }
+
+
+def test_a_spot_worker_is_deleted_when_it_is_evicted_and_costs_no_more_than_set(region: Region) -> None:
+    properties = launched(AzurePlane(region, spot_max_price="0.05"), price_type=PriceType.SPOT)["properties"]
+    assert (properties["priority"], properties["evictionPolicy"], properties["billingProfile"]) == (
+        "Spot",
+        "Delete",
+        {"maxPrice": 0.05},
+    )
+
+
+def test_an_on_demand_worker_says_nothing_of_spot(plane: AzurePlane) -> None:
+    assert launched(plane)["properties"].keys().isdisjoint({"priority", "evictionPolicy", "billingProfile"})
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    (
+        ("p:o:s:latest", {"publisher": "p", "offer": "o", "sku": "s", "version": "latest"}),
+        ("/subscriptions/x/images/worker", {"id": "/subscriptions/x/images/worker"}),
+        ("/CommunityGalleries/a/Images/b", {"communityGalleryImageId": "/CommunityGalleries/a/Images/b"}),
+        ("/SharedGalleries/a/Images/b", {"sharedGalleryImageId": "/SharedGalleries/a/Images/b"}),
+    ),
+)
+def test_an_image_is_named_as_its_kind_wants(region: Region, image: str, reference: dict[str, str]) -> None:
+    profile = launched(AzurePlane(region, image=image))["properties"]["storageProfile"]
+    assert profile["imageReference"] == reference
+
+
+def test_disk_card_and_public_address_end_with_their_machine(region: Region) -> None:
+    plane = AzurePlane(region, public_address="true", disk="64", security_group="closed")
+    provider = plane.connect(CELL)
+    ids = provider.launch(an_order(provider)).ids
+    things = [each.partition(" ")[0] for each in plane.billable()]
+    provider.terminate(ids)
+    until(lambda: not plane.billable())
+    assert sorted(things)[1:] == ["address", "card", "disk"]
+
+
+def test_an_availability_set_takes_the_place_of_zones(region: Region) -> None:
+    plane = AzurePlane(region, families="HBrsv3", availability_sets="tight", zones="1")
+    machine = launched(plane, size="Standard_HB120rs_v3", group="tight")
+    assert machine["properties"]["availabilitySet"]["id"].endswith("/availabilitySets/tight")
+    assert "zones" not in machine
+
+
+def test_a_scale_set_is_joined_in_the_creating_call(region: Region) -> None:
+    properties = launched(AzurePlane(region, scale_set="flexible"))["properties"]
+    assert properties["virtualMachineScaleSet"]["id"].endswith("/virtualMachineScaleSets/flexible")
+
+
+def test_a_worker_may_delete_itself_and_no_other(region: Region) -> None:
+    plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
+    machine = launched(plane)
+    (grant,) = region.tell()["grants"].values()
+    assert grant["principalId"] == machine["identity"]["principalId"]
+
+
+def test_a_grant_that_is_refused_costs_no_worker(region: Region, caplog: pytest.LogCaptureFixture) -> None:
+    plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
+    region.fault({"kind": "error", "operation": "Grant", "code": "AuthorizationFailed", "status": 403})
+    launched(plane)
+    assert "cannot end itself" in caplog.text
+
+
+def test_a_worker_without_a_key_is_refused_before_azure_is_asked(region: Region) -> None:
+    plane = AzurePlane(region, key="")
+    with pytest.raises(Refused, match="CP_CAP_AUTOSCALE_AZURE_KEY"):
+        launched(plane)
+    assert "CreateMachine" not in region.tell()["calls"]
+
+
+def test_a_full_zone_is_asked_once_and_the_others_give_the_rest(region: Region) -> None:
+    plane = AzurePlane(region, zones="1,2")
+    provider = plane.connect(CELL)
+    region.tell("set", stock={"Standard_D2s_v5/1": 0})
+    answer = provider.launch(an_order(provider, count=4))
+    zones = [machine["zones"] for machine in region.tell()["machines"].values()]
+    assert (answer.shortfalls, zones) == ((), [["2"]] * 4)
+
+
+def test_a_full_quota_says_which_and_by_how_much(plane: AzurePlane) -> None:
+    provider = plane.connect(CELL)
+    order = an_order(provider)
+    plane.region.tell("limit", standardDSv5Family=1)
+    ((_, error),) = provider.launch(order).shortfalls
+    assert isinstance(error, QuotaReached)
+    assert "standardDSv5Family Cores quota. Current Limit: 1, Current Usage: 0, Additional Required: 2" in str(error)
+
+
+def test_an_order_that_was_cut_short_gives_what_there_is_of_it(plane: AzurePlane) -> None:
+    """The second call met silence: the process died, say. Asked again, nothing is made."""
+    provider = plane.connect(CELL)
+    order = an_order(provider, count=3)
+    plane.region.tell("set", stock={"*/*": 1})
+    first = provider.launch(order).ids
+    plane.heal()
+    again = plane.connect(CELL).launch(order)
+    assert (again.ids, [type(error) for _, error in again.shortfalls]) == (first, [Throttled])
+
+
+def test_an_order_whose_first_machine_ended_is_filled_up_to_its_count(plane: AzurePlane) -> None:
+    provider = plane.connect(CELL)
+    order = an_order(provider, count=3)
+    ids = provider.launch(order).ids
+    plane.region.tell("vanish", name=ids[0])
+    until(lambda: len(plane.region.tell()["machines"]) == 2)
+    assert set(plane.connect(CELL).launch(order).ids) == set(ids)
+
+
+def test_a_strangers_machine_of_the_same_name_is_left_alone(plane: AzurePlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("providers.azure.tags.names", lambda order: ("taken",))
+    theirs = plane.connect(OTHER_CELL)
+    order = an_order(theirs)
+    theirs.launch(type(order)(**{**_fields(order), "cell": OTHER_CELL}))
+    with pytest.raises(Refused, match="taken"):
+        plane.connect(CELL).launch(order)
+
+
+def _fields(order: object) -> dict[str, Any]:
+    return {name: getattr(order, name) for name in type(order).__slots__}  # type: ignore[attr-defined]
+
+
+def test_throttling_says_how_long_azure_wants_to_wait(plane: AzurePlane) -> None:
+    provider = plane.connect(CELL)
+    order = an_order(provider)
+    plane.region.fault(
+        {"kind": "error", "operation": "CreateMachine", "code": "TooManyRequests", "status": 429, "seconds": 17}
+    )
+    with pytest.raises(Throttled) as caught:
+        provider.launch(order)
+    assert caught.value.retry_after == 17
+
+
+@pytest.mark.parametrize(
+    "fault",
+    (
+        {"kind": "error", "status": 500, "code": "InternalServerError"},
+        {"kind": "error", "status": 401, "code": "ExpiredAuthenticationToken"},
+        {"kind": "reset"},
+    ),
+)
+def test_what_may_pass_leaves_the_order_open(plane: AzurePlane, fault: dict[str, Any]) -> None:
+    provider: AzureProvider = plane.connect(CELL)
+    order = an_order(provider)
+    plane.region.fault({"operation": "CreateMachine", **fault})
+    with pytest.raises(Unreachable):
+        provider.launch(order)
+
+
+def test_a_size_that_lacks_everywhere_is_no_refusal(plane: AzurePlane) -> None:
+    provider = plane.connect(CELL)
+    order = an_order(provider)
+    plane.region.fault({"kind": "error", "operation": "CreateMachine", "code": "ZonalAllocationFailed", "status": 409})
+    assert [type(error) for _, error in provider.launch(order).shortfalls] == [OutOfCapacity]

@@ -1,0 +1,187 @@
+"""What a listing says of machines, above all of those that failed, were shut down or are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import requests
+
+from autoscaler.core.fleet import MachineState, PriceType, Worker
+from providers.azure.provider import STATUS_AGE, AzureProvider
+from providers.contract import CELL
+from providers.interface import Refused, Unreachable
+from tests.clouds.azure.plane import AzurePlane, Region
+from tests.providers.azure.building import SMALL, an_order, the_worker, until
+
+
+def rented(plane: AzurePlane, count: int = 1, **order: str) -> AzureProvider:
+    provider = plane.connect(CELL)
+    provider.launch(an_order(provider, count=count))
+    return provider
+
+
+def described(worker: Worker) -> tuple[MachineState, str | None, str | None]:
+    return worker.state, worker.failure, worker.message
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    (
+        ("AllocationFailed", "capacity"),
+        ("ZonalAllocationFailed", "capacity"),
+        ("OverconstrainedAllocationRequest", "capacity"),
+        ("SkuNotAvailable", "capacity"),
+        ("QuotaExceeded", "quota"),
+        ("OSProvisioningTimedOut", "boot"),
+    ),
+)
+def test_a_machine_whose_making_fails_later_is_a_failure_of_its_bucket(plane: AzurePlane, code: str, kind: str) -> None:
+    plane.region.tell("set", fails={SMALL: code})
+    worker = the_worker(rented(plane))
+    assert described(worker) == (MachineState.PENDING, kind, f"{code}: Allocation failed. {code}")
+
+
+def test_a_machine_whose_making_failed_leaves_nothing_when_it_is_ended(plane: AzurePlane) -> None:
+    plane.region.tell("set", fails={SMALL: "AllocationFailed"})
+    provider = rented(plane)
+    provider.terminate([the_worker(provider).id])
+    until(lambda: not plane.billable())
+    assert not [worker for worker in provider.workers() if worker.exists]
+
+
+@pytest.mark.parametrize("power", ("stopped", "deallocated"))
+def test_a_machine_that_shut_itself_down_is_still_there_to_be_ended(plane: AzurePlane, power: str) -> None:
+    provider = rented(plane)
+    (name,) = plane.region.tell()["machines"]
+    plane.region.tell("power", name=name, power=power)
+    assert described(the_worker(provider)) == (MachineState.PENDING, "boot", f"it is {power}, and still paid for")
+
+
+def test_a_running_machine_is_no_failure_though_an_extension_of_it_failed(plane: AzurePlane) -> None:
+    provider = rented(plane)
+    (name,) = plane.region.tell()["machines"]
+    plane.region.tell("break", name=name, code="VMExtensionProvisioningError")
+    assert described(the_worker(provider))[:2] == (MachineState.RUNNING, None)
+
+
+def test_a_machine_on_its_way_is_pending_and_then_runs_with_name_and_address(plane: AzurePlane) -> None:
+    plane.region.tell("set", boot=0.2)
+    provider = rented(plane)
+    states = [the_worker(provider).state]
+    until(lambda: the_worker(provider).state is MachineState.RUNNING)
+    worker = the_worker(provider)
+    assert (states, worker.name, worker.address) == ([MachineState.PENDING], worker.id, "10.0.0.1")
+
+
+def test_a_host_name_may_have_a_domain(region: Region) -> None:
+    provider = rented(AzurePlane(region, host_domain="Workers.Internal"))
+    worker = the_worker(provider)
+    assert worker.name == f"{worker.id}.workers.internal"
+
+
+def test_addresses_are_asked_for_while_one_is_unknown_and_no_longer(plane: AzurePlane) -> None:
+    provider = rented(plane, count=3)
+    for _ in range(3):
+        provider.workers()
+    assert plane.region.tell()["calls"].count("Cards") == 1
+
+
+def test_a_listing_is_the_same_without_the_permission_to_see_addresses(plane: AzurePlane) -> None:
+    plane.region.fault({"kind": "error", "operation": "Cards", "code": "AuthorizationFailed", "status": 403})
+    assert the_worker(rented(plane)).address is None
+
+
+def test_states_are_asked_for_once_a_minute(plane: AzurePlane) -> None:
+    provider = rented(plane)
+    times = iter((0.0, 0.0, 1.0, STATUS_AGE - 1, STATUS_AGE + 1, *(STATUS_AGE + 2,) * 9))
+    provider.clock = lambda: next(times)
+    for _ in range(4):
+        provider.workers()
+    assert plane.region.tell()["calls"].count("ListStates") == 2
+
+
+def test_a_machine_that_is_gone_is_told_so_once_azure_knows_no_such_name(plane: AzurePlane) -> None:
+    provider = rented(plane)
+    name = the_worker(provider).id
+    plane.region.tell("vanish", name=name)
+    until(lambda: not plane.region.tell()["machines"])
+    gone = the_worker(provider)
+    assert (gone.id, gone.state) == (name, MachineState.TERMINATED)
+
+
+def test_a_machine_that_a_listing_leaves_out_is_not_thereby_gone(plane: AzurePlane) -> None:
+    provider = rented(plane)
+    provider.workers()
+    plane.region.tell("set", lag=60)
+    assert [provider.workers() for _ in range(2)] == [[], []]
+    plane.region.tell("set", lag=0)
+    assert the_worker(provider).state is MachineState.RUNNING
+
+
+def test_a_page_of_somebody_else_is_no_empty_listing(plane: AzurePlane) -> None:
+    provider = rented(plane)
+    plane.region.fault({"kind": "stranger", "operation": "ListMachines"})
+    with pytest.raises(Unreachable, match="no value"):
+        provider.workers()
+
+
+def test_an_error_on_the_second_page_is_one_of_the_whole(plane: AzurePlane) -> None:
+    plane.region.tell("set", page=2)
+    provider = rented(plane, count=3)
+    provider.workers()
+    plane.region.fault({"kind": "error", "operation": "ListMachinesNext", "status": 503, "code": "ServerBusy"})
+    with pytest.raises(Unreachable, match="ServerBusy"):
+        provider.workers()
+
+
+@pytest.mark.parametrize(("status", "code"), ((403, "AuthorizationFailed"), (401, "ExpiredAuthenticationToken")))
+def test_a_listing_that_is_refused_is_no_listing(plane: AzurePlane, status: int, code: str) -> None:
+    provider = rented(plane)
+    plane.region.fault({"kind": "error", "operation": "ListMachines", "status": status, "code": code})
+    with pytest.raises(Unreachable, match=code):
+        provider.workers()
+
+
+def test_a_spot_worker_is_known_as_such(plane: AzurePlane) -> None:
+    provider = plane.connect(CELL)
+    provider.launch(an_order(provider, price_type=PriceType.SPOT))
+    assert the_worker(provider).bucket.price_type is PriceType.SPOT
+
+
+def test_a_size_that_is_not_offered_any_more_keeps_its_worker(region: Region) -> None:
+    provider = rented(AzurePlane(region))
+    other = AzurePlane.__new__(AzurePlane)
+    other.__dict__.update(region=region, own={"families": "Fsv2"}, unreachable=False)
+    assert the_worker(other.connect(CELL)).type == the_worker(provider).type
+
+
+def test_a_token_for_azure_is_not_shown_to_whoever_keeps_the_console(
+    plane: AzurePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = rented(plane)
+    name = the_worker(provider).id
+    asked: list[object] = []
+    get = requests.get
+
+    def listened(*args: Any, **more: Any) -> requests.Response:
+        asked.append(more.get("headers"))
+        return get(*args, **more)
+
+    monkeypatch.setattr(requests, "get", listened)
+    assert (provider.console(name), asked) == (f"{name} login:\n", [None])
+
+
+def test_the_console_of_somebody_elses_machine_is_not_shown(plane: AzurePlane) -> None:
+    name = the_worker(rented(plane)).id
+    assert plane.connect("other").console(name) == ""
+
+
+def test_ending_several_refuses_all_where_one_is_not_ours(plane: AzurePlane) -> None:
+    ours = rented(plane)
+    theirs = plane.connect("other")
+    order = an_order(theirs, token="u-0")
+    named = theirs.launch(type(order)(**{**{name: getattr(order, name) for name in order.__slots__}, "cell": "other"}))
+    with pytest.raises(Refused, match="left alone"):
+        ours.terminate([the_worker(ours).id, *named.ids])
+    assert len(plane.region.tell()["machines"]) == 2
