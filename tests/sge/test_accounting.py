@@ -1,0 +1,143 @@
+"""The accounting file is read on from where the last look ended, whatever becomes of it meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sge.accounting import OLD_NEWS, WORDS, Start, read_on, read_starts
+
+RECORDED = Path(__file__).parent / "recorded" / "accounting" / "starts.txt"
+
+
+def a_line(job: int, failed: int = 1, host: str = "w1", owner: str = "ann") -> str:
+    return f"main.q:{host}:staff:{owner}:true:{job}:sge:0:0:0:0:{failed}:0:0:0.0:NONE\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "accounting"
+    file.write_text("# Version: 8.1.9\n")
+    return file
+
+
+def append(file: Path, text: str) -> None:
+    with file.open("a") as opened:
+        opened.write(text)
+
+
+def jobs(starts: tuple[Start, ...]) -> list[int]:
+    return [start.job for start in starts]
+
+
+def test_every_start_has_its_host_owner_job_and_failure() -> None:
+    starts = read_starts(RECORDED.read_bytes())
+    assert [(start.job, start.words) for start in starts] == [
+        (1, "28 : changing to working directory"),
+        (2, "26 : opening output file"),
+        (3, "27 : searching requested shell"),
+        (4, "0"),
+        (5, "100 : assumedly after job"),
+        (6, "37 : qmaster enforced h_rt, h_cpu, or h_vmem limit"),
+        (7, "25 : rescheduling"),
+        (8, "1 : assumedly before job"),
+    ]
+    assert {(start.host, start.owner) for start in starts} == {("ip-10-1-0-200", "root")}
+
+
+def test_a_number_without_words_is_told_as_it_is() -> None:
+    assert (Start("w1", "ann", 1, 77).words, 77 in WORDS) == ("77", False)
+
+
+@pytest.mark.parametrize(
+    "text", ("", "\n", "# a comment\n", "main.q:w1:staff", "a:b:c:d:e:no number:g:h:i:j:k:0:0\n", "\xff\x00:::\n")
+)
+def test_what_is_no_record_is_passed_over(text: str) -> None:
+    assert read_starts(text.encode("latin-1")) == ()
+
+
+def test_what_was_written_before_the_first_look_is_no_news(file: Path) -> None:
+    append(file, a_line(1))
+    offset, first = read_on(file, None)
+    append(file, a_line(2))
+    assert (first, jobs(read_on(file, offset)[1])) == ((), [2])
+
+
+def test_nothing_is_read_twice(file: Path) -> None:
+    offset, _ = read_on(file, 0)
+    append(file, a_line(1))
+    offset, one = read_on(file, offset)
+    append(file, a_line(2))
+    assert (jobs(one), jobs(read_on(file, offset)[1])) == ([1], [2])
+
+
+def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(file: Path) -> None:
+    line = a_line(1)
+    append(file, line[:-20])
+    offset, cut = read_on(file, 0)
+    append(file, line[-20:])
+    assert (cut, jobs(read_on(file, offset)[1])) == ((), [1])
+
+
+def test_a_file_that_is_not_there_yet_is_read_from_its_beginning(tmp_path: Path) -> None:
+    file = tmp_path / "accounting"
+    offset, nothing = read_on(file, None)
+    file.write_text(a_line(1))
+    assert (nothing, jobs(read_on(file, offset)[1])) == ((), [1])
+
+
+def test_a_file_that_is_away_for_a_moment_is_not_read_again(file: Path) -> None:
+    append(file, a_line(1))
+    offset, _ = read_on(file, 0)
+    file.rename(file.with_suffix(".away"))
+    offset, _ = read_on(file, offset)
+    file.with_suffix(".away").rename(file)
+    assert read_on(file, offset)[1] == ()
+
+
+@pytest.mark.parametrize("moved", (True, False), ids=("moved away", "cut to nothing"))
+def test_a_rotated_file_is_read_from_its_beginning(file: Path, moved: bool) -> None:
+    append(file, a_line(1) * 3)
+    offset, _ = read_on(file, 0)
+    if moved:
+        file.rename(file.with_suffix(".1"))
+    file.write_text(a_line(2))
+    assert jobs(read_on(file, offset)[1]) == [2]
+
+
+def test_a_copy_with_the_same_lines_is_not_read_again(file: Path) -> None:
+    append(file, a_line(1))
+    offset, _ = read_on(file, 0)
+    copy = file.with_suffix(".copy")
+    copy.write_bytes(file.read_bytes())
+    copy.rename(file)
+    assert read_on(file, offset)[1] == ()
+
+
+def test_of_much_a_part_is_read_at_a_look(file: Path) -> None:
+    append(file, "".join(a_line(job) for job in range(100)))
+    offset, looks = 0, 0
+    found: list[int] = []
+    while looks < 100 and (part := read_on(file, offset, most=1000))[0] != offset:
+        offset, looks, found = part[0], looks + 1, found + jobs(part[1])
+    assert (found, 5 < looks < 10) == (list(range(100)), True)
+
+
+def test_what_is_far_behind_is_skipped(file: Path) -> None:
+    with file.open("ab") as opened:
+        opened.truncate(OLD_NEWS + 1000)
+    append(file, "\n" + a_line(1))
+    assert jobs(read_on(file, 0, most=10_000)[1]) == [1]
+
+
+def test_a_line_without_end_holds_nothing_up(file: Path) -> None:
+    append(file, "x" * 5000)
+    offset, _ = read_on(file, 0, most=1000)
+    later, _ = read_on(file, offset, most=1000)
+    assert later > offset
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="directory"):
+        read_on(tmp_path, 0)

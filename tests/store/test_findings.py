@@ -1,0 +1,90 @@
+"""What is kept of failed jobs and health checks: no more than matters, over restarts, in the order of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.evidence import Health, JobFailure, JobSuccess
+from autoscaler.store.evidence import KEPT_FOR
+from autoscaler.store.starts import MOST_FAILURES
+from autoscaler.store.store import Store
+
+NOW = 10_000.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "store.sqlite")
+    yield store
+    store.close()
+
+
+def a_failure(job: int = 1, host: str = "w1", at: float = NOW) -> JobFailure:
+    return JobFailure(host, job, at, "1 : assumedly before job", "ann")
+
+
+def a_success(host: str = "w1", owner: str = "ann", at: float = NOW) -> JobSuccess:
+    return JobSuccess(host, owner, at)
+
+
+def test_what_is_kept_is_there_after_a_restart(store: Store, tmp_path: Path) -> None:
+    store.starts.add([a_failure(), a_success("w2")], 77)
+    store.health.note("i-1", NOW, healthy=False, message="no /data")
+    again = Store.open(tmp_path / "store.sqlite")
+    found, offset = again.findings(NOW), again.starts.offset
+    again.close()
+    assert (found.failures, found.successes, found.health, offset) == (
+        (a_failure(),),
+        (a_success("w2"),),
+        {"i-1": Health("i-1", NOW, healthy=False, message="no /data", sick_since=NOW)},
+        77,
+    )
+
+
+def test_a_new_store_has_read_nothing_yet(store: Store) -> None:
+    assert store.starts.offset is None
+
+
+def test_a_success_ends_the_row_of_its_own_hosts_failures(store: Store) -> None:
+    store.starts.add([a_failure(1), a_failure(2, "w2"), a_success("w1"), a_failure(3)], 1)
+    assert [failure.job for failure in store.findings(NOW).failures] == [2, 3]
+
+
+def test_of_an_owner_on_a_host_the_last_success_is_kept(store: Store) -> None:
+    store.starts.add([a_success(at=NOW - 9), a_success(owner="bob", at=NOW - 8), a_success(at=NOW)], 1)
+    assert store.findings(NOW).successes == (a_success(at=NOW), a_success(owner="bob", at=NOW - 8))
+
+
+def test_of_a_host_the_newest_failures_are_kept(store: Store) -> None:
+    store.starts.add([a_failure(0, "w2"), *(a_failure(job) for job in range(MOST_FAILURES + 5))], 1)
+    jobs = [failure.job for failure in store.findings(NOW).failures]
+    assert jobs == [0, *range(5, MOST_FAILURES + 5)]
+
+
+def test_what_is_old_matters_no_more_and_is_forgotten(store: Store) -> None:
+    store.starts.add([a_failure(), a_success("w2")], 1)
+    store.health.note("i-1", NOW, healthy=True)
+    later = store.findings(NOW + KEPT_FOR)
+    store.forget_old(NOW + KEPT_FOR + 1)
+    kept = store.findings(NOW)
+    assert [(found.failures, found.successes, found.health) for found in (later, kept)] == [((), (), {})] * 2
+
+
+def test_sick_after_sick_is_sick_since_the_first(store: Store) -> None:
+    store.health.note("i-1", NOW, healthy=False)
+    store.health.note("i-1", NOW + 60, healthy=False, message="no /data")
+    assert store.findings(NOW).health["i-1"] == Health("i-1", NOW + 60, False, "no /data", NOW)
+
+
+@pytest.mark.parametrize("between", ("healthy", "unknown"))
+def test_whatever_else_is_said_between_begins_anew(store: Store, between: str) -> None:
+    store.health.note("i-1", NOW, healthy=False)
+    if between == "healthy":
+        store.health.note("i-1", NOW + 60, healthy=True)
+    else:
+        store.health.unknown("i-1")
+    store.health.note("i-1", NOW + 120, healthy=False)
+    assert store.findings(NOW).health["i-1"].sick_since == NOW + 120
