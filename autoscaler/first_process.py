@@ -46,6 +46,9 @@ def _quieten(held: bool) -> None:
     for descriptor in (1, 2) if held else (0, 1, 2):
         os.dup2(nowhere, descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not held:
+        # A host may end itself: what nobody handles does not reach PID 1 from inside.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 
 def _reap(held: bool) -> None:

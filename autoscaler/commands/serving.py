@@ -6,13 +6,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
-from shlex import quote
+from functools import partial
+from pathlib import Path
 from socket import gethostbyname
 
-import jinja2
-
 from autoscaler.act.actor import Actor
+from autoscaler.act.boot_script import WorkerBoot
 from autoscaler.act.means import Means
 from autoscaler.act.names import WorkerNames
 from autoscaler.act.owners import Notices
@@ -34,6 +33,7 @@ from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.report.telling import PassReporter
 from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings.policies import array_name
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
 from providers.interface import HasRunLog, Provider
@@ -60,6 +60,10 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = ("provider", "work_directory", "tag", "dry_run", "notify_owner")
 """What a process cannot change once it serves."""
+OWN_PATIENCE = 2
+"""So many boot timeouts a machine waits to be taken: one that its autoscaler gives up counts as failed, one that ends
+itself does not.
+"""
 RUN_TAG = "sge-autoscaler-cell"
 """Tag of the master run that holds the cell's tag: by it workers can be found again when the cell's files are lost."""
 
@@ -149,37 +153,34 @@ def refuse_unusable(settings: Settings) -> None:
 
 def boot_script(invocation: Invocation) -> Callable[[str], str]:
     """Node array → the script that its machines run at their first boot, for this cell."""
-    cell = invocation.cell
+    cell, process = invocation.cell, invocation.settings.process
+    timeouts = {array_name(suffix): queue.boot_timeout for suffix, queue in invocation.settings.queues.items()}
 
     def render(node_array: str) -> str:
-        return (
-            _templates()
-            .get_template("boot.sh.j2")
-            .render(
-                node_array=node_array,
-                sge_root=cell.root,
-                cell=cell.cell,
-                master=cell.master,
-                master_address=_address(cell.master),
-                qmaster_port=cell.port,
-                execd_port=invocation.port("sge_execd"),
-            )
-        )
+        return WorkerBoot(
+            sge_root=cell.root,
+            cell=cell.cell,
+            master=cell.master,
+            master_address=_address(cell.master),
+            qmaster_port=cell.port,
+            execd_port=invocation.port("sge_execd"),
+            bootstrap=_text(invocation.common / "bootstrap"),
+            provider=process.provider or "",
+            join_within=OWN_PATIENCE * timeouts.get(node_array, max(timeouts.values())) + 60,
+            lease=process.lease,
+            longest_lease=process.longest_lease,
+            mount=process.worker_mount or "",
+            install=process.worker_install,
+        ).script()
 
     return render
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        autoescape=False,
-    )
-    templates.filters["sh"] = lambda value: quote(str(value))
-    return templates
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _address(master: str) -> str:

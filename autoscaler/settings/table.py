@@ -20,6 +20,8 @@ from autoscaler.core.policy import DeadlockAnswer, LostJobs
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
+_EXPORT = r"^[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._/-]*$"
+"""An NFS export: server and path."""
 _PLATFORM = "only the provider `cloud_pipeline` needs it"
 
 
@@ -93,6 +95,25 @@ class Process(_Section):
         None,
         "Hosts file of the master in which the names of workers are kept, for a cloud whose DNS does not know them. "
         "Default: /etc/hosts where workers join by themselves, else none.",
+    )
+    lease: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_LEASE",
+        7200.0,
+        "A worker that has seen no queue master for so long, and has no job, ends itself.",
+        unit="s",
+    )
+    longest_lease: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_LONGEST_LEASE", 86400.0, "The same of a worker that still has jobs.", unit="s"
+    )
+    worker_mount: Annotated[str, Field(pattern=_EXPORT)] | None = setting(
+        "CP_CAP_AUTOSCALE_WORKER_MOUNT",
+        None,
+        "NFS export that a worker mounts at SGE_ROOT (`server:/path`). Default: none, its image has it.",
+    )
+    worker_install: bool = setting(
+        "CP_CAP_AUTOSCALE_WORKER_INSTALL",
+        True,
+        "Whether a worker without an sge_execd installs the package of its distribution.",
     )
     work_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKDIR",

@@ -10,7 +10,9 @@ from pathlib import Path
 INIT = """\
 #!/bin/sh
 # usage: init.sh FOLDER SECONDS: wait, then run FOLDER/boot.sh; all that is printed goes to FOLDER/console.log
+# WORKER_FOLDER lets the machine end itself: it says so there, and ends its PID 1.
 exec >>"$1/console.log" 2>&1 </dev/null
+export WORKER_FOLDER="$1"
 cd /
 sleep "$2"
 echo "$(hostname): boot script starts"

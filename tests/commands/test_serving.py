@@ -33,13 +33,6 @@ def invocation(tmp_path: Path) -> Invocation:
     )
 
 
-def test_the_boot_script_is_a_script_whatever_the_cells_path(invocation: Invocation, tmp_path: Path) -> None:
-    script = tmp_path / "boot.sh"
-    script.write_text(boot_script(invocation)("execute"))
-    checked = subprocess.run(["sh", "-n", str(script)], capture_output=True, text=True, check=False)
-    assert (script.read_text().splitlines()[0], checked.returncode, checked.stderr) == ("#!/bin/sh", 0, "")
-
-
 def test_the_boot_script_points_at_this_cell(invocation: Invocation, tmp_path: Path) -> None:
     lines = boot_script(invocation)("execute").splitlines()
     settings = "\n".join(line for line in lines if re.match(r"SGE_\w+=", line))
@@ -52,30 +45,14 @@ def test_the_boot_script_points_at_this_cell(invocation: Invocation, tmp_path: P
     assert shown.stdout == f"{tmp_path}/it's a root|default|6444|6445|"
 
 
-def test_a_worker_cannot_start_an_autoscaler_of_its_own(invocation: Invocation) -> None:
-    script = boot_script(invocation)("execute")
-    assert ("CP_CAP_AUTOSCALE=false\n" in script, "sge-autoscaler" in script) == (True, False)
+def test_a_machine_waits_longer_to_be_taken_than_its_autoscaler_waits_for_it(invocation: Invocation) -> None:
+    """Else it would leave as released, and a type whose machines never join would never rest."""
+    (waits,) = re.findall(r"^JOIN_WITHIN=(\d+)$", boot_script(invocation)("execute"), re.MULTILINE)
+    assert int(waits) > invocation.policy.node_arrays[0].boot_timeout
 
 
-def test_a_worker_without_the_cells_files_says_what_is_missing(invocation: Invocation, tmp_path: Path) -> None:
-    (Path(invocation.environ["SGE_ROOT"]) / "default" / "common" / "act_qmaster").chmod(0o600)
-    script = boot_script(invocation)("execute")
-    (Path(invocation.environ["SGE_ROOT"]) / "default").rename(tmp_path / "moved")
-    ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
-    assert (ran.returncode, "this worker cannot join" in ran.stdout) == (1, True)
-
-
-def test_an_execd_is_started_again_until_the_cell_knows_its_host(invocation: Invocation, tmp_path: Path) -> None:
-    """As recorded in tests/sge/recorded/joins.json: it ends with 1 while its host is not known."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    count = f'echo started >>"{tmp_path}/count"; [ "$(wc -l <"{tmp_path}/count")" -ge 3 ]'
-    for name, does in (("sge_execd", count), ("sleep", "true"), ("setsid", 'shift; exec "$@"')):
-        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
-        (programs / name).chmod(0o755)
-    script, path = boot_script(invocation)("execute"), f"{programs}:/usr/bin:/bin"
-    subprocess.run(["sh", "-c", script], env={"PATH": path}, capture_output=True, timeout=20, check=True)
-    assert (tmp_path / "count").read_text().count("started") == 3
+def test_a_worker_gets_the_cells_bootstrap(invocation: Invocation) -> None:
+    assert "BOOTSTRAP='ignore_fqdn true'" in boot_script(invocation)("execute")
 
 
 def test_without_an_instance_type_nothing_is_served(invocation: Invocation) -> None:

@@ -1,0 +1,79 @@
+"""The script that a worker runs at its first boot, rendered from `conf/worker/`.
+
+Every value stands in it once, quoted for the shell; the rest of the templates is the same for all cells. It holds no
+secret: a cloud shows a machine's user data to whoever may describe it, and to every job on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cache
+from math import ceil
+from shlex import quote
+
+import jinja2
+
+from autoscaler.errors import SettingsError
+
+LOOK_EVERY = 30
+"""Seconds between two looks of a worker at itself, at most."""
+OWN_ENDINGS = ("azure", "cyclecloud")
+"""Providers whose machines stay paid for when they are shut down: they have to ask for their end otherwise."""
+NAMED_BY_METADATA = ("aws", "azure")
+"""Providers whose metadata tells a machine the name that the provider lists it under."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBoot:
+    """What the workers of one node array have to know. Durations in seconds."""
+
+    sge_root: str
+    cell: str
+    master: str
+    master_address: str
+    """'' where the master's name only resolves to itself; the worker's DNS has to know it then."""
+    qmaster_port: int
+    execd_port: int
+    bootstrap: str
+    """The cell's `bootstrap` file; '' where it cannot be read, so that the worker must have it by itself."""
+    provider: str
+    join_within: float
+    """So long no queue master may have taken it before it ends itself."""
+    lease: float
+    longest_lease: float
+    """The lease of a worker on which jobs run; never shorter than `lease`."""
+    mount: str = ""
+    """NFS export that is mounted at `sge_root` (`server:/path`); '' for none."""
+    install: bool = True
+    """Whether the distribution's package is installed where there is no sge_execd."""
+    stays_after: float = 10
+    """A sge_execd that lives for so long with a connection to the queue master counts as let in."""
+
+    def script(self) -> str:
+        """The whole script, for any POSIX shell. Raises SettingsError for a value of more than one line."""
+        for name, value in asdict(self).items():
+            if isinstance(value, str) and name != "bootstrap" and not value.isprintable():
+                raise SettingsError(f"{name} of a worker's boot script cannot be {value!r}")
+        values = asdict(self) | {
+            "join_within": ceil(self.join_within),
+            "lease": ceil(self.lease),
+            "longest_lease": ceil(max(self.lease, self.longest_lease)),
+            "stays_after": ceil(self.stays_after),
+            "look_every": max(1, min(LOOK_EVERY, int(self.lease / 20))),
+            "ending": self.provider if self.provider in OWN_ENDINGS else "",
+            "naming": self.provider if self.provider in NAMED_BY_METADATA else "",
+        }
+        return _templates().get_template("boot.sh.j2").render(values)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,
+    )
+    templates.filters["sh"] = lambda value: quote(str(value))
+    return templates

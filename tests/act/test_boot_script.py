@@ -1,0 +1,210 @@
+"""What a worker runs at its first boot, on machines that are a directory: every program it calls is a fake."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.act.boot_script import WorkerBoot
+from autoscaler.errors import SettingsError
+
+SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
+PROVIDERS = ("aws", "azure", "cyclecloud", "local", "of.somebody:Else")
+USER_DATA_LIMIT = 16384
+"""EC2's; the least of all clouds'."""
+HOSTILE = "it's $(exit 7) `exit 7` \"; exit 7 #"
+BOOT = WorkerBoot(
+    sge_root="/opt/sge",
+    cell="default",
+    master="master",
+    master_address="10.0.0.1",
+    qmaster_port=6444,
+    execd_port=6445,
+    bootstrap="admin_user none",
+    provider="aws",
+    join_within=900,
+    lease=7200,
+    longest_lease=86400,
+)
+
+SYSTEM = (
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/systemd/system/sge-worker.service",
+    "/proc/1/comm",
+    "/run/sge-worker-boot.pid",
+    "/usr/local/sbin/sge-worker-watch",
+    "/usr/sbin/policy-rc.d",
+)
+"""What the script reads and writes of the system it runs on."""
+
+
+class Machine:
+    """Runs scripts with fakes before everything else on the PATH; `calls` tells what they were called with."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.programs, self.hosts = root, root / "programs", root / "hosts"
+        self.programs.mkdir()
+        self.hosts.write_text("127.0.0.1 localhost\n127.0.1.1 w1\n")
+        (root / "comm").write_text("sh\n")
+        self.fake("hostname", f'[ -z "$1" ] || echo "$1" >{root}/name; cat {root}/name')
+        (root / "name").write_text("w1\n")
+        self.fake(
+            "getent", f'sed -n "s/^\\([0-9.]*\\) \\(.* \\)\\?$2\\( .*\\)\\?\\$/\\1 STREAM/p" {self.hosts} | grep .'
+        )
+        self.fake("ip", "echo '10.0.0.1 via 10.0.0.254 dev eth0 src 10.0.0.7 uid 0'")
+        self.fake("curl", "exit 7")
+        for name in ("setsid", "sge_execd", "systemctl", "apt-get", "useradd", "shutdown", "poweroff", "mount"):
+            self.fake(name)
+
+    def fake(self, name: str, does: str = "true") -> None:
+        path = self.programs / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >>{self.root}/calls\n{does}\n')
+        path.chmod(0o755)
+
+    def boot(self, boot: WorkerBoot, shell: str = "sh") -> subprocess.CompletedProcess[str]:
+        """Run the script to its end; files of the system are this machine's own."""
+        script = boot.script()
+        script = script.replace("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", str(self.programs))
+        for path in SYSTEM:
+            script = script.replace(path, f"{self.root}/{Path(path).name}")
+        path = f"{self.programs}:/usr/bin:/bin"
+        return subprocess.run(
+            [shell, "-c", script], env={"PATH": path}, capture_output=True, text=True, timeout=20, check=False
+        )
+
+    def calls(self, name: str) -> list[str]:
+        log = self.root / "calls"
+        return [line for line in log.read_text().splitlines() if line.startswith(f"{name} ")] if log.exists() else []
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> WorkerBoot:
+    """A worker whose image has the cell's files."""
+    common = tmp_path / "it's sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    return replace(BOOT, sge_root=str(tmp_path / "it's sge"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_shell_takes_the_script_of_every_provider(shell: str, provider: str) -> None:
+    script = replace(BOOT, provider=provider, sge_root=HOSTILE).script()
+    argv = [shell, "sh", "-n"] if shell == "busybox" else [shell, "-n"]
+    checked = subprocess.run(argv, input=script, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_script_fits_into_a_clouds_user_data(provider: str) -> None:
+    assert len(replace(BOOT, provider=provider, bootstrap="x" * 600).script().encode()) < USER_DATA_LIMIT
+
+
+def test_no_value_is_run_by_the_shell(machine: Machine) -> None:
+    root = f"{machine.root}/{HOSTILE}"
+    machine.boot(replace(BOOT, sge_root=root, cell=HOSTILE, master=HOSTILE, bootstrap=f"{HOSTILE}\nEND"))
+    common = Path(root) / HOSTILE / "common"
+    written = ((common / "act_qmaster").read_text(), (common / "bootstrap").read_text())
+    assert written == (f"{HOSTILE}\n", f"{HOSTILE}\nEND\n")
+
+
+@pytest.mark.parametrize("value", ("two\nlines", "END OF WATCH\nreboot", "a\0b", "a\rb"))
+def test_a_value_that_could_end_a_line_is_refused(value: str) -> None:
+    with pytest.raises(SettingsError, match="master"):
+        replace(BOOT, master=value).script()
+
+
+def test_a_longest_lease_is_never_shorter_than_the_lease() -> None:
+    assert "LONGEST_LEASE=7200\n" in replace(BOOT, longest_lease=60).script()
+
+
+def test_a_worker_cannot_start_an_autoscaler_of_its_own() -> None:
+    script = BOOT.script()
+    wanted = ("CP_CAP_AUTOSCALE=false\n", "systemctl mask --now sge-autoscaler.service")
+    assert [text in script for text in (*wanted, "sge-autoscaler run")] == [True, True, False]
+
+
+def test_the_machine_is_watched_before_anything_can_fail(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("getent", "exit 2")
+    ran = machine.boot(replace(boot, master_address=""))
+    assert (ran.returncode, len(machine.calls("setsid"))) == (1, 1)
+
+
+def test_systemd_brings_the_watch_up_again_with_the_machine(machine: Machine, boot: WorkerBoot) -> None:
+    (machine.root / "comm").write_text("systemd\n")
+    machine.boot(boot)
+    unit = (machine.root / "sge-worker.service").read_text().splitlines()
+    started = ("systemctl enable sge-worker.service" in machine.calls("systemctl"), machine.calls("setsid"))
+    assert (f"ExecStart=/bin/sh {machine.root}/sge-worker-watch" in unit, *started) == (True, True, [])
+
+
+def test_the_package_is_installed_where_there_is_no_execd(machine: Machine, boot: WorkerBoot) -> None:
+    (machine.programs / "sge_execd").unlink()
+    machine.fake("apt-get", f'case "$*" in *install*) cp {machine.programs}/ip {machine.programs}/sge_execd ;; esac')
+    ran = machine.boot(boot)
+    calls = [call.split()[-1] for call in machine.calls("apt-get") if "install" in call]
+    assert (ran.returncode, calls, (machine.root / "policy-rc.d").exists()) == (0, ["gridengine-exec"], False)
+
+
+def test_nothing_is_installed_where_that_is_not_wanted(machine: Machine, boot: WorkerBoot) -> None:
+    (machine.programs / "sge_execd").unlink()
+    ran = machine.boot(replace(boot, install=False))
+    assert (ran.returncode, machine.calls("apt-get"), "sge_execd is not there" in ran.stdout) == (1, [], True)
+
+
+def test_an_export_is_mounted_at_the_root(machine: Machine, boot: WorkerBoot) -> None:
+    for name, does in (("mount.nfs", "true"), ("mountpoint", "exit 32")):
+        machine.fake(name, does)
+    machine.boot(replace(boot, mount="nfs:/sge"))
+    assert machine.calls("mount") == [f"mount -t nfs nfs:/sge {boot.sge_root}"]
+
+
+def test_a_master_that_does_not_resolve_gets_a_line_in_the_hosts_file(machine: Machine, boot: WorkerBoot) -> None:
+    assert (machine.boot(boot).returncode, "10.0.0.1 master\n" in machine.hosts.read_text()) == (0, True)
+
+
+def test_its_own_name_is_no_loopback_address(machine: Machine, boot: WorkerBoot) -> None:
+    machine.boot(boot)
+    lines = machine.hosts.read_text().splitlines()
+    assert [line for line in lines if "w1" in line] == ["10.0.0.7 w1 w1"]
+
+
+def test_booting_twice_changes_nothing_more(machine: Machine, boot: WorkerBoot) -> None:
+    first = machine.boot(boot)
+    before = machine.hosts.read_text()
+    second = machine.boot(boot)
+    assert (first.returncode, second.returncode, machine.hosts.read_text()) == (0, 0, before)
+
+
+def test_a_worker_without_the_cells_files_gets_them(machine: Machine, tmp_path: Path) -> None:
+    ran = machine.boot(replace(BOOT, sge_root=str(tmp_path / "new")))
+    common = tmp_path / "new" / "default" / "common"
+    found = {file.name: file.read_text() for file in common.iterdir()}
+    assert (ran.returncode, found) == (0, {"act_qmaster": "master\n", "bootstrap": "admin_user none\n"})
+
+
+def test_a_worker_without_the_cells_files_says_what_is_missing(machine: Machine, tmp_path: Path) -> None:
+    ran = machine.boot(replace(BOOT, sge_root=str(tmp_path / "new"), bootstrap=""))
+    assert (ran.returncode, "this worker cannot join" in ran.stdout) == (1, True)
+
+
+def test_a_machine_takes_the_name_by_which_its_cloud_lists_it(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("curl", 'case "$*" in *local-hostname) echo ip-10-0-0-7.ec2.internal ;; *) echo token ;; esac')
+    machine.boot(boot)
+    assert (machine.root / "name").read_text() == "ip-10-0-0-7.ec2.internal\n"
+
+
+def test_a_name_that_is_none_is_not_taken(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("curl", "echo '<html>$(touch x)</html>'")
+    machine.boot(boot)
+    assert (machine.root / "name").read_text() == "w1\n"
