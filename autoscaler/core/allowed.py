@@ -10,55 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from autoscaler.core.capacity import emptied_host, offer_of
+from autoscaler.core.capacity import emptied_host
 from autoscaler.core.cluster import Cluster, Complex, Consumable, ExecutionHost
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType
-from autoscaler.core.growth.options import allowed_types
-from autoscaler.core.limits import most_ever
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.model import Demand, Host
 from autoscaler.core.placement import PLENTY, SLOTS, as_shares, place
-from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy
-from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.policy import Limits, Policy
+from autoscaler.core.ranges import Kind, Range, range_of
+from autoscaler.core.reasons import Reason
 from autoscaler.core.resources import canonical
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One instance type in one node array, at the cheapest bucket it can be had from."""
-
-    bucket: Bucket
-    host: Host
-    """What an empty worker of it gives. Its name is the type's."""
-    obstacle: Reason | None = None
-    """Why it cannot be had, where that may pass: quota, an unknown price. As rests and sold-out types, it counts."""
-
-    @property
-    def type(self) -> InstanceType:
-        return self.bucket.type
-
-    def most(self, limits: Limits) -> int:
-        """How many the limits ever allow; what an unknown price would do to a price cap is not known, so nothing."""
-        if self.bucket.price_per_hour is None:
-            limits = replace(limits, max_price_per_hour=None)
-        return most_ever(self.bucket, limits).count
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What one node array may consist of."""
-
-    array: NodeArrayPolicy
-    kinds: tuple[Kind, ...]
-    """Smallest first; those of which the limits allow none are `barred`."""
-    barred: tuple[Kind, ...] = ()
-    others: tuple[Kind, ...] = ()
-    """Types that the provider knows and settings leave out, smallest first."""
-    family: str | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether the provider knows any type that settings allow, within limits or not."""
-        return bool(self.kinds or self.barred)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +142,7 @@ def allowed_by(
     of types that are not allowed any more.
     """
     machines = tuple(there)
-    ranges = [_range(array, buckets, cluster.complexes, machines) for array in policy.node_arrays]
+    ranges = [range_of(array, buckets, cluster.complexes, machines) for array in policy.node_arrays]
     return Allowed(ranges, cluster.complexes, persistent, present, _spreading(cluster))
 
 
@@ -206,56 +166,6 @@ def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozen
 
 def slots_in(pools: Iterable[str], host: Host) -> int:
     return sum(host.slots.get(pool, 0) for pool in pools)
-
-
-def _range(
-    array: NodeArrayPolicy,
-    buckets: Sequence[Bucket],
-    complexes: Mapping[str, Complex],
-    there: Sequence[tuple[str, BucketKey, InstanceType]],
-) -> Range:
-    allowed = allowed_types(array, buckets)
-    found: dict[str, Kind] = {}
-    for bucket in sorted(buckets, key=lambda one: (_dear(one), one.key)):
-        if bucket.key.node_array not in (ANY, array.name) or bucket.key.price_type not in array.price_types:
-            continue
-        obstacle = _obstacle(bucket, array.limits)
-        known = found.get(bucket.type.name)
-        if known is None or (known.obstacle is not None and obstacle is None):
-            found[bucket.type.name] = _kind(bucket, array, complexes, obstacle)
-    kinds = [kind for name, kind in found.items() if name in allowed]
-    extra = {type_.name: (key, type_) for name, key, type_ in there if name == array.name}
-    kinds += [_kind(Bucket(*pair), array, complexes, None) for name, pair in extra.items() if name not in allowed]
-    usable = [kind for kind in kinds if kind.most(array.limits) > 0]
-    return Range(
-        array,
-        kinds=_by_size(usable),
-        barred=_by_size(kind for kind in kinds if kind not in usable),
-        others=_by_size(kind for name, kind in found.items() if name not in allowed),
-        family=array.family or next((type_.family for type_ in allowed.values()), None),
-    )
-
-
-def _kind(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex], obstacle: Reason | None) -> Kind:
-    offer = offer_of(bucket.type, array, complexes)
-    return Kind(bucket, offer.host(bucket.type.name, array.queue), obstacle)
-
-
-def _by_size(kinds: Iterable[Kind]) -> tuple[Kind, ...]:
-    return tuple(sorted(kinds, key=lambda kind: (kind.type.vcpus, kind.type.memory, kind.type.name)))
-
-
-def _dear(bucket: Bucket) -> float:
-    return float("inf") if bucket.price_per_hour is None else bucket.price_per_hour
-
-
-def _obstacle(bucket: Bucket, limits: Limits) -> Reason | None:
-    """What keeps this bucket from being launched and may pass: it is the provider's, no setting of ours."""
-    if bucket.problem is not None:
-        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
-    if limits.max_price_per_hour is not None and bucket.price_per_hour is None:
-        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
-    return None
 
 
 def _type_setting(each: Range, type_: InstanceType) -> tuple[str, str] | None:

@@ -21,7 +21,7 @@ from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.proof import Case, request
 from autoscaler.core.reasons import Code, Reason, because
 
-SUSPECTS = 500
+SUSPECTS = 200
 """Jobs doubted at a time, the oldest: what is remembered of them has to stay small."""
 QUESTIONS = 50
 """Jobs in one asking."""

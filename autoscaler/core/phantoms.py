@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoscaler.core.actions import Phantom
-from autoscaler.core.allowed import Allowed, Kind, Range, most_visits, visits_on
+from autoscaler.core.allowed import Allowed, most_visits, visits_on
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.model import Demand
+from autoscaler.core.ranges import Kind, Range
 from autoscaler.core.resources import amount, written
 
 MOST = 16

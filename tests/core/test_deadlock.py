@@ -422,7 +422,7 @@ def test_a_deletion_without_effect_is_not_repeated_at_once() -> None:
 
 
 def test_of_very_many_hopeless_jobs_little_is_remembered() -> None:
-    assert len(a_history(jobs(20_000, slots=64)).look().memory.suspicions) == 500
+    assert len(a_history(jobs(20_000, slots=64)).look().memory.suspicions) == 200
 
 
 def test_an_unchanged_world_changes_nothing() -> None:
