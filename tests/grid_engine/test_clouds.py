@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from tests.grid_engine.waiting import Shown, Until
 ASK = "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1], b'{}')).read())"
 SCENARIOS: Mapping[str, Mapping[str, str]] = {
     "aws": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large"},
+    "cloud_pipeline": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"},
+    "cyclecloud": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "Standard_D2s_v5"},
 }
 """Provider → what an operator sets beside the address and the credentials."""
 
@@ -40,6 +44,7 @@ def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
         (worker,) = autoscaling.lifetimes()
         wanted = SCENARIOS[name]["CP_CAP_AUTOSCALE_INSTANCE_TYPE"]
         assert (end.host, worker.instance_type, billable(empty_cell, cloud)) == (worker.name, wanted, [])
+        assert names_kept(cloud) == ""
 
 
 def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
@@ -48,6 +53,11 @@ def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
     assert done.returncode == 0, done.stderr.decode()
     told: dict[str, Any] = json.loads(done.stdout)
     return list(told["billable"])
+
+
+def names_kept(cloud: PlayedCloud) -> str:
+    """What the autoscaler left in the master's hosts file, where it keeps one."""
+    return Path(cloud.environment.get("CP_CAP_AUTOSCALE_HOSTS_FILE", os.devnull)).read_text()
 
 
 def consoles(cell: Cell) -> str:

@@ -1,14 +1,15 @@
 """Instances as real hosts: of a subnet that is the tree's own network, so that address and DNS name are EC2's to give.
 
-Its user data run on a host as cloud-init runs them, a call that ends an instance ends the host, and an instance whose
-host ended by itself has shut itself down.
+Its user data run on a host as cloud-init runs them, and its metadata are there for it. A call that ends an instance
+ends the host, and an instance whose host ended by itself has shut itself down.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from tests.clouds.aws.layer import Layer
 from tests.clouds.aws.listing import REGION
 from tests.clouds.aws.wire import Parameters
 from tests.clouds.machines import NoScript, RealHosts
+from tests.clouds.metadata import serve_metadata
 
 ZONE = f"{REGION}a"
 PACKED = b"\x1f\x8b"
+TOKEN = "played"
 SHUT_DOWN, FAILED = "Client.InstanceInitiatedShutdown", "Server.InternalError"
 
 
@@ -43,10 +46,25 @@ def rent_out_hosts(layer: Layer, tree: Path) -> str:
             if machine.state == "running" and not hosts.lives(name_of(machine)):
                 _end(machine, SHUT_DOWN, "Instance initiated shutdown")
 
+    serve_metadata(partial(metadata, layer))
     layer.launching.on_launched = launched
     layer.on_look = looked_at
     layer.on_ended = lambda machine: hosts.end(name_of(machine))
     return str(subnet.id)
+
+
+def metadata(layer: Layer, address: str, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """The instance metadata service, version 2 only, as every launch of ours asks for it."""
+    if (method, path) == ("PUT", "/latest/api/token"):
+        return (200, TOKEN) if headers.get("x-aws-ec2-metadata-token-ttl-seconds", "").isdigit() else (400, "")
+    if headers.get("x-aws-ec2-metadata-token") != TOKEN:
+        return 401, ""
+    machine = next((each for each in layer.machines().values() if each.private_ip_address == address), None)
+    if machine is None or method != "GET":
+        return 404, ""
+    known = {"instance-id": machine.id, "local-hostname": machine.private_dns_name, "local-ipv4": address}
+    asked = path.removeprefix("/latest/meta-data/")
+    return (200, known[asked]) if asked in known else (404, "")
 
 
 def name_of(machine: Any) -> str:

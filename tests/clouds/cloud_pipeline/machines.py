@@ -11,38 +11,29 @@ from pathlib import Path
 
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import boot_script
-from autoscaler.core.fleet import Bucket, BucketKey
-from autoscaler.namespaces import Tree
 from autoscaler.process import SystemRunner
 from providers.catalog import load_catalog
-from providers.interface import LaunchOrder
-from providers.local.provider import LocalProvider
-from providers.local.settings import LocalSettings
-from providers.settings import read_settings
 from sge.admin import Administrator
 from tests.clouds.cloud_pipeline.platform import Platform, Run
-
-CELL = "platform"
-NETWORK = "CP_CAP_AUTOSCALE_LOCAL_NETWORK"
+from tests.clouds.machines import RealHosts
 
 
-def rent_out_hosts(platform: Platform, records: Path) -> None:
-    """Let every run that is launched be a host of the tree that this process belongs to."""
-    values = {NETWORK: os.environ[NETWORK], "CP_CAP_AUTOSCALE_LOCAL_STATE": str(records)}
-    hosts = LocalProvider(read_settings(LocalSettings, values), cell=CELL)
-    tree, grid_engine = Tree(Path(values[NETWORK])), Administrator(SystemRunner(), timeout=10.0)
-    script = boot_script(Invocation(os.environ))("execute")
-    ids: dict[int, str] = {}
+def rent_out_hosts(platform: Platform, tree: Path) -> Path:
+    """Let every run that is launched be a host of the tree whose master this process is on.
+
+    Returns the hosts file of that master in which the autoscaler may write.
+    """
+    hosts, grid_engine = RealHosts.of(tree), Administrator(SystemRunner(), timeout=10.0)
+    script, types = boot_script(Invocation(os.environ))("execute"), load_catalog().types
+    hosts_file = Path(os.environ["HOME"]) / "hosts"
+    hosts_file.write_text("")
 
     def running(run: Run) -> None:
         told = {name: parameter["value"] for name, parameter in run.asked["params"].items()}
-        kind = load_catalog().offers[run.asked["instanceType"]].type
-        bucket = Bucket(BucketKey(kind.name), kind)
-        order = LaunchOrder(str(run.id), str(run.id), CELL, "execute", (bucket,), 1, script)
+        kind = types[run.asked["instanceType"]]
         run.never_set_up = True
-        (ids[run.id],) = hosts.launch(order).ids
-        run.pod = next(worker.name or "" for worker in hosts.workers() if worker.id == ids[run.id])
-        run.address = tree.address(run.pod)
+        run.pod = hosts.free_name()
+        run.address = hosts.start(run.pod, str(run.id), kind.name, script)
         threading.Thread(target=lambda: enrol(run, told, kind.vcpus), daemon=True).start()
 
     def enrol(run: Run, told: dict[str, str], slots: int) -> None:
@@ -50,4 +41,5 @@ def rent_out_hosts(platform: Platform, records: Path) -> None:
         run.never_set_up = False
 
     platform.on_running = running
-    platform.on_ended = lambda run: hosts.terminate([ids[run.id]])
+    platform.on_ended = lambda run: hosts.end(run.pod)
+    return hosts_file

@@ -77,7 +77,7 @@ class CloudPipelinePlane(ControlPlane):
         return CloudPipelineProvider(settings, cell=cell, pace=Pace(rate=1000.0, burst=1000))
 
     def billable(self) -> Collection[str]:
-        living: list[str] = self.process.state["living"]
+        living: list[str] = self.process.state["billable"]
         return living
 
     def inject(self, fault: Fault) -> None:

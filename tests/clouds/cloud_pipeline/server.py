@@ -1,7 +1,7 @@
 """The platform's REST API over HTTP, as a process: `python -m tests.clouds.cloud_pipeline.server --port 0`.
 
 It prints one JSON line, where it listens and what a master container's environment would hold, and serves until it is
-ended. With `--machines` its runs become real hosts of the cell it runs in. Under `/control/` tests change the platform
+ended. With `--tree` its runs are real hosts of the cell it runs in. Under `/control/` tests change the platform
 and ask for faults; the API itself never looks there.
 """
 
@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, urlsplit
 from tests.clouds.cloud_pipeline import bodies
 from tests.clouds.cloud_pipeline.bodies import Malformed
 from tests.clouds.cloud_pipeline.platform import Platform, Refusal, Run, text_of, usual_platform
+from tests.clouds.machines import announce
 
 BASE = "/pipeline/restapi"
 KEY = "cluster.allowed.instance.types.docker"
@@ -308,7 +309,7 @@ def state(server: Server) -> dict[str, Any]:
     platform = server.platform
     return {
         "environment": server.environment(),
-        "living": [str(run.id) for run in platform.children(server.master.id) if not run.final],
+        "billable": [str(run.id) for run in platform.children(server.master.id) if not run.final],
         "calls": server.calls,
         "bodies": server.bodies,
         "malformed": server.malformed,
@@ -342,14 +343,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A Cloud Pipeline platform on loopback.")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--until-input-ends", action="store_true", help="End when standard input does.")
-    parser.add_argument("--machines", type=Path, help="Directory for the records of real hosts of this cell.")
+    parser.add_argument("--tree", type=Path, help="Directory of the namespace tree of a cell, whose hosts runs are.")
     chosen = parser.parse_args()
     server = Server(chosen.port)
-    if chosen.machines is not None:
+    if chosen.tree is None:
+        print(json.dumps({"address": server.address, "environment": server.environment()}), flush=True)
+    else:
         from tests.clouds.cloud_pipeline.machines import rent_out_hosts
 
-        rent_out_hosts(server.platform, chosen.machines)
-    print(json.dumps({"address": server.address, "environment": server.environment()}), flush=True)
+        hosts_file = rent_out_hosts(server.platform, chosen.tree)
+        own = {"CP_CAP_AUTOSCALE_HOSTS_FILE": str(hosts_file)}
+        announce({**server.environment(), **own}, f"{server.address}/control/state")
     if chosen.until_input_ends:
         threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     server.serve_forever(poll_interval=0.05)

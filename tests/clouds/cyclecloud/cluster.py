@@ -67,6 +67,9 @@ class Node:
     """Whether it gets one in its time."""
     evicted: bool = False
     deallocated: bool = False
+    host: str = ""
+    """Name and address of its real host; '': made of its number."""
+    address: str = ""
 
 
 @dataclass(slots=True)
@@ -109,6 +112,8 @@ class Cluster:
     """Every new node fails with these words instead of getting a machine."""
     nodes: dict[str, Node] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
+    on_made: Callable[[Node], None] = lambda _: None
+    on_ended: Callable[[Node], None] = lambda _: None
     clock: Callable[[], float] = time.time
     _made: int = 0
 
@@ -231,7 +236,8 @@ class Cluster:
             record["PlacementGroupId"] = node.placement_group
         if node.machine and age >= ACQUIRING * self.boot:
             octets = f"{node.number // 250 % 250}.{node.number % 250 + 4}"
-            record |= {"Hostname": f"IP-0A00{node.number:04X}", "PrivateIp": f"10.0.{octets}"}
+            record["Hostname"] = node.host.upper() or f"IP-0A00{node.number:04X}"
+            record["PrivateIp"] = node.address or f"10.0.{octets}"
             record["InstanceId"] = f"vm-{node.id}"
         if node.failed is not None:
             record["StatusMessage"] = node.failed
@@ -300,6 +306,7 @@ class Cluster:
         if self.failing:
             bucket.last_capacity_failure = self.clock()
         self.nodes[node.id] = node
+        self.on_made(node)
         return node
 
     def _free_names(self, array: str) -> Iterator[str]:
@@ -334,6 +341,7 @@ class Cluster:
             return {**told, "status": "Error", "error": "This node is marked KeepAlive"}
         if verb in ("terminate", "remove", "shutdown"):
             node.ended_at = node.ended_at if node.ended_at is not None else self.clock()
+            self.on_ended(node)
         elif verb == "deallocate":
             node.deallocated = True
         elif verb == "start":

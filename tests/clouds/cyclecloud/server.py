@@ -1,7 +1,8 @@
 """A CycleCloud server on loopback: `python -m tests.clouds.cyclecloud.server --port 0` prints its address and serves.
 
 It speaks the API to the letter (`reference`), refuses what does not fit it, and does wrong what it is told to by
-`POST /_control` (never part of CycleCloud): see `Control`.
+`POST /_control` (never part of CycleCloud): see `Control`. With `--tree` its nodes are real hosts of that tree, and it
+prints what to set.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import time
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.clouds.cyclecloud.cluster import Array, Bucket, Cluster, Conflict, Operation
 from tests.clouds.cyclecloud.reference import VERBS, Invalid, check_creation, check_management, check_query
+from tests.clouds.machines import announce
 
 USER, PASSWORD = "autoscaler", "s3cret/pass:word"
 
@@ -282,14 +285,27 @@ def _told(operation: Operation) -> dict[str, str]:
     return {"action": operation.action, "startTime": started}
 
 
+def _environment(url: str) -> dict[str, str]:
+    """What an operator sets to use the cluster."""
+    settings = {"URL": url, "USERNAME": USER, "PASSWORD": PASSWORD, "CLUSTER": "demo"}
+    return {f"CP_CAP_AUTOSCALE_CYCLECLOUD_{name}": value for name, value in settings.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0: any that is free")
     parser.add_argument("--boot", type=float, default=0.1, help="seconds from a node's creation to Ready")
+    parser.add_argument("--tree", type=Path, help="directory of the namespace tree whose hosts nodes are")
     chosen = parser.parse_args()
     server = Server(chosen.port)
     server.world.clusters["demo"].boot = chosen.boot
-    print(server.url, flush=True)
+    if chosen.tree is None:
+        print(server.url, flush=True)
+    else:
+        from tests.clouds.cyclecloud.machines import rent_out_hosts
+
+        rent_out_hosts(server.world.clusters["demo"], chosen.tree)
+        announce(_environment(server.url), f"{server.url}/_control")
     server.serve_forever(poll_interval=0.05)
 
 
