@@ -161,6 +161,22 @@ class Code(StrEnum):
     NO_SWAP = "NO_SWAP"
     NODE_ARRAY_STOPPED = "NODE_ARRAY_STOPPED"
 
+    # -- rules: why a node was or was not taken ------------------------------------------------------------
+    LACKS_RESOURCE = "LACKS_RESOURCE"
+    RESOURCE_SHORT = "RESOURCE_SHORT"
+    RESOURCE_DIFFERS = "RESOURCE_DIFFERS"
+    NO_ALTERNATIVE = "NO_ALTERNATIVE"
+    SEVERAL_ALTERNATIVES = "SEVERAL_ALTERNATIVES"
+    MEETS_EXCLUDED = "MEETS_EXCLUDED"
+    NODE_IN_USE = "NODE_IN_USE"
+    NODE_TAKEN = "NODE_TAKEN"
+    IN_PLACEMENT_GROUP = "IN_PLACEMENT_GROUP"
+    IN_NO_PLACEMENT_GROUP = "IN_NO_PLACEMENT_GROUP"
+    NEVER = "NEVER"
+    SHARED_SHORT = "SHARED_SHORT"
+    SHARED_DIFFERS = "SHARED_DIFFERS"
+    NO_MORE_OF_IT = "NO_MORE_OF_IT"
+
     # -- the pass as a whole -----------------------------------------------------------------------------
     PAUSED = "PAUSED"
     BRAKE = "BRAKE"

@@ -1,0 +1,117 @@
+"""Default resources: what a node will have before it exists, by rules tried in order; the first for a name wins.
+
+What a joined host has of its own is never replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import isfinite
+
+from autoscaler.core.reasons import Reason
+from autoscaler.core.rules.constraints import And, Constraint, Standing
+from autoscaler.core.rules.node import Node, NodeProperties
+from autoscaler.core.rules.values import Scalar, Size, Value, is_number
+
+
+@dataclass(frozen=True, slots=True)
+class OfNode:
+    """The value that a property of the node has."""
+
+    name: str
+
+
+Operand = Scalar | OfNode
+ANY_NODE = And()
+
+
+class Operator(StrEnum):
+    """What is done to a value."""
+
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    DIVIDE = "divide"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultResource:
+    """Nodes that `select` takes have `name` with this value, changed by `changes` in their order."""
+
+    name: str
+    value: Operand
+    select: Constraint = ANY_NODE
+    changes: tuple[tuple[Operator, Operand], ...] = ()
+
+
+def resources_of(
+    properties: NodeProperties, defaults: Sequence[DefaultResource], own: Mapping[str, Value] | None = None
+) -> dict[str, Value]:
+    """All that a node with these properties has; `own` is what a joined host itself says. A rule may select by what a
+    rule before it gave. A value that the node lacks gives nothing, and leaves the name to later rules.
+    """
+    resources: dict[str, Value] = {name: value for name, value in (own or {}).items() if value is not None}
+    for default in defaults:
+        if default.name in resources:
+            continue
+        if isinstance(default.select.take(Standing(Node(properties, dict(resources)))), Reason):
+            continue
+        value = _value(default, properties)
+        if value is not None:
+            resources[default.name] = value
+    return resources
+
+
+def node_of(
+    properties: NodeProperties,
+    defaults: Sequence[DefaultResource],
+    own: Mapping[str, Value] | None = None,
+    left: Mapping[str, int | float] | None = None,
+) -> Node:
+    """The node with its resources; `left` where some of them are in use."""
+    return Node(properties, resources_of(properties, defaults, own), left or {})
+
+
+def _value(default: DefaultResource, properties: NodeProperties) -> Value:
+    value = _operand(default.value, properties)
+    for operator, by in default.changes:
+        operand = _operand(by, properties)
+        if not (is_number(value) and is_number(operand)):
+            return None
+        value = changed(value, operator, operand)
+    return value
+
+
+def _operand(operand: Operand, properties: NodeProperties) -> Value:
+    return properties[operand.name] if isinstance(operand, OfNode) else operand
+
+
+def changed(value: int | float, operator: Operator, by: int | float) -> int | float | None:
+    """Arithmetic that keeps bytes whole and whole numbers whole where they can be. Nothing has less than nothing; None:
+    divided by zero, or beyond all bounds.
+    """
+    match operator:
+        case Operator.ADD:
+            result: int | float = value + by
+        case Operator.SUBTRACT:
+            result = max(0, value - by)
+        case Operator.MULTIPLY:
+            result = value * by
+        case Operator.DIVIDE:
+            if by == 0:
+                return None
+            result = value / by
+    if not isfinite(result):
+        return None
+    if _in_bytes(value, operator, by):
+        return Size(result)
+    return int(result) if result == int(result) else result
+
+
+def _in_bytes(value: int | float, operator: Operator, by: int | float) -> bool:
+    """How many times one size holds another is a plain number; all else that a size goes into is a size."""
+    if operator is Operator.DIVIDE:
+        return isinstance(value, Size) and not isinstance(by, Size)
+    return isinstance(value, Size) or isinstance(by, Size)

@@ -1,0 +1,84 @@
+"""Values that resources and node properties have, sizes in bytes among them, and how they are compared and written.
+
+Sizes are read as cyclecloud-scalelib reads them: `k`, `m`, `g`, `t`, `p` are powers of 1024, `K` to `P` powers of 1000.
+That is the other way round than Grid Engine's own notation, which `core.resources` reads.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TypeGuard
+
+_UNITS = {"": 1, "b": 1} | {
+    letter: factor
+    for power, low in enumerate("kmgtp", start=1)
+    for letter, factor in ((low, 1024**power), (low.upper(), 1000**power))
+}
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]?)")
+SIZE_PREFIXES = ("size::", "memory::")
+
+
+class Size(int):
+    """A number of bytes, written with the largest unit that keeps it exact (`20g`)."""
+
+    def __str__(self) -> str:
+        whole = int(self)
+        for letter in "ptgmk":
+            if whole and whole % _UNITS[letter] == 0:
+                return f"{whole // _UNITS[letter]}{letter}"
+        return f"{whole}b"
+
+    __repr__ = __str__
+
+
+Scalar = str | int | float | bool
+Value = Scalar | datetime | None
+
+
+def read_size(text: str) -> Size:
+    """The bytes of `20g`, `1.5t`, `512m` or `4096`. Raises ValueError naming the text."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(
+            f"{text!r} is no size: write a number and one of b, k, m, g, t, p (1024) or K, M, G, T, P (1000)"
+        )
+    return Size(float(found[1]) * _UNITS[found[2]])
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it can be taken from and counted; true and false cannot."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def same(one: Value, other: Value) -> bool:
+    """Equal, and of one kind: 1 is not true, and "16" is not 16."""
+    if is_number(one) and is_number(other):
+        return one == other
+    return type(one) is type(other) and one == other
+
+
+def shown(value: Value) -> str:
+    """As people read it in a reason."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return value.isoformat()
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def written(value: Value) -> Scalar | None:
+    """As a document has it, so that it reads back to the same."""
+    match value:
+        case Size():
+            return f"{SIZE_PREFIXES[0]}{value}"
+        case datetime():
+            return value.isoformat()
+        case _:
+            return value
