@@ -15,7 +15,7 @@ from autoscaler.core.reasons import Code
 from autoscaler.loop import Pass
 from autoscaler.store.wishes import Verb
 from tests.soak.events import HAPPENINGS, Event, happen
-from tests.soak.jobs import OTHER, Job
+from tests.soak.jobs import OTHER
 from tests.soak.world import Decide, World, policy_of
 
 CALM_PASSES = 600
@@ -53,7 +53,7 @@ def play(history: History, store_file: Path, *, decide: Decide = plan, calm_pass
     """Play it until a rule is broken, or to its end. No `calm_passes`: without looking whether all comes to rest."""
     chance = random.Random(-history.seed - 1)
     persistent = {"p1": 2} if chance.random() < 0.4 else {}
-    world = World(store_file, policy_of(chance), persistent, decide=decide)
+    world = World(store_file, policy_of(chance), persistent, decide=decide, old_names=chance.random() < 0.4)
     steps = 0
     try:
         for event in history.events:
@@ -79,7 +79,6 @@ def converge(world: World, passes: int = CALM_PASSES) -> int:
             break
         if number % 10 == 0:
             help_out(world, done)
-            world.cell.jobs = [job for job in world.cell.jobs if job.queue != OTHER or job.runs]
     else:
         world.rules.breaks(8, f"after {passes} passes: jobs {unfinished(world)}, left {left_over(world)}")
         return passes
@@ -103,8 +102,10 @@ def calm(world: World) -> None:
     faults.stock = faults.quota = faults.refused = None
     faults.throttled = faults.unreachable = faults.malformed = faults.lost_answers = 0
     faults.listing_lag = 0.0
-    world.silent -= {name for name in world.silent if world.machine_of(name) is None}
+    world.silent &= {machine.id for machine in world.living}
     world.mute_until.clear()
+    world.stuck.clear()
+    world.cloud.notices.clear()
     for verb, hosts in ((Verb.KEEP, world.kept), (Verb.DRAIN, world.drained)):
         for name in hosts:
             world.unwish(verb, name)
@@ -112,17 +113,11 @@ def calm(world: World) -> None:
     world.read_wishes()
     for job in cell.jobs:
         job.held = job.failed = False
-        if not satisfiable(world, job):
-            cell.delete(job)
         for run in job.runs:
             run.suspended = False
-            if run.hosts & world.died:
-                job.waiting, run.leaves_at = [], now
     cell.reserved.clear()
     cell.broken.clear()
     world.rest(6.0)
-    for name in [name for name in cell.hosts if name in world.died]:
-        cell.delete_by_hand(name)
     enable_all(world)
 
 
@@ -140,15 +135,20 @@ def help_out(world: World, done: Pass | None) -> None:
         if code is Code.DISABLED_BY_HAND:
             for at in world.cell.instances_of(name):
                 world.cell.tell(False, at)
-        if code is Code.UNHEARD:
-            world.silent.discard(name)
-
-
-def satisfiable(world: World, job: Job) -> bool:
-    """Whether it could run on an empty cell with all workers that are allowed: else it is deleted at the end."""
-    if job.queue == OTHER or job.foreign_host is not None:
-        return False
-    return job.memory < 100 and job.slots < 100
+        if code in (Code.UNHEARD, Code.SILENT):
+            world.silent.clear()
+    for name, machine_id in world.rules.made_before_loss.items():
+        if name in world.cell.hosts and world.rules.made_for[name] == machine_id and not world.lives(machine_id):
+            world.cell.delete_by_hand(name)
+    for job in world.cell.jobs:
+        for run in list(job.runs):
+            if world.lost(run) and not job.rerun:
+                job.runs.remove(run)
+    for job in world.cell.jobs:
+        if not world.allowed.ever(job) or job.queue == OTHER:
+            world.cell.delete(job)
+        if job.number in world.rules.jobs.held_since_loss:
+            job.held_by_operator = False
 
 
 def unfinished(world: World) -> list[tuple[int, str | None, int]]:

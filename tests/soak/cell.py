@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Literal
 
 from tests.sge.grid_engine_model import ROOT, GridEngineModel
-from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
+from tests.soak import texts
 from tests.soak.job_commands import JobCommands
-from tests.soak.jobs import MAIN, OTHER, PES, Instance, Job, Room, Run
+from tests.soak.jobs import MAIN, OTHER, OTHER_SLOTS, PES, Instance, Job, Room, Run
+from tests.soak.processes import Processes
 
 Who = Literal["us", "person"]
 SCHEDULE_INTERVAL = 2.0
-OTHER_SLOTS = 1
-"""Slots that the other queue has on every host of the group."""
 _SIZES = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 1024.0}
 
 
 class Cell(GridEngineModel):
-    """`hears(host)`: whether its execd reports; `works(host)`: whether its processes get on."""
+    """`hears(host)`: whether its execd reported of late; `frozen(place)`: whether nothing moves there."""
 
-    def __init__(self, now: Callable[[], float], hears: Callable[[str], bool], works: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        hears: Callable[[str], bool],
+        frozen: Callable[[str], bool],
+        processes: Processes,
+    ) -> None:
         super().__init__(MAIN)
-        self.now, self.hears, self.works = now, hears, works
+        self.now, self.hears, self.frozen, self.processes = now, hears, frozen, processes
         self.jobs: list[Job] = []
         self.off: dict[Instance, Who] = {}
         """Disabled queue instances, and who disabled them."""
@@ -35,7 +39,7 @@ class Cell(GridEngineModel):
         """In state E."""
         self.ended: list[Job] = []
         self.deleted_by_people: set[str] = set()
-        self._about_jobs = JobCommands(lambda: self.jobs, self._empty)
+        self._about_jobs = JobCommands(lambda: self.jobs, self.configured)
         self._numbers = 0
         self._scheduled_at = now()
 
@@ -128,7 +132,7 @@ class Cell(GridEngineModel):
             room.take(job, run.on)
         return room
 
-    def _empty(self) -> Room:
+    def configured(self) -> Room:
         """All that is configured, as if nothing ran and every queue instance were open."""
         room = Room()
         for name in self.hosts:
@@ -152,20 +156,30 @@ class Cell(GridEngineModel):
         if not eager and now - self._scheduled_at < SCHEDULE_INTERVAL:
             return
         passed, self._scheduled_at = now - self._scheduled_at, now
+        self.processes.pass_by(self.runs, list(self.hosts), now)
         for job, run in self.runs:
-            if not run.suspended and run.leaves_at is None and all(map(self.works, run.hosts)):
+            whole = self.processes.complete(run)
+            if (
+                whole
+                and not run.suspended
+                and run.leaves_at is None
+                and not any(map(self.frozen, run.delivered.values()))
+            ):
                 run.left -= passed
-            if run.left <= 0 or (run.leaves_at is not None and now >= run.leaves_at):
+            over = (whole and run.left <= 0) or (run.leaves_at is not None and now >= run.leaves_at)
+            if over and self.processes.reachable(run):
                 job.runs.remove(run)
+                self.processes.end(run)
         self.ended += [job for job in self.jobs if job.over]
         self.jobs = [job for job in self.jobs if not job.over]
         self._drop_states()
         self._start()
+        self.processes.pass_by(self.runs, list(self.hosts), now)
 
     def _start(self) -> None:
         room = self.room()
         for job, tasks in self.able():
-            for task in tasks:
+            for task in list(tasks):
                 on = room.place(job)
                 if on is None:
                     break
@@ -206,17 +220,13 @@ class Cell(GridEngineModel):
     # -- texts -----------------------------------------------------------------------------------------------------
 
     def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
-        own = ",".join(["0", *(f"[{name}={slots}]" for name, slots in self.slots.items())])
-        named = " ".join((self.group, *self.attached))
-        main = f"qname {MAIN}\nhostlist {named}\nslots {own}\npe_list {' '.join(PES)}\n"
-        other = f"qname {OTHER}\nhostlist {self.group}\nslots {OTHER_SLOTS}\npe_list NONE\n"
         match argv:
             case ("qstat", "-u", "*", "-r", "-f", "-xml"):
-                return 0, self._qstat()
+                return 0, texts.listing(self)
             case ("qhost", "-q", "-F", "-xml"):
-                return 0, qhost(*(self._host(name) for name in self.hosts)).decode()
+                return 0, texts.hosts(self)
             case ("qstat", "-j", numbers, "-xml"):
-                return 0, self._details({int(number) for number in numbers.split(",")})
+                return 0, texts.details(self, {int(number) for number in numbers.split(",")})
             case ("qconf", "-sc"):
                 return 0, (
                     "slots s INT <= YES YES 1 1000\nh_vmem h_vmem MEMORY <= YES YES 0 0\n"
@@ -237,102 +247,6 @@ class Cell(GridEngineModel):
             case ("qconf", "-sp", name):
                 return 0, f"pe_name {name}\nslots 999\nuser_lists NONE\nallocation_rule {PES[name]}\n"
             case ("qconf", "-sq", name):
-                return 0, {MAIN: main, OTHER: other, "*": main + other}[name]
+                return 0, texts.queues(self)[name]
             case _:
                 return self._about_jobs.answer(argv) or super().answer(argv)
-
-    def _states(self, at: Instance) -> str:
-        orphaned = "" if at[1] in self.members or at[1] in self.attached else "o"
-        disabled = "d" if at in self.off else ""
-        return disabled + ("" if self.hears(at[1]) else "u") + ("E" if at in self.broken else "") + orphaned
-
-    def _used(self, at: Instance) -> int:
-        return sum(run.on.get(at, 0) for _, run in self.runs)
-
-    def _qstat(self) -> str:
-        queues = [
-            queue_list(
-                f"{at[0]}@{at[1]}",
-                *(self._running(job, run, run.on[at]) for job, run in self.runs if at in run.on),
-                used=self._used(at),
-                reserved=int(at[0] == MAIN and at[1] in self.reserved),
-                total=self.total(at),
-                state=self._states(at),
-            )
-            for at in sorted(self.instances_now)
-        ]
-        return qstat([self._waiting(job) for job in self.jobs if job.waiting], queues).decode()
-
-    def _running(self, job: Job, run: Run, slots: int) -> str:
-        state = "dr" if run.leaves_at is not None else "s" if run.suspended else "r"
-        state = "t" if state == "r" and self.now() - run.began < SCHEDULE_INTERVAL else state
-        return running_job(job.number, state=state, slots=slots, tasks=str(run.task or ""), more=_requests(job))
-
-    def _waiting(self, job: Job) -> str:
-        unable = job.held or job.held_by_operator or job.waits_for in {other.number for other in self.jobs}
-        unseen = self.now() - job.submitted < SCHEDULE_INTERVAL or (job.start_after or 0) > self.now()
-        submitted = datetime.fromtimestamp(job.submitted, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        waits = f"<predecessor_jobs>{job.waits_for}</predecessor_jobs>" if unable and job.waits_for else ""
-        return waiting_job(
-            job.number,
-            prio="0.00000" if unable or unseen else "0.55500",
-            state="Eqw" if job.failed else "hqw" if unable else "qw",
-            time=f"<JB_submission_time>{submitted}</JB_submission_time>",
-            slots=job.slots,
-            tasks=_task_list(job.waiting) if job.array else "",
-            more=_requests(job) + waits,
-        )
-
-    def _details(self, numbers: set[int]) -> str:
-        found = [job for job in self.jobs if job.number in numbers]
-        elements = "".join(
-            f"<element><JB_job_number>{job.number}</JB_job_number>"
-            f"<JB_execution_time>{int(job.start_after or 0)}</JB_execution_time>"
-            f"<JB_ja_task_concurrency>{job.concurrency or 0}</JB_ja_task_concurrency></element>"
-            for job in found
-        )
-        return f"<?xml version='1.0'?>\n<detailed_job_info><djob_info>{elements}</djob_info></detailed_job_info>\n"
-
-    def _host(self, name: str) -> str:
-        instances = [
-            queue_of_host(
-                at[0],
-                used=self._used(at),
-                reserved=int(at[0] == MAIN and name in self.reserved),
-                total=self.total(at),
-                state=self._states(at),
-            )
-            for at in self.instances_of(name)
-        ]
-        slots, memory = self.values(name)
-        used = [(job, run.on[at]) for job, run in self.runs for at in run.on if at[1] == name]
-        left = memory - sum(job.memory * count for job, count in used)
-        free = slots - sum(count for _, count in used)
-        more = (
-            f"   <resourcevalue name='h_vmem' dominance='hc'>{left:.3f}G</resourcevalue>\n"
-            f"   <resourcevalue name='slots' dominance='hc'>{free:.6f}</resourcevalue>\n"
-        )
-        if self.hears(name):
-            return host(name, *instances, more=more)
-        return host(name, *instances, load={}, column="-", more=more)
-
-
-def _requests(job: Job) -> str:
-    lines = []
-    if job.memory:
-        lines.append(f'<hard_request name="h_vmem" resource_contribution="0.000000">{job.memory}G</hard_request>')
-    if job.foreign_host is not None:
-        lines.append(f'<hard_request name="hostname" resource_contribution="0.0">{job.foreign_host}</hard_request>')
-    if job.pe is not None:
-        lines.append(f'<requested_pe name="{job.pe}">{job.slots}</requested_pe>')
-    if job.queue is not None:
-        lines.append(f"<hard_req_queue>{job.queue}</hard_req_queue>")
-    return "".join(lines)
-
-
-def _task_list(tasks: list[int]) -> str:
-    return (
-        f"{tasks[0]}-{tasks[-1]}:1"
-        if len(tasks) > 1 and tasks[-1] - tasks[0] == len(tasks) - 1
-        else ",".join(map(str, tasks))
-    )

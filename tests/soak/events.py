@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from autoscaler.core.fleet import Ending, Interruption
 from autoscaler.store.wishes import Verb
 from tests.soak.jobs import MAIN, ONE_HOST, OTHER, PAIRS, SPREAD
 from tests.soak.world import World
@@ -25,6 +26,7 @@ class Event(NamedTuple):
 Happening = Callable[[World, int, int], bool]
 """Tells whether anything happened."""
 SECONDS = (5.0, 30.0, 90.0, 200.0)
+RERUN = (None, True, False)
 
 
 def happen(world: World, event: Event) -> None:
@@ -38,55 +40,47 @@ def _one(things: Sequence[Thing], number: int) -> Thing | None:
     return things[number % len(things)] if things else None
 
 
-def _most_slots(world: World) -> int:
-    """Slots of the smallest worker that the set-up always gives."""
-    return 2 if world.policy.node_arrays[0].descending else 4
-
-
 # -- jobs ------------------------------------------------------------------------------------------------------------
 
 
 def single(world: World, a: int, b: int) -> bool:
     for _ in range(1 + a % 3):
-        world.cell.submit(seconds=SECONDS[b % 4], queue=(MAIN, MAIN, None)[a % 3], memory=(0, 0, 2, 4)[b // 4 % 4])
+        world.cell.submit(
+            seconds=SECONDS[b % 4],
+            queue=(MAIN, MAIN, None)[a % 3],
+            memory=(0, 0, 2, 4, 12)[b // 4 % 5],
+            rerun=RERUN[b // 20 % 3],
+        )
     return True
 
 
 def array(world: World, a: int, b: int) -> bool:
     tasks = list(range(1, 3 + a % 10))
     world.cell.submit(
-        seconds=SECONDS[b % 3], queue=MAIN, waiting=tasks, array=True, concurrency=(None, 1, 2, 3)[b // 3 % 4]
+        seconds=SECONDS[b % 3],
+        queue=MAIN,
+        waiting=tasks,
+        array=True,
+        concurrency=(None, 1, 2, 3)[b // 3 % 4],
+        rerun=RERUN[b // 12 % 3],
     )
     return True
 
 
 def one_host(world: World, a: int, b: int) -> bool:
-    world.cell.submit(seconds=SECONDS[b % 4], pe=ONE_HOST, slots=2 + a % (_most_slots(world) - 1), memory=b // 4 % 3)
+    world.cell.submit(seconds=SECONDS[b % 4], pe=ONE_HOST, slots=2 + a % 7, memory=b // 4 % 3, rerun=RERUN[b // 12 % 3])
     return True
 
 
 def spread(world: World, a: int, b: int) -> bool:
-    """As large as all workers of the smallest kind together could serve, at most: swapping workers is not done yet."""
-    smallest = 2 if world.policy.node_arrays[0].hybrid else _most_slots(world)
-    most = smallest * _workers_at_most(world)
-    world.cell.submit(seconds=SECONDS[b % 4], pe=SPREAD, slots=min(2 + a % 9, most))
+    """Over as many hosts as it takes; some can never run."""
+    world.cell.submit(seconds=SECONDS[b % 4], pe=SPREAD, slots=2 + a % 14, rerun=RERUN[b // 4 % 3])
     return True
 
 
 def pairs(world: World, a: int, b: int) -> bool:
-    world.cell.submit(seconds=SECONDS[b % 4], pe=PAIRS, slots=2 * min(1 + a % 3, _workers_at_most(world)))
+    world.cell.submit(seconds=SECONDS[b % 4], pe=PAIRS, slots=2 * (1 + a % 4), rerun=RERUN[b // 4 % 3])
     return True
-
-
-def _workers_at_most(world: World) -> int:
-    array = world.policy.node_arrays[0]
-    limits, cores = array.limits, 8 if array.hybrid else 4
-    most = [limits.max_workers]
-    if limits.max_cores is not None:
-        most.append(limits.max_cores // cores)
-    if limits.max_price_per_hour is not None:
-        most.append(int(limits.max_price_per_hour / (0.048 * cores)))
-    return max(min(most), 1)
 
 
 def held(world: World, a: int, b: int) -> bool:
@@ -95,9 +89,10 @@ def held(world: World, a: int, b: int) -> bool:
 
 
 def released(world: World, a: int, b: int) -> bool:
-    job = _one([job for job in world.cell.jobs if job.held], a)
+    """Its owner's hold, or the operator's: then a person wants it to run."""
+    job = _one([job for job in world.cell.jobs if job.held or job.held_by_operator], a)
     if job is not None:
-        job.held = False
+        job.held = job.held_by_operator = False
     return job is not None
 
 
@@ -122,9 +117,20 @@ def impossible(world: World, a: int, b: int) -> bool:
         {"pe": ONE_HOST, "slots": 500},
         {"queue": MAIN, "foreign_host": "no-such-host"},
         {"queue": MAIN, "memory": 5000},
+        {"queue": MAIN, "memory": 40, "waiting": [1, 2, 3], "array": True},
+        {"pe": PAIRS, "slots": 40},
     )
-    world.cell.submit(seconds=10.0, **asked[a % 3])
+    for _ in range(1 + b % 3):
+        world.cell.submit(seconds=10.0, **asked[a % 5])
     return True
+
+
+def altered(world: World, a: int, b: int) -> bool:
+    """The owner of a waiting job asks for less, or for more."""
+    job = _one([job for job in world.cell.jobs if job.waiting and not job.runs and job.pe in (ONE_HOST, SPREAD)], a)
+    if job is not None:
+        job.slots = (2, 3, 4, 12, 500)[b % 5]
+    return job is not None
 
 
 def fails(world: World, a: int, b: int) -> bool:
@@ -177,22 +183,41 @@ def midway(world: World, a: int, b: int) -> bool:
 def dies(world: World, a: int, b: int) -> bool:
     machine = _one(world.living, a)
     if machine is not None:
-        world.cloud.kill(machine.id)
-        world.died.add(machine.name)
+        world.cloud.kill(machine.id, ending=(Ending.UNKNOWN, Ending.UNKNOWN, Ending.RELEASED)[b % 3])
+    return machine is not None
+
+
+def freezes(world: World, a: int, b: int) -> bool:
+    """Nothing moves on a machine, or everything again."""
+    machine = _one(world.living, a)
+    if machine is not None:
+        world.stuck ^= {machine.id}
+    return machine is not None
+
+
+def notice(world: World, a: int, b: int) -> bool:
+    """Its cloud tells that it will take a machine, or advises to leave it; or takes all of that back."""
+    machine = _one(world.living, a)
+    if b % 5 == 4:
+        world.cloud.notices.clear()
+    elif machine is not None:
+        at = world.clock.now + (5.0, 40.0, 120.0)[b // 5 % 3]
+        world.cloud.notices.append(Interruption(machine.id, at, "rebalance" if b % 5 == 3 else "terminate"))
     return machine is not None
 
 
 def never_boots(world: World, a: int, b: int) -> bool:
     """The execd of the machine after the last, or of the one after that, never starts."""
-    world.silent.add(f"fake-{len(world.cloud.machines) + 1 + a % 2}")
+    world.silent.add(f"fake-{len(world.cloud.machines) + 1 + a % 2:06d}")
     return True
 
 
 def mute(world: World, a: int, b: int) -> bool:
-    name = _one(sorted(world.cell.hosts), a)
-    if name is not None:
-        world.mute_until[name] = world.clock.now + 10 + b % 100
-    return name is not None
+    """The execd of a host is dead for a while, or for long; its jobs run on."""
+    place = _one(sorted({*world.persistent, *(machine.id for machine in world.living)}), a)
+    if place is not None:
+        world.mute_until[place] = world.clock.now + (10, 60, 110, 500)[b % 4]
+    return place is not None
 
 
 def queue_error(world: World, a: int, b: int) -> bool:
@@ -212,7 +237,9 @@ def time_passes(world: World, a: int, b: int) -> bool:
 
 def reading(world: World, a: int, b: int) -> bool:
     part = ("qstat", "qhost", "qconf", "qstat -j")[a % 4]
-    hows = ("fail", "hang", "slow", "empty", "cut") if part in ("qstat", "qhost") else ("fail", "hang", "slow")
+    whole = ("fail", "hang", "slow")
+    hows = (*whole, "empty", "cut", "flip", "flip", "stale") if part in ("qstat", "qhost") else whole
+    world.troubles.flips = a * 65537 + b
     world.troubles.cut_at = (b // 16 % 100) / 100
     world.troubles.reading += [(part, hows[b % len(hows)])] * (1 + a // 4 % 6)
     return True
@@ -382,12 +409,12 @@ HAPPENINGS: dict[str, tuple[int, Happening]] = {
     happening.__name__: (weight, happening)
     for weight, happening in (
         (60, single), (20, array), (20, one_host), (15, spread), (10, pairs), (8, held), (12, released),
-        (8, dependent), (10, future), (12, other_queue), (4, impossible), (6, fails), (15, deleted),
-        (25, suspended), (10, reserved), (25, midway), (10, dies), (10, never_boots), (10, mute), (6, queue_error),
-        (60, time_passes), (40, reading), (30, changing), (10, throttled), (12, unreachable), (6, malformed),
-        (8, sold_out), (10, scarce), (6, quota), (15, lost_answer), (10, lag), (12, hidden), (3, refused),
-        (15, disable), (15, enable), (8, keep), (8, drain), (4, pause), (2, stop), (10, resume), (6, delete_host),
-        (50, kill), (8, restart), (6, lose_store), (25, nothing_new),
+        (8, dependent), (10, future), (12, other_queue), (10, impossible), (8, altered), (10, freezes), (12, notice),
+        (6, fails), (15, deleted), (25, suspended), (10, reserved), (25, midway), (10, dies), (10, never_boots),
+        (10, mute), (6, queue_error), (60, time_passes), (40, reading), (30, changing), (10, throttled),
+        (12, unreachable), (6, malformed), (8, sold_out), (10, scarce), (6, quota), (15, lost_answer), (10, lag),
+        (12, hidden), (3, refused), (15, disable), (15, enable), (8, keep), (8, drain), (4, pause), (2, stop),
+        (10, resume), (6, delete_host), (50, kill), (8, restart), (6, lose_store), (25, nothing_new),
     )
 }  # fmt: skip
 """With how often each comes, in proportion."""

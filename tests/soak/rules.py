@@ -15,13 +15,16 @@ from autoscaler.core.actions import PHANTOM_PREFIX
 from providers.fake import Machine
 from providers.interface import LaunchOrder
 from tests.soak.cell import SCHEDULE_INTERVAL
-from tests.soak.jobs import MAIN, Job, Room
+from tests.soak.job_rules import JobRules
+from tests.soak.jobs import MAIN, Job, Room, Run
 
 if TYPE_CHECKING:
     from tests.soak.world import World
 
 HOUR = 3600.0
 STALE = 120.0
+NOTICE_MARGIN = 30.0
+"""Seconds before its cloud takes it from which a worker may be ended with what it runs."""
 """Seconds after which what was read may not be acted on."""
 _PARTS = frozenset({"qstat", "qhost", "workers", "buckets"})
 _LOOKS_KEPT = 200
@@ -38,8 +41,14 @@ class Look:
     """By host, closed ones only: whether nothing was on it at any moment it was looked at."""
     able: list[tuple[Job, int]] = field(default_factory=list)
     """Jobs of the autoscaled queue with how many tasks of them could start, and since when they wait."""
+    again: list[tuple[Job, int]] = field(default_factory=list)
+    """Jobs that will wait again: their machine is about to be taken or ended."""
     rooms: list[Room] = field(default_factory=list)
     """What was free where jobs could start, at each moment it was looked at."""
+    silent_since: dict[str, float] = field(default_factory=dict)
+    """By host: when it was last heard, of those that were not at this look."""
+    guessed: bool = False
+    """Whether an answer was wrong in a way that nobody can see: of another moment, or with other figures."""
     decided_at: float | None = None
 
     @property
@@ -65,6 +74,11 @@ class Rules:
         self.store_began = world.clock.now
         self.changes: list[str] = []
         """Of this pass."""
+        self.made_for: dict[str, str] = {}
+        """By execution host: the machine that it was made an execution host for."""
+        self.made_before_loss: dict[str, str] = {}
+        """The same, as it was when a store was last lost."""
+        self.jobs = JobRules(world, self.breaks)
 
     def breaks(self, rule: int, what: str) -> None:
         text = f"rule {rule}: {what}"
@@ -76,6 +90,7 @@ class Rules:
     def begin_pass(self) -> None:
         self.look = Look(self.world.clock.now)
         self.changes = []
+        self.jobs.begin_pass()
 
     def reads(self, part: str, *, damaged: str = "") -> None:
         look, cell = self.look, self.world.cell
@@ -87,10 +102,24 @@ class Rules:
         if part in ("qstat", "qhost"):
             look.rooms.append(cell.room(self.world.serves))
             for name in cell.hosts:
+                if not cell.hears(name):
+                    look.silent_since[name] = self.world.last_heard.get(name, look.began)
                 calm = cell.closed(name) and name not in cell.occupied | cell.reserved
                 look.empty[name] = look.empty.get(name, True) and calm
         if part == "qstat":
+            self.jobs.reads_qstat(bool(damaged))
             look.able = [(job, len(tasks)) for job, tasks in cell.able() if MAIN in job.pools and not job.foreign_host]
+            look.again = [(job, 1) for job, run in cell.runs if MAIN in job.pools and self._comes_back(run)]
+
+    def _comes_back(self, run: Run) -> bool:
+        """Whether it stands where it cannot stay."""
+        world = self.world
+        leaving = any(world.noticed(world.machine_of(name)) or not world.cell.hears(name) for name in run.hosts)
+        return leaving or world.lost(run)
+
+    def ends_pass(self, done: object) -> None:
+        self.jobs.ends_pass(undisturbed=done is not None and not self.world.troubles.met)
+        self.world.troubles.met = False
 
     def lists(self, ids: Collection[str]) -> None:
         self.listed |= set(ids)
@@ -98,6 +127,7 @@ class Rules:
     def decides(self) -> None:
         look, now = self.look, self.world.clock.now
         look.decided_at = now
+        self.jobs.decides(look)
         if not look.good:
             return
         cell = self.world.cell
@@ -105,7 +135,7 @@ class Rules:
             kept = self.looks.setdefault(name, [])
             kept.append((look.began, cell.closed(name)))
             del kept[:-_LOOKS_KEPT]
-        calm = {name for name, empty in look.empty.items() if empty}
+        calm = {name for name, empty in look.empty.items() if empty or look.guessed}
         self.closed_empty_since = {name: self.closed_empty_since.get(name, look.began) for name in calm}
 
     def loses_store(self) -> None:
@@ -114,6 +144,8 @@ class Rules:
         self.looks.clear()
         self.listed.clear()
         self.orders.clear()
+        self.jobs.loses_store()
+        self.made_before_loss = dict(self.made_for)
         self.store_began = self.world.clock.now
         cell = self.world.cell
         cell.off = dict.fromkeys(cell.off, "person")
@@ -134,32 +166,42 @@ class Rules:
     def changes_host(self, argv: Sequence[str]) -> None:
         name, what = host_of(argv), " ".join(argv)
         world, cell = self.world, self.world.cell
-        if name is not None and name.startswith(PHANTOM_PREFIX):
+        if (name or "").startswith(PHANTOM_PREFIX) or any(PHANTOM_PREFIX in word for word in argv):
             return  # ours at any time: also swept away before the first decision
         self._acts(what)
+        self.jobs.changes(argv, self.look.began)
         if name is None:
             return
+        if argv[:2] == ("qconf", "-Ae") and name not in cell.hosts:
+            bearer = world.machine_of(name)
+            self.made_for[name] = bearer.id if bearer is not None else ""
         if name not in {machine.name for machine in world.ours}:
             self.breaks(4, f"{what}: {name} is no worker of ours")
-        if name not in {machine.name for machine in world.living}:
-            return  # its machine is gone for sure: what is left of it in Grid Engine is nobody's host
         removing = argv[1] in ("-dattr", "-purge", "-de")
         offers = name in cell.hosts and cell.values(name)[0] > 0
         shutting = argv[:2] == ("qmod", "-d") and offers and any(map(cell.lets_in, cell.instances_of(name)))
+        gone = name in self.made_for and not world.lives(self.made_for[name])
         by_person = [at for at in cell.instances_of(name) if cell.off.get(at) == "person"]
-        if name in world.kept and (removing or shutting):
+        if world.keeps(world.machine_of(name)) and not gone and (removing or (shutting and not self._leaves(name))):
             self.breaks(4, f"{what}: {name} is to be kept")
         if by_person and argv[:2] == ("qmod", "-e"):
             self.breaks(4, f"{what}: a person disabled {by_person}")
-        if by_person and (removing or shutting) and name not in world.drained and world.stopping is None:
+        if by_person and not gone and (removing or shutting) and name not in world.drained and world.stopping is None:
             self.breaks(4, f"{what}: a person disabled {by_person}")
         if removing and name in cell.hosts:
             self._removes(name, what)
+
+    def _leaves(self, name: str) -> bool:
+        """Whether it is silent, or its cloud has told that it takes it: then no job may enter, whoever keeps it."""
+        world = self.world
+        return name in self.look.silent_since or world.noticed(world.machine_of(name)) is not None
 
     def _removes(self, name: str, what: str) -> None:
         cell, since = self.world.cell, self.closed_empty_since.get(name)
         if not cell.closed(name):
             self.breaks(1, f"{what}: jobs can still start on {name}")
+        if not self.world.lives(self.made_for.get(name, "")):
+            return  # its machine is gone for sure: what is left of it in Grid Engine can run nothing
         if since is None or self.look.began - since < SCHEDULE_INTERVAL:
             self.breaks(1, f"{what}: no two looks, {SCHEDULE_INTERVAL:g} s apart, showed {name} disabled and empty")
 
@@ -174,12 +216,25 @@ class Rules:
                 continue
             if machine.cell != world.tag:
                 self.breaks(4, f"terminates {worker_id}, which is not ours")
-            if machine.name in world.kept:
+            if world.keeps(machine):
                 self.breaks(4, f"terminates {worker_id}, which is to be kept")
-            if machine.name in cell.occupied | cell.reserved:
+            if self._may_be_fenced(machine):
+                continue
+            if machine.name in cell.occupied | cell.reserved and self.made_for.get(machine.name) == machine.id:
                 self.breaks(1, f"terminates {worker_id} with work on it")
-            elif machine.name in cell.hosts:
+            elif self.made_for.get(machine.name) == machine.id and machine.name in cell.hosts:
                 self.breaks(1, f"terminates {worker_id}, which still is an execution host")
+
+    def _may_be_fenced(self, machine: Machine) -> bool:
+        """Silent for too long; or about to be taken by its cloud, with nothing on it that may not start again."""
+        world, name = self.world, machine.name
+        since = self.look.silent_since.get(name)
+        if since is not None and self.look.began - since >= world.policy.silence_timeout:
+            return True
+        notice = world.noticed(machine)
+        runs = [(job, run) for job, run in world.cell.runs if name in run.hosts]
+        again = all(job.rerun and run.hosts == {name} for job, run in runs) and name not in world.cell.reserved
+        return notice is not None and world.clock.now >= notice.at - NOTICE_MARGIN and again
 
     # -- rules 3 and 5: launching ------------------------------------------------------------------------------------
 
@@ -225,15 +280,20 @@ class Rules:
         world = self.world
         queue = world.policy.queues[0]
         decided_at = self.look.decided_at or 0.0
-        if not any(decided_at - _able_since(job) >= queue.scale_up_timeout for job, _ in self.look.able):
+        if self.look.guessed:
+            return
+        if not self.look.again and not any(
+            decided_at - _able_since(job) >= queue.scale_up_timeout for job, _ in self.look.able
+        ):
             self.breaks(3, f"launches {len(new)} though no job waited {queue.scale_up_timeout:g} s")
         coming = [m for m in world.living if m.id in before and self._knowable(m) and self._is_coming(m)]
         for room in self.look.rooms:
             for machine in (*coming, *new[:-1]):
                 type_ = machine.bucket.type
                 room.add(machine.name, type_.vcpus, type_.memory / 2**30, [(MAIN, type_.vcpus)])
-        if all(fits(room, self.look.able) for room in self.look.rooms):
-            what = [(job.number, count, job.slots, job.pe) for job, count in self.look.able]
+        needed = [*self.look.able, *self.look.again]
+        if all(fits(room, needed) for room in self.look.rooms):
+            what = [(job.number, count, job.slots, job.pe) for job, count in needed]
             self.breaks(3, f"launches {len(new)} where {len(new) - 1} and {len(coming)} coming would do for {what}")
 
     def _knowable(self, machine: Machine) -> bool:
@@ -243,7 +303,13 @@ class Rules:
     def _is_coming(self, machine: Machine) -> bool:
         world, cell, name = self.world, self.world.cell, machine.name
         late = world.clock.now - machine.created_at >= world.policy.node_arrays[0].boot_timeout
-        if late or name in world.served or name in world.drained or name in cell.deleted_by_people:
+        if (
+            late
+            or machine.id in world.served
+            or world.noticed(machine)
+            or name in world.drained
+            or name in cell.deleted_by_people
+        ):
             return False
         return not any(cell.off.get(at) == "person" for at in cell.instances_of(name))
 
@@ -251,22 +317,13 @@ class Rules:
 
     def check(self) -> None:
         world, cell = self.world, self.world.cell
-        living = {machine.name for machine in world.living}
+        self.jobs.check()
         for job, run in cell.runs:
-            for name in run.hosts:
-                if name not in cell.hosts:
-                    self.breaks(1, f"{name} was removed under job {job.number}")
-                elif name not in living | world.persistent.keys() | world.died:
-                    self.breaks(1, f"{name} was ended under job {job.number}")
-        for job in (*cell.jobs, *cell.ended):
-            if any(count > 1 + job.pushed_back.get(task, 0) for task, count in job.starts.items()):
-                self.breaks(7, f"job {job.number} ran twice")
+            if missing := run.hosts - cell.hosts.keys():
+                self.breaks(1, f"{sorted(missing)} removed under job {job.number}")
         for machine in world.cloud.machines.values():
             if machine.cell != world.tag and machine.ended_at is not None:
                 self.breaks(4, f"{machine.id}, which is not ours, was ended")
-        for name in (name for name in cell.hosts if name.startswith(PHANTOM_PREFIX)):
-            if any(at not in cell.off and cell.total(at) for at in cell.instances_of(name)):
-                self.breaks(6, f"jobs could start on {name}")
         for name, slots in world.persistent.items():
             if name not in cell.hosts or cell.slots.get(name) != slots or name not in cell.members:
                 self.breaks(4, f"persistent {name} was changed")
@@ -286,7 +343,7 @@ def fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:
 def host_of(argv: Sequence[str]) -> str | None:
     """The host that a change is about."""
     match tuple(argv):
-        case ("qmod", _, target):
+        case ("qmod", "-d" | "-e", target):
             return target.partition("@")[2]
         case ("qconf", "-Ae", file):
             lines = (line.split(None, 1) for line in Path(file).read_text(encoding="utf-8").splitlines())

@@ -5,12 +5,13 @@ Every call that looks or changes something is told to the rules, and every one t
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.core.fleet import Bucket, Interruption, Worker
 from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, only_reads
 from providers.fake import FakeProvider, FakeSettings
@@ -19,6 +20,8 @@ from providers.interface import Launched, LaunchOrder, Problem
 if TYPE_CHECKING:
     from tests.soak.world import World
 
+UNSEEN = ("slow", "flip", "stale")
+"""Troubles that do not make a look a failed one: nobody can see them, or there is nothing to see."""
 UNREACHABLE = b"error: commlib error: got select error (Connection refused)"
 
 
@@ -27,12 +30,18 @@ class Troubles:
     """What the next calls meet, first come first served."""
 
     reading: list[tuple[str, str]] = field(default_factory=list)
-    """Which command (`qstat`, `qhost`, `qconf`), and `fail`, `empty`, `cut`, `hang` or `slow`."""
+    """Which command (`qstat`, `qhost`, `qconf`), and `fail`, `empty`, `cut`, `hang`, `slow`, `flip` or `stale`."""
     changing: list[str] = field(default_factory=list)
     """`deny`, `fail`, `hang` (nothing happened) or `lost` (it happened)."""
     hidden: dict[str, float] = field(default_factory=dict)
     """Worker ids that listings leave out, until when."""
     cut_at: float = 0.5
+    flips: int = 0
+    """Chooses which characters of an answer are changed."""
+    last: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """What was answered to each question before."""
+    met: bool = False
+    """Whether anything was met since that was last asked."""
 
     def of_reading(self, program: str) -> str:
         for number, (at, how) in enumerate(self.reading):
@@ -73,15 +82,23 @@ class FaultyRunner:
         trouble = world.troubles.of_reading(part)
         if trouble:
             world.injected[f"{part}: {trouble}"] += 1
+            world.troubles.met = True
         if trouble == "slow":
             world.rest(timeout - 1)
-        world.rules.reads(part, damaged="" if trouble == "slow" else trouble)
+        world.rules.reads(part, damaged="" if trouble in UNSEEN else trouble)
         if trouble == "hang":
             world.rest(timeout)
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
         if trouble == "fail":
             return Completed(argv, 1, b"", UNREACHABLE, 0.01)
         code, text = world.cell.answer(argv)
+        if trouble in ("flip", "stale"):
+            world.rules.look.guessed = True
+            text = flipped(text, world.troubles.flips) if trouble == "flip" else world.troubles.last.get(argv, text)
+        elif part in ("qstat", "qhost"):
+            world.troubles.last[argv] = text
+        if argv[:3] == ("qalter", "-w", "v") and not trouble:
+            world.rules.jobs.hears(argv, text)
         if trouble == "empty":
             text = ""
         if trouble == "cut":
@@ -93,6 +110,7 @@ class FaultyRunner:
         trouble = world.troubles.changing.pop(0) if world.troubles.changing else ""
         if trouble:
             world.injected[f"change: {trouble}"] += 1
+            world.troubles.met = True
         world.instants.pass_by(f"before {' '.join(argv[:2])}")
         world.rules.changes_host(argv)
         if trouble == "fail":
@@ -109,6 +127,14 @@ class FaultyRunner:
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
         world.instants.pass_by(f"after {' '.join(argv[:2])}")
         return _completed(argv, code, text)
+
+
+def flipped(text: str, seed: int) -> str:
+    """With a few bits of it the other way round."""
+    chance, data = random.Random(seed), bytearray(text.encode())
+    for _ in range(chance.choice((1, 1, 3, 20))):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(7)
+    return data.decode("utf-8", "replace")
 
 
 def _completed(argv: tuple[str, ...], code: int, text: str) -> Completed:
@@ -164,6 +190,9 @@ class FaultyProvider:
 
     def console(self, worker_id: str) -> str:
         return self.inner.console(worker_id)
+
+    def interruptions(self) -> Sequence[Interruption]:
+        return self.inner.interruptions()
 
     def _looks(self, part: str) -> None:
         faults = self.world.cloud.faults

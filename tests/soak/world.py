@@ -12,9 +12,10 @@ from pathlib import Path
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
 from autoscaler.act.owners import Nobody
+from autoscaler.core.fleet import Interruption
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
-from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import Brake, DeadlockAnswer, Limits, LostJobs, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.errors import NotObservable
 from autoscaler.loop import Loop, Pass
 from autoscaler.observe import Observer
@@ -30,14 +31,19 @@ from tests.simulated.asking import NamesInMemory
 from tests.simulated.autoscaler import TAG, Silent
 from tests.simulated.cluster import Clock
 from tests.simulated.executor import at_once
-from tests.simulated.killing import Instants, mortal_store
+from tests.simulated.killing import Instants, MortalNames, mortal_store
+from tests.simulated.perils import ForgetfulCloud
+from tests.soak.allowed import Allowed
 from tests.soak.cell import Cell
-from tests.soak.jobs import Instance
+from tests.soak.jobs import Instance, Run
+from tests.soak.processes import Processes
 from tests.soak.rules import Rules
 from tests.soak.seam import FaultyProvider, FaultyRunner, Troubles
 
 Decide = Callable[[Snapshot], Plan]
 MAX_UNHEARD = 20.0
+BY_REQUEST = "ended by request"
+"""What a machine says that ended because we asked for it."""
 
 
 def policy_of(chance: random.Random) -> Policy:
@@ -69,10 +75,14 @@ def policy_of(chance: random.Random) -> Policy:
         queues=(QueuePolicy("main.q", "execute", scale_up_timeout=chance.choice((0.0, 0.0, 20.0))),),
         node_arrays=(array,),
         master="master",
-        brake=Brake(max_launches=None, max_removals=None),
+        brake=Brake(max_launches=None, max_removals=None, max_kills=None),
         batch_delay=chance.choice((0.0, 10.0)),
         order_grace=600.0,
         detail_age=60.0,
+        deadlock=chance.choice(tuple(DeadlockAnswer)),
+        swap=chance.random() < 0.7,
+        silence_timeout=chance.choice((90.0, 240.0)),
+        lost_jobs=chance.choice(tuple(LostJobs)),
     )
 
 
@@ -86,21 +96,34 @@ class World:
     boot_delay: float = 20.0
     decide: Decide = plan
     tag: str = TAG
+    old_names: bool = False
+    """Whether the names of machines that are gone are given again."""
+    stuck: set[str] = field(default_factory=set)
+    """Machines of which nothing moves."""
+    silent: set[str] = field(default_factory=set)
+    """Machines whose execd never starts."""
 
     def __post_init__(self) -> None:
         self.clock = Clock()
-        self.cloud = FakeCloud(clock=self.clock, boot_delay=self.boot_delay)
-        self.cell = Cell(self.clock, self.hears, self.works)
+        cloud = ForgetfulCloud if self.old_names else FakeCloud
+        self.cloud = cloud(clock=self.clock, boot_delay=self.boot_delay)
+        self.allowed = Allowed(self.policy.node_arrays[0], tuple(self.cloud.catalog.buckets()), self.persistent)
+        self.processes = Processes(self.answering, self.lives)
+        self.cell = Cell(self.clock, self.hears, self.stuck.__contains__, self.processes)
         for name, slots in self.persistent.items():
             self.cell.add_persistent(name, slots, memory=slots * 4)
-        self.silent: set[str] = set()
-        """Machines whose execd never starts."""
+        self.names = NamesInMemory()
+        self.reported: dict[str, float] = {}
+        """By execution host: when its execd was last heard."""
+        self.last_heard: dict[str, float] = {}
+        """The same, of hosts that are none any more too."""
         self.mute_until: dict[str, float] = {}
-        self.died: set[str] = set()
-        """Names of machines that ended without being asked to."""
+        """By machine or persistent host: until when its execd is dead, while jobs run on."""
         self.served: set[str] = set()
-        """Hosts that were open once, with their execd heard."""
+        """Machines that were open once, with their execd heard."""
         self.kept: set[str] = set()
+        self.meant: dict[str, str] = {}
+        """By host that is or was to be kept: the machine that it was then."""
         self.drained: set[str] = set()
         self.stopping: str | None = None
         self.later: list[tuple[int, Callable[[], object]]] = []
@@ -133,26 +156,47 @@ class World:
     def living(self) -> list[Machine]:
         return [machine for machine in self.ours if machine.ended_at is None]
 
-    def machine_of(self, name: str) -> Machine | None:
-        return next((machine for machine in self.ours if machine.name == name), None)
+    @property
+    def died(self) -> set[str]:
+        """Machines that ended without being asked to."""
+        return {machine.id for machine in self.ours if machine.ended_at is not None and machine.message != BY_REQUEST}
 
-    def works(self, name: str) -> bool:
+    def lost(self, run: Run) -> bool:
+        """Whether a machine that bears a part of it is gone: one that it was handed to, or was to be handed to."""
+        bare = run.hosts - run.delivered.keys() - self.persistent.keys()
+        return self.processes.lost(run) or not all(self.lives(self.rules.made_for.get(host, "")) for host in bare)
+
+    def machine_of(self, name: str) -> Machine | None:
+        """The machine that lives under this name now."""
+        return next((machine for machine in reversed(self.living) if machine.name == name), None)
+
+    def lives(self, place: str) -> bool:
+        machine = self.cloud.machines.get(place)
+        return place in self.persistent or (machine is not None and machine.ended_at is None)
+
+    def answering(self, name: str) -> str | None:
+        """The place whose execd answers under this name now."""
         machine = self.machine_of(name)
-        return name in self.persistent or (machine is not None and machine.ended_at is None)
+        place = name if name in self.persistent else machine.id if machine is not None else None
+        if place is None or self.clock.now < self.mute_until.get(place, 0.0) or place in self.stuck | self.silent:
+            return None
+        booted = machine is None or self.clock.now >= machine.created_at + self.boot_delay
+        return place if booted else None
 
     def hears(self, name: str) -> bool:
-        if self.clock.now < self.mute_until.get(name, 0.0):
-            return False
-        if name in self.persistent:
-            return True
-        machine, now = self.machine_of(name), self.clock.now
-        if machine is None or name in self.silent or now < machine.created_at + self.boot_delay:
-            return False
-        return machine.ended_at is None or (name in self.died and now < machine.ended_at + MAX_UNHEARD)
+        """Whether Grid Engine has heard of it lately: silence shows only after a while."""
+        return name in self.reported and self.clock.now - self.reported[name] < MAX_UNHEARD
+
+    def noticed(self, machine: Machine | None) -> Interruption | None:
+        """Of its end, where its cloud has told of that."""
+        notices = [] if machine is None else [n for n in self.cloud.notices if n.worker_id == machine.id]
+        return min((n for n in notices if n.kind != "rebalance"), key=lambda notice: notice.at, default=None)
 
     def serves(self, at: Instance) -> bool:
         """Whether its free slots are supply: open, on a machine that is there, and nobody wants it gone."""
-        return self.cell.lets_in(at) and self.works(at[1]) and at[1] not in self.drained
+        machine = self.machine_of(at[1])
+        there = at[1] in self.persistent or (machine is not None and not self.noticed(machine))
+        return self.cell.lets_in(at) and there and at[1] not in self.drained
 
     # -- the process ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +206,7 @@ class World:
             runner, provider = FaultyRunner(self), FaultyProvider(self)
             means = Means(
                 Administrator(runner), provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
-                Phantoms(runner, NamesInMemory(), self.clock), Lookup(runner).running, Nobody(),
+                Phantoms(runner, MortalNames(self.names, self.instants), self.clock), Lookup(runner).running, Nobody(),
             )  # fmt: skip
             observer = Observer(
                 runner, provider, store, self.policy, details_wanted, UTC,
@@ -212,6 +256,7 @@ class World:
             self.injected["killed"] += 1
             self.restart()
         self.rules.check()
+        self.rules.ends_pass(done)
         self.rest(1.0 if done is not None and done.acted else 10.0)
         return done
 
@@ -224,8 +269,17 @@ class World:
 
     def pass_by(self) -> None:
         """Let what is due happen: jobs end and start, wishes of gone hosts are over."""
+        self.cloud.come_true()
+        hosts = self.cell.hosts
+        self.reported = {name: at for name, at in self.reported.items() if name in hosts}
+        heard = {name: self.clock.now for name in hosts if self.answering(name) is not None}
+        self.reported |= heard
+        self.last_heard |= heard
         self.cell.tick()
-        self.served |= {name for name in self.cell.hosts if any(map(self.cell.lets_in, self.cell.instances_of(name)))}
+        for name in hosts:
+            machine = self.machine_of(name)
+            if machine is not None and any(map(self.cell.lets_in, self.cell.instances_of(name))):
+                self.served.add(machine.id)
 
     def call(self) -> None:
         """A call of the process to the world begins."""
@@ -241,6 +295,13 @@ class World:
 
     def wish(self, verb: Verb, host: str = "") -> None:
         self.people.wishes.ask(verb, who="ann", at=self.clock.now, host=host)
+        machine = self.machine_of(host)
+        if verb is Verb.KEEP and machine is not None:
+            self.meant[host] = machine.id
+
+    def keeps(self, machine: Machine | None) -> bool:
+        """Whether a person keeps it: it, not another one that has its name by now."""
+        return machine is not None and machine.name in self.kept and self.meant.get(machine.name) == machine.id
 
     def unwish(self, verb: Verb, host: str = "") -> None:
         self.people.wishes.end(verb, who="ann", at=self.clock.now, host=host)
