@@ -40,6 +40,8 @@ STATUS_AGE = 60.0
 """Seconds after which it is asked again which machines run: a listing tells only how their making went."""
 LISTED_AFTER_END = 3600.0
 """Seconds that a machine is still listed once its end is certain."""
+MOST_DOUBTS = 20
+"""Machines of which one listing asks whether they are gone; the others are the next one's."""
 NETWORK_VERSION = "2024-05-01"
 CONSOLE_TIMEOUT = (5.0, 20.0)
 
@@ -66,7 +68,9 @@ class AzureProvider:
         self.orders = Orders(self.calls, lambda name, record: identity.grant(self.calls, name, record))
         self._statuses: Mapping[str, Status] = {}
         self._statuses_until = float("-inf")
-        self._addresses: dict[str, str] = {}
+        self._addresses: Mapping[str, str] = {}
+        self._asked: set[str] = set()
+        """Machines whose end was asked for and accepted."""
         self._living: dict[str, Worker] = {}
         self._gone: dict[str, tuple[Worker, float]] = {}
 
@@ -181,12 +185,18 @@ class AzureProvider:
         return self._addresses
 
     def _ended(self, listed: Mapping[str, Worker]) -> list[Worker]:
-        """Machines that were listed once and are no more: their end is certain when Azure knows no such name."""
+        """Machines that were listed once and are no more: their end is certain when it had begun, or when Azure knows
+        no such name.
+        """
         now = self.clock()
-        for worker_id, last in self._living.items():
-            if worker_id not in listed and worker_id not in self._gone and self._look(worker_id) is None:
-                self._gone[worker_id] = replace(last, state=MachineState.TERMINATED, failure=None), now
-        kept = {worker_id: last for worker_id, last in self._living.items() if worker_id not in self._gone}
+        missing = [worker_id for worker_id in self._living if worker_id not in listed]
+        begun = {each for each in missing if each in self._asked or self._living[each].state is MachineState.STOPPING}
+        doubtful = [worker_id for worker_id in missing if worker_id not in begun][:MOST_DOUBTS]
+        begun.update(worker_id for worker_id in doubtful if self._look(worker_id) is None)
+        for worker_id in begun:
+            self._gone[worker_id] = replace(self._living[worker_id], state=MachineState.TERMINATED, failure=None), now
+        self._asked -= begun
+        kept = {worker_id: last for worker_id, last in self._living.items() if worker_id not in begun}
         self._living = {**kept, **listed}
         self._gone = {
             worker_id: each
@@ -209,6 +219,7 @@ class AzureProvider:
                 f"deleting {name}",
                 lambda client: client.virtual_machines.begin_delete(group, name, force_deletion=True, polling=False),
             )
+            self._asked.add(name)
 
     def _is_ours(self, machine: Record) -> bool:
         return tags.carried(machine).get(tags.CELL) == self.cell

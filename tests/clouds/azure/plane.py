@@ -102,7 +102,7 @@ class AzurePlane(ControlPlane):
         return AzureProvider(settings, cell=cell, calls=Calls(settings, pace, Played()))
 
     def billable(self) -> Collection[str]:
-        found: list[str] = self.region.tell()["billable"]
+        found: list[str] = self.region.tell("billable")["billable"]
         return found
 
     def inject(self, fault: Fault) -> None:

@@ -265,6 +265,13 @@ class Azure:
             "properties": properties,
         }
 
+    def state(self, machine: Machine) -> dict[str, Any]:
+        """A machine in a listing of states only."""
+        shown = {
+            name: value for name, value in self.shown(machine).items() if name in ("id", "name", "location", "type")
+        }
+        return {**shown, "properties": {"instanceView": {"statuses": machine.statuses(time.time())}}}
+
     def card(self, machine: Machine) -> dict[str, Any]:
         return {
             "name": f"{machine.name}-card",

@@ -74,9 +74,12 @@ def not_found(request: Request) -> Reply:
     return error(404, "ResourceNotFound", f"The Resource '{request.path}' was not found.")
 
 
-def paged(azure: Azure, request: Request, records: list[Any]) -> Reply:
+def paged(
+    azure: Azure, request: Request, records: list[Any], show: Callable[[Any], Any] = lambda record: record
+) -> Reply:
+    """A page of a listing, each record as `show` makes it."""
     start = int(request.query.get("$skiptoken", "0"))
-    answer: dict[str, Any] = {"value": records[start : start + azure.page]}
+    answer: dict[str, Any] = {"value": [show(record) for record in records[start : start + azure.page]]}
     if start + azure.page < len(records):
         query = "&".join(f"{k}={v.replace(' ', '%20')}" for k, v in request.query.items() if k != "$skiptoken")
         answer["nextLink"] = f"{request.address}{request.path}?{query}&$skiptoken={start + azure.page}"
@@ -181,25 +184,14 @@ def delete(azure: Azure, request: Request) -> Reply:
 
 
 def machines(azure: Azure, request: Request) -> Reply:
-    return paged(azure, request, [azure.shown(machine) for machine in azure.listed()])
+    return paged(azure, request, azure.listed(), azure.shown)
 
 
 def states(azure: Azure, request: Request) -> Reply:
     """The whole subscription's machines; with `statusOnly` their states and little else."""
-    shown = [azure.shown(machine) for machine in azure.listed()]
     if request.query.get("statusOnly") != "true":
-        return paged(azure, request, shown)
-    return paged(
-        azure,
-        request,
-        [
-            {
-                **{name: each[name] for name in ("id", "name", "location", "type")},
-                "properties": {"instanceView": {"statuses": machine.statuses(time.time())}},
-            }
-            for machine, each in zip(azure.listed(), shown, strict=True)
-        ],
-    )
+        return paged(azure, request, azure.listed(), azure.shown)
+    return paged(azure, request, azure.listed(), azure.state)
 
 
 def skus(azure: Azure, request: Request) -> Reply:
@@ -209,7 +201,7 @@ def skus(azure: Azure, request: Request) -> Reply:
 
 
 def cards(azure: Azure, request: Request) -> Reply:
-    return paged(azure, request, [azure.card(machine) for machine in azure.listed()])
+    return paged(azure, request, azure.listed(), azure.card)
 
 
 def console(azure: Azure, request: Request) -> Reply:
@@ -371,6 +363,9 @@ def control(azure: Azure, verb: str, values: Mapping[str, Any]) -> Any:
             azure.machines[values["name"]].broken = values["code"]
         case "vanish":
             azure.delete(azure.machines[values["name"]])
+        case "billable":
+            azure.settle()
+            return {"billable": azure.billable()}
         case "state":
             azure.settle()
         case _:

@@ -110,6 +110,14 @@ def test_a_machine_that_is_gone_is_told_so_once_azure_knows_no_such_name(plane: 
     assert (gone.id, gone.state) == (name, MachineState.TERMINATED)
 
 
+def test_a_machine_that_was_ended_is_not_asked_after_once_it_is_listed_no_more(plane: AzurePlane) -> None:
+    provider = rented(plane, count=3)
+    provider.terminate([worker.id for worker in provider.workers()])
+    until(lambda: not plane.billable())
+    states = [worker.state for worker in provider.workers()]
+    assert (states, "GetMachine" in plane.region.tell()["calls"]) == ([MachineState.TERMINATED] * 3, False)
+
+
 def test_a_machine_that_a_listing_leaves_out_is_not_thereby_gone(plane: AzurePlane) -> None:
     provider = rented(plane)
     provider.workers()
