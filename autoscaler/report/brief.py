@@ -33,8 +33,6 @@ _WORDS: dict[Code, str] = {
     Code.REMOVED_FROM_GRID_ENGINE: "removed",
     Code.ENDING: "ending",
     Code.INSTANCE_IN_ERROR: "queue instance in error",
-    Code.BLACK_HOLE: "jobs fail on it",
-    Code.SICK: "sick",
     Code.UNHEARD: "not heard",
     Code.GONE: "gone",
     Code.UNKNOWN_ARRAY: "node array unknown",
