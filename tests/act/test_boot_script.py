@@ -35,7 +35,7 @@ SYSTEM = (
     "/etc/hostname",
     "/etc/hosts",
     "/etc/systemd/system/sge-worker.service",
-    "/proc/1/comm",
+    "/opt/cycle/jetpack/bin/jetpack",
     "/run/sge-worker-boot.pid",
     "/usr/local/sbin/sge-worker-watch",
     "/usr/sbin/policy-rc.d",
@@ -50,7 +50,10 @@ class Machine:
         self.root, self.programs, self.hosts = root, root / "programs", root / "hosts"
         self.programs.mkdir()
         self.hosts.write_text("127.0.0.1 localhost\n127.0.1.1 w1\n")
-        (root / "comm").write_text("sh\n")
+        for folder in ("1", "self/ns", "net"):
+            (root / "proc" / folder).mkdir(parents=True)
+        (root / "proc/net/tcp").touch()
+        self.is_started_by("sh")
         self.fake("hostname", f'[ -z "$1" ] || echo "$1" >{root}/name; cat {root}/name')
         (root / "name").write_text("w1\n")
         self.fake(
@@ -58,7 +61,8 @@ class Machine:
         )
         self.fake("ip", "echo '10.0.0.1 via 10.0.0.254 dev eth0 src 10.0.0.7 uid 0'")
         self.fake("curl", "exit 7")
-        for name in ("setsid", "sge_execd", "systemctl", "apt-get", "useradd", "shutdown", "poweroff", "mount"):
+        self.fake("setsid", f'printf "%s" "$4" >{root}/watch')
+        for name in ("sge_execd", "systemctl", "apt-get", "useradd", "shutdown", "poweroff", "mount"):
             self.fake(name)
 
     def fake(self, name: str, does: str = "true") -> None:
@@ -68,10 +72,31 @@ class Machine:
 
     def boot(self, boot: WorkerBoot, shell: str = "sh") -> subprocess.CompletedProcess[str]:
         """Run the script to its end; files of the system are this machine's own."""
-        script = boot.script()
+        return self.run(self.of_this_machine(boot.script()), shell)
+
+    def watch(self, boot: WorkerBoot, looks: int, *, real: bool = True) -> subprocess.CompletedProcess[str]:
+        """Boot, and run the watch for so many looks, on a machine (not `real`: in a container). Time passes at once."""
+        self.boot(boot)
+        self.is_started_by("systemd", real=real)
+        counted = f"echo >>{self.root}/looks; [ $(wc -l <{self.root}/looks) -lt {looks} ] || kill $PPID"
+        self.fake("sleep", counted)
+        return self.run((self.root / "watch").read_text(), "sh")
+
+    def is_started_by(self, first: str, *, real: bool = True) -> None:
+        """What its first process is; not `real`: a container."""
+        (self.root / "proc/1/comm").write_text(f"{first}\n")
+        link = self.root / "proc/self/ns/pid"
+        link.unlink(missing_ok=True)
+        link.symlink_to("pid:[4026531836]" if real else "pid:[4026532001]")
+
+    def of_this_machine(self, script: str) -> str:
+        script = script.replace("/proc/", f"{self.root}/proc/")
         script = script.replace("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", str(self.programs))
         for path in SYSTEM:
             script = script.replace(path, f"{self.root}/{Path(path).name}")
+        return script
+
+    def run(self, script: str, shell: str) -> subprocess.CompletedProcess[str]:
         path = f"{self.programs}:/usr/bin:/bin"
         return subprocess.run(
             [shell, "-c", script], env={"PATH": path}, capture_output=True, text=True, timeout=20, check=False
@@ -141,7 +166,7 @@ def test_the_machine_is_watched_before_anything_can_fail(machine: Machine, boot:
 
 
 def test_systemd_brings_the_watch_up_again_with_the_machine(machine: Machine, boot: WorkerBoot) -> None:
-    (machine.root / "comm").write_text("systemd\n")
+    machine.is_started_by("systemd")
     machine.boot(boot)
     unit = (machine.root / "sge-worker.service").read_text().splitlines()
     started = ("systemctl enable sge-worker.service" in machine.calls("systemctl"), machine.calls("setsid"))
@@ -208,3 +233,74 @@ def test_a_name_that_is_none_is_not_taken(machine: Machine, boot: WorkerBoot) ->
     machine.fake("curl", "echo '<html>$(touch x)</html>'")
     machine.boot(boot)
     assert (machine.root / "name").read_text() == "w1\n"
+
+
+NEVER_JOINS = 3
+"""Looks, and seconds, after which the machines below are given back."""
+
+
+@pytest.fixture
+def lonely(boot: WorkerBoot) -> WorkerBoot:
+    """A worker that no master takes."""
+    return replace(boot, join_within=NEVER_JOINS)
+
+
+def test_an_execd_is_started_again_until_one_stays(machine: Machine, boot: WorkerBoot) -> None:
+    """As recorded in tests/sge/recorded/joins.json: it ends while its host is not known."""
+    machine.watch(boot, 4)
+    assert len(machine.calls("sge_execd")) == 4
+
+
+def test_a_machine_of_aws_shuts_itself_down(machine: Machine, lonely: WorkerBoot) -> None:
+    said = machine.watch(lonely, NEVER_JOINS + 1).stdout
+    assert (machine.calls("shutdown"), "this machine ends itself" in said) == (["shutdown -h now"], True)
+
+
+def test_no_machine_ends_itself_before_its_time(machine: Machine, lonely: WorkerBoot) -> None:
+    machine.watch(lonely, NEVER_JOINS)
+    assert machine.calls("shutdown") == []
+
+
+def test_what_is_no_machine_of_its_own_never_shuts_one_down(machine: Machine, lonely: WorkerBoot) -> None:
+    said = machine.watch(lonely, NEVER_JOINS + 1, real=False).stdout
+    assert (machine.calls("shutdown"), "cannot end itself" in said) == ([], True)
+
+
+METADATA_OF_AZURE = """
+case "$*" in
+    *resourceId*) echo /subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/w1 ;;
+    *azEnvironment*) echo AzurePublicCloud ;;
+    *oauth2/token*) echo '{"access_token":"SECRET","expires_in":"3600"}' ;;
+    *DELETE*) cat >"$(dirname "$0")/../given" ;;
+esac
+"""
+
+
+def test_a_machine_of_azure_deletes_itself_and_nothing_else(machine: Machine, lonely: WorkerBoot) -> None:
+    machine.fake("curl", METADATA_OF_AZURE)
+    machine.watch(replace(lonely, provider="azure"), NEVER_JOINS + 1)
+    deleted = [call.split()[-1] for call in machine.calls("curl") if "DELETE" in call]
+    own = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/w1"
+    assert (deleted, machine.calls("shutdown")) == ([f"https://management.azure.com{own}?api-version=2024-07-01"], [])
+
+
+def test_no_argument_holds_a_machines_token(machine: Machine, lonely: WorkerBoot) -> None:
+    """Arguments are there for every job on the machine to read."""
+    machine.fake("curl", METADATA_OF_AZURE)
+    machine.watch(replace(lonely, provider="azure"), NEVER_JOINS + 1)
+    told = ((machine.root / "given").read_text(), "SECRET" in (machine.root / "calls").read_text())
+    assert told == ('header = "Authorization: Bearer SECRET"\n', False)
+
+
+def test_a_machine_of_azure_that_may_not_delete_itself_says_that_it_stays_paid_for(
+    machine: Machine, lonely: WorkerBoot
+) -> None:
+    said = machine.watch(replace(lonely, provider="azure"), NEVER_JOINS + 1).stdout
+    assert ("STAYS PAID FOR" in said, machine.calls("shutdown")) == (True, ["shutdown -h now"])
+
+
+def test_a_node_of_cyclecloud_asks_it_for_its_end(machine: Machine, lonely: WorkerBoot) -> None:
+    machine.fake("jetpack")
+    (machine.programs / "jetpack").rename(machine.root / "jetpack")
+    machine.watch(replace(lonely, provider="cyclecloud"), NEVER_JOINS + 1)
+    assert (machine.calls("jetpack"), machine.calls("shutdown")) == (["jetpack shutdown --idle"], [])
