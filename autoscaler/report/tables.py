@@ -52,6 +52,28 @@ def print_workers(rows: Sequence[Row]) -> None:
     _print(_console(), "", table)
 
 
+def print_orphans(rows: Sequence[Row]) -> None:
+    """Machines that nobody manages."""
+    if not rows:
+        _console().print("no orphans")
+        return
+    table = _table("id", "name", "type", "node array", "state", "age", "price/h", "jobs", "why")
+    for row in rows:
+        said = f"; its provider says: {row['message']}" if row["message"] else ""
+        table.add_row(
+            row["id"],
+            row["name"] or "-",
+            row["instance_type"],
+            row["node_array"],
+            row["state"],
+            duration(row["age_s"]),
+            price(row["price_per_hour"]),
+            "-" if row["host"] is None else "yes" if row["busy"] else "none",
+            row["reason"]["text"] + said,
+        )
+    _print(_console(), "", table)
+
+
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """`name   value` lines."""
     table = _table("", "")
@@ -72,6 +94,9 @@ def _actions(rows: Sequence[Row]) -> Table | None:
         if row["kind"] == "launch":
             each = price(row["price_per_hour"])
             what = f"{row['count']} {row['instance_type']} ({row['node_array']}, {each} an hour each)"
+        elif "jobs" in row:
+            more = f" … {len(row['jobs'])} in all" if len(row["jobs"]) > _JOBS_SHOWN else ""
+            what = f"jobs {', '.join(row['jobs'][:_JOBS_SHOWN])}{more}"
         else:
             what = row["host"] or row["worker_id"]
         table.add_row(row["kind"], what, _why(row["reason"]))

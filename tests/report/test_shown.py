@@ -10,10 +10,24 @@ import pytest
 
 from autoscaler.commands._look import read_only
 from autoscaler.commands.main import main
+from autoscaler.core.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Hold,
+    Kill,
+    Phantom,
+    PushBack,
+    Question,
+    Release,
+)
 from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.memory import Memory
+from autoscaler.core.reasons import Code, because
 from autoscaler.errors import WriteRefused
+from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
+from autoscaler.report.tables import print_plan
 from autoscaler.store.lock import CellKey, hold, lock_directory
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb
@@ -190,3 +204,20 @@ def test_a_provider_that_is_only_looked_at_refuses_to_launch() -> None:
 def test_a_provider_that_is_only_looked_at_refuses_to_terminate() -> None:
     with pytest.raises(WriteRefused):
         read_only(FakeProvider(FakeProvider.Settings(), cell="c")).terminate(["i-1"])
+
+
+@pytest.mark.parametrize(
+    "action",
+    (
+        AskGridEngine((Question(12, "f"),), (Phantom("main.q", 64, ()),), because(Code.ASKING)),
+        Annotate(("12",), because(Code.POSSIBLE_AGAIN)),
+        Hold(("12",), because(Code.POSSIBLE_AGAIN)),
+        Release(("12",), because(Code.POSSIBLE_AGAIN)),
+        Kill(("12",), because(Code.POSSIBLE_AGAIN)),
+        PushBack(("12",), "i-1", "w1", because(Code.POSSIBLE_AGAIN)),
+    ),
+    ids=lambda action: type(action).__name__,
+)
+def test_what_is_done_with_jobs_is_shown_with_their_numbers(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(document(snapshot(), plan(action), {}))
+    assert "jobs 12" in capsys.readouterr().out
