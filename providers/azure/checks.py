@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import MachineUnknown, NoCredentials
+from providers.azure.listing import states
 from providers.azure.machine import image_reference
 from providers.azure.market import Market
 from providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
@@ -46,6 +47,7 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     if group is None:
         return
     yield from _permissions(calls, settings)
+    yield from _states(calls)
     yield from _network(calls, settings)
     yield from _image(calls, settings)
     yield from _login(settings)
@@ -75,6 +77,16 @@ def _permissions(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
     missing = [action for action in NEEDED if not any(_allows(each, action) for each in granted)]
     if missing:
         yield Problem(f"these credentials may not do {', '.join(missing)} in {settings.resource_group}", ROLE)
+
+
+def _states(calls: Calls) -> Iterator[Problem]:
+    """Which machines run is told for a whole subscription only; without that no listing is whole."""
+    try:
+        states(calls)
+    except (Unreachable, Throttled):
+        raise
+    except ProviderError as error:
+        yield Problem(f"the states of the subscription's machines cannot be read: {error}", ROLE)
 
 
 def _allows(granted: Record, action: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autoscaler.core.fleet import ANY, InstanceType, MachineState, PriceType, Worker
 from providers.azure import tags
+from providers.azure.calls import Calls, Record
 from providers.azure.errors import kind_of
 from providers.azure.settings import AzureSettings
 from providers.interface import OutOfCapacity, QuotaReached
@@ -28,6 +29,13 @@ class Status:
     failed: str = ""
     """Code of the failure that its making ended with; '' for none."""
     message: str = ""
+
+
+def states(calls: Calls) -> list[Record]:
+    """The states of all machines of the subscription: Azure tells them for several at once in no other way."""
+    return calls.pages(
+        "the states of machines", lambda client, **more: client.virtual_machines.list_all(status_only="true", **more)
+    )
 
 
 def status(view: Mapping[str, Any] | None) -> Status:

@@ -22,7 +22,7 @@ from providers.azure import identity, tags
 from providers.azure.calls import Calls, Record
 from providers.azure.checks import problems
 from providers.azure.errors import MachineUnknown
-from providers.azure.listing import Status, addresses, status, worker
+from providers.azure.listing import Status, addresses, states, status, worker
 from providers.azure.market import Market
 from providers.azure.orders import LANES, Orders, one
 from providers.azure.settings import NETWORK, AzureSettings
@@ -152,11 +152,7 @@ class AzureProvider:
     def _seen(self, ours: Sequence[Record]) -> dict[str, Status]:
         """What each machine's instance view says, asked for all at once. Of one that failed it is asked anew."""
         if self.clock() >= self._statuses_until:
-            views = self.calls.pages(
-                "the states of machines",
-                lambda client, **more: client.virtual_machines.list_all(status_only="true", **more),
-            )
-            self._statuses = {_key(each): status(each["properties"].get("instanceView")) for each in views}
+            self._statuses = {_key(each): status(each["properties"].get("instanceView")) for each in states(self.calls)}
             self._statuses_until = self.clock() + STATUS_AGE
         seen = {_key(machine): self._statuses.get(_key(machine), Status()) for machine in ours}
         for machine in ours:

@@ -79,6 +79,12 @@ def test_permissions_that_are_missing_are_named(region: Region) -> None:
     assert problem.startswith(f"these credentials may not do {lacking} in workers | ")
 
 
+def test_a_subscription_whose_machines_cannot_be_seen_is_a_problem(plane: AzurePlane) -> None:
+    plane.region.fault({"kind": "error", "operation": "ListStates", "code": "AuthorizationFailed", "status": 403})
+    (problem,) = fatal(plane.connect(CELL))
+    assert "conf/azure/reader-role.json" in problem
+
+
 def test_a_check_needs_nothing_that_the_roles_do_not_give() -> None:
     assert set(NEEDED) <= set(role("role"))
 
