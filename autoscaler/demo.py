@@ -10,10 +10,11 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from autoscaler.errors import AutoscalerError
+from autoscaler.played_cloud import CLOUDS, played_cloud
 from autoscaler.process import Running
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
@@ -40,7 +41,6 @@ class Scenario:
 
     title: str
     settings: Mapping[str, str]
-    master_type: str = "m5.large"
     master_slots: int = 2
     tasks: int = 10
     task_seconds: int = 12
@@ -62,7 +62,22 @@ SCENARIOS = {
         "hybrid: one worker as large as what waits", {**_COMMON, "CP_CAP_AUTOSCALE_HYBRID": "true"}, task_seconds=15
     ),
 }
-PROVIDERS = {"local": {"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "3"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Landlord:
+    """Who rents out workers, and the master's type as it is called there."""
+
+    master_type: str = "m5.large"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+PROVIDERS = {
+    "local": Landlord(settings={"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "3"}),
+    "aws": Landlord(),
+    "cloud_pipeline": Landlord(),
+    "cyclecloud": Landlord("Standard_D2s_v5"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +120,31 @@ class Summary:
 
 
 def run_demo(mode: str, provider: str, view: View) -> Summary:
-    """Play one scenario to its end. Raises DemoFailed, CellError or NamespaceError."""
+    """Play one scenario to its end. Raises DemoFailed, NoControlPlane, CellError or NamespaceError."""
     scenario = SCENARIOS[mode]
     with Cell.up(hosts=[ExecHost(MASTER, slots=scenario.master_slots)], prepared=False) as cell:
         view.say(f"a private Grid Engine is up: queue master, one execution host of {scenario.master_slots} slots")
-        environment = _environment(cell, scenario, provider)
-        _prepare(cell, environment, view)
-        with _autoscaler(cell, environment) as running:
-            return _Watch(cell, scenario, view, running).until_over()
+        landlord = PROVIDERS[provider]
+        with _control_plane(cell, provider, view) as address:
+            environment = {**scenario.settings, **landlord.settings, **address, **_of_cell(cell, landlord)}
+            _prepare(cell, environment, view)
+            with _autoscaler(cell, environment) as running:
+                return _Watch(cell, scenario, landlord.master_type, view, running).until_over()
 
 
-def _environment(cell: Cell, scenario: Scenario, provider: str) -> dict[str, str]:
-    return {
-        **scenario.settings,
-        **PROVIDERS[provider],
-        "CP_CAP_AUTOSCALE_PROVIDER": provider,
-        "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory),
-        "CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"),
-        "instance_size": scenario.master_type,
-    }
+@contextmanager
+def _control_plane(cell: Cell, provider: str, view: View) -> Iterator[Mapping[str, str]]:
+    """What to set to reach it; a cloud's serves until the block ends, `local` needs none."""
+    if provider not in CLOUDS:
+        yield {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory)}
+        return
+    with played_cloud(cell, provider) as cloud:
+        view.say(f"the control plane of {provider} serves on loopback: no cloud is asked, and nothing is paid for")
+        yield cloud.environment
+
+
+def _of_cell(cell: Cell, landlord: Landlord) -> dict[str, str]:
+    return {"CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"), "instance_size": landlord.master_type}
 
 
 def _prepare(cell: Cell, environment: Mapping[str, str], view: View) -> None:
@@ -152,8 +173,9 @@ def _autoscaler(cell: Cell, environment: Mapping[str, str]) -> Iterator[Running]
 class _Watch:
     """Looks at the cell until all is over. Only reads."""
 
-    def __init__(self, cell: Cell, scenario: Scenario, view: View, running: Running) -> None:
+    def __init__(self, cell: Cell, scenario: Scenario, master_type: str, view: View, running: Running) -> None:
         self._cell, self._scenario, self._view, self._running = cell, scenario, view, running
+        self._types = {MASTER: f"{master_type} (master)"}
         self._began = time.monotonic()
         self._screen = Screen(at=time.time())
         self._store: Store | None = None
@@ -181,8 +203,7 @@ class _Watch:
             running=sum(len(instance.jobs) for instance in listing.instances),
             instances=listing.instances,
         )
-        types = {MASTER: f"{self._scenario.master_type} (master)"}
-        self._screen = read_screen(store, queueing, before=self._screen, now=time.time(), done=done, types=types)
+        self._screen = read_screen(store, queueing, before=self._screen, now=time.time(), done=done, types=self._types)
         self._view.show(self._screen)
 
     def _opened_store(self) -> Store | None:
