@@ -170,11 +170,11 @@ class _Eye:
     def machine(self, worker: Worker, owners: Mapping[str, str]) -> Machine:
         before = self.memory.workers.get(worker.id)
         host = self.hosts.named(worker.name or (before.host if before else None))
-        if host is None or owners[host.name] == worker.id:
+        if host is None or owners.get(host.name) == worker.id:
             before = self._heritage(worker, host, before)
             heir = self.claims.heir(worker, host) if host is not None else None
             return _machine(self, worker, host, before, heir=heir)
-        owner = owners[host.name]
+        owner = owners.get(host.name)
         newer = next((other for other in self.fleet.workers if other.id == owner), None)
         awaited = worker.exists and (newer is None or newer.created_at <= worker.created_at)
         return _machine(self, worker, None, before, taken=Life.NAME_AWAITED if awaited else Life.NAME_TAKEN)
@@ -253,7 +253,8 @@ def _machine(
         price_per_hour=worker.price_per_hour,
     )
     if host is None:
-        left = seen.left or (taken is None and seen.host is not None and seen.heard_at is not None)
+        had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
+        left = seen.left or (taken is None and had)
         note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left)
     else:
         seen = replace(seen, silent_s=eye.silence(before, host), left=False)

@@ -57,17 +57,21 @@ class Claims:
         """Host name → id of the worker whose execution host it is.
 
         Of several machines of one name it is the newest that exists and was not retired; but while the entry was made
-        for an older one, or holds jobs that began before the newest existed, it is the older one's.
+        for an older one, or holds jobs that began before the newest existed, it is the older one's. One that the
+        listing leaves out comes before one that is known to have ended: it may run on.
         """
         claims: dict[str, list[Worker]] = {}
         for worker in sorted(self.workers, key=_claim_order(self.notes)):
             note = self.notes.get(worker.id)
             host = self.hosts.named(worker.name or (note.host if note else None))
-            if host is not None:
+            if host is not None and (worker.exists or note is None or not note.left):
                 claims.setdefault(host.name, []).append(worker)
-        absent = {host.name: key for key, n in unlisted.items() if not n.left and (host := self.hosts.named(n.host))}
-        owners = absent
+        surest_last = sorted(unlisted.items(), key=lambda item: (not item[1].gone, item[1].first_seen))
+        absent = {host.name: key for key, n in surest_last if not n.left and (host := self.hosts.named(n.host))}
+        owners = dict(absent)
         for name, workers in claims.items():
+            if name in absent and not workers[0].exists and not unlisted[absent[name]].gone:
+                continue
             elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
             owners[name] = self._owner(self.hosts.full[name.lower()], workers[0], elders)
         return owners

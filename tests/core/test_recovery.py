@@ -523,3 +523,19 @@ def test_a_note_without_a_word_of_the_provider_is_no_proof_of_an_end() -> None:
     world = seen(replace(a_worker(used=1), note=note))
     made = plan(replace(world, fleet=replace(world.fleet, workers=())))
     assert (acts(made), told(made, "w1")) == ([], ("wait", Code.NOT_LISTED))
+
+
+def test_jobs_of_a_worker_that_a_listing_leaves_out_are_not_taken_for_those_of_a_dead_one_of_its_name() -> None:
+    dead = a_machine("w1", id="i-dead", state=GONE, age=3000.0, note=WorkerNote(first_seen=LONG_AGO, host="w1"))
+    world = seen(a_host("h1"), dead, a_worker("w1", used=1), details=(YES,))
+    hidden = replace(world, fleet=replace(world.fleet, workers=(dead.worker,)))
+    made = plan(hidden)
+    assert (of(made, PushBack), acts(made)) == ([], [])
+
+
+def test_the_entry_of_a_worker_that_a_listing_leaves_out_is_not_removed_for_a_dead_one_that_had_left() -> None:
+    note = WorkerNote(first_seen=LONG_AGO, host="w1", left=True)
+    dead = a_machine("w1", id="i-dead", state=GONE, age=3000.0, note=note)
+    world = seen(a_host("h1"), dead, a_worker("w1", states="d", known=False))
+    made = plan(replace(world, fleet=replace(world.fleet, workers=(dead.worker,))))
+    assert acts(made) == []
