@@ -13,6 +13,7 @@ from autoscaler.report.wording import duration
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
+GIB = 1024**3
 
 
 def print_plan(told: Mapping[str, Any]) -> None:
@@ -70,6 +71,48 @@ def print_orphans(rows: Sequence[Row]) -> None:
             price(row["price_per_hour"]),
             "-" if row["host"] is None else "yes" if row["busy"] else "none",
             row["reason"]["text"] + said,
+        )
+    _print(_console(), "", table)
+
+
+def print_buckets(rows: Sequence[Row]) -> None:
+    """What each node array could launch, what that costs, and why not the rest."""
+    if not rows:
+        _console().print("nothing that the settings allow is offered")
+        return
+    table = _table("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
+    for row in rows:
+        table.add_row(
+            row["node_array"],
+            row["instance_type"],
+            str(row["vcpus"]),
+            f"{row['memory'] / GIB:g}G",
+            row["zone"] or "any",
+            row["price_type"],
+            price(row["price_per_hour"]),
+            str(row["can_be_launched"]) if row["reason"] is None else "none",
+            "" if row["reason"] is None else _why(row["reason"]),
+        )
+    _print(_console(), "", table)
+
+
+def print_catalog(rows: Sequence[Row]) -> None:
+    """Instance types with what is known of their prices."""
+    if not rows:
+        _console().print("the catalogue has no such type")
+        return
+    table = _table("type", "family", "vCPUs", "memory", "GPUs", "on demand/h", "spot/h", "region", "as of")
+    for row in rows:
+        table.add_row(
+            row["instance_type"],
+            row["family"],
+            str(row["vcpus"]),
+            f"{row['memory'] / GIB:g}G",
+            str(row["gpus"]),
+            price(row["on_demand"]),
+            price(row["spot"]),
+            f"{row['cloud']} {row['region']}".strip() or "-",
+            row["as_of"] or "-",
         )
     _print(_console(), "", table)
 
