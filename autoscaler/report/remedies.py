@@ -119,9 +119,11 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.QUARANTINE_FULL: "Look for what all of them share: a mount, a prolog, the health check itself.",
         Code.UNHEARD: "Look at the machine: silence is not death, so its jobs are left alone.",
         Code.GONE: "",
-        Code.UNKNOWN_ARRAY: "It carries our tag but a node array that no setting names: put the setting back, or end "
-        "it by hand.",
-        Code.NAME_TAKEN: "",
+        Code.UNKNOWN_ARRAY: "It carries our tag but a node array that no setting names: put the setting back, or "
+        "end it with `sge-autoscaler orphans --end ID`.",
+        Code.NAME_TAKEN: "`sge-autoscaler orphans --end ID` ends it.",
+        Code.UNKNOWN_WORKER: "Run the autoscaler, or end it with `sge-autoscaler orphans --end ID`.",
+        Code.ORPHAN_ENDED: "",
         Code.NAME_AWAITED: "It joins when the older entry is gone; `explain` the host for what keeps that.",
         Code.SILENT: "Look at the machine and its `sge_execd`. Later or sooner: `CP_CAP_AUTOSCALE_SILENCE_TIMEOUT`.",
         Code.ALL_SILENT: "Look at the master's network and at `qhost`; nothing is ended meanwhile.",

@@ -113,6 +113,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.GONE: "its provider says that it is gone",
         Code.UNKNOWN_ARRAY: "its node array {node_array} is not one of ours",
         Code.NAME_TAKEN: "a newer machine has its name in Grid Engine",
+        Code.UNKNOWN_WORKER: "neither an order nor an earlier look knows it; a running autoscaler takes it over",
+        Code.ORPHAN_ENDED: "{by} ends it, which nobody manages",
         Code.NOT_LISTED: "its provider does not list it now",
         Code.NAME_AWAITED: "an older machine's entry in Grid Engine still has its name",
         Code.SILENT: "Grid Engine has not heard it for {silent_s}, {limit_s} is the limit; its jobs may well run on",

@@ -1,0 +1,109 @@
+"""`sge-autoscaler orphans`: machines that carry our tag and that no pass manages; ended one at a time, by a person."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from autoscaler.act.end_orphan import Hands, end_orphan
+from autoscaler.commands._look import as_json, observe, print_json
+from autoscaler.commands.context import Invocation
+from autoscaler.core.actions import Terminate
+from autoscaler.core.model import Snapshot
+from autoscaler.core.orphans import Orphan, find_orphans
+from autoscaler.core.reasons import Code, because
+from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
+from autoscaler.report.document import reason_part
+from autoscaler.report.schema import SCHEMA
+from autoscaler.report.tables import print_orphans
+from autoscaler.store.journal import Result
+from autoscaler.store.store import Store
+from sge.admin import Administrator
+
+
+@click.command("orphans")
+@as_json
+@click.option("--end", "which", metavar="ID", help="End this one: its id or host name.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def command(invocation: Invocation, as_json: bool, which: str | None, yes: bool) -> None:
+    """List machines that carry our tag and that nobody manages; end one of them.
+
+    One that runs jobs is never ended: it is closed, looked at again, and taken out of Grid Engine first, which refuses
+    while anything is on it.
+    """
+    snapshot = observe(invocation).snapshot
+    orphans = find_orphans(snapshot)
+    if which is not None:
+        orphans = (_named(orphans, which),)
+    rows = [_row(orphan, snapshot.now, invocation) for orphan in orphans]
+    if as_json:
+        print_json({"schema": SCHEMA, "now": _time(snapshot.now, invocation), "orphans": rows})
+    else:
+        print_orphans(rows)
+    if which is not None:
+        if not yes:
+            click.confirm(f"end {orphans[0].worker.id}?", abort=True, err=True)
+        _end(orphans[0], snapshot, invocation)
+        click.echo(f"{orphans[0].worker.id} is ended", err=as_json)
+
+
+def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:
+    found = [orphan for orphan in orphans if which in (orphan.worker.id, orphan.worker.name)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(orphan.worker.id for orphan in orphans) or "none"
+    raise NotFound(f"{which} is {'more than one orphan' if found else 'no orphan'}; by id they are: {known}")
+
+
+def _end(orphan: Orphan, snapshot: Snapshot, invocation: Invocation) -> None:
+    process = invocation.settings.process
+    if process.dry_run:
+        raise WriteRefused("nothing is ended in a dry run: unset CP_CAP_AUTOSCALE_DRY_RUN")
+
+    def look_again() -> Orphan | None:
+        time.sleep(snapshot.cluster.schedule_interval)
+        later = find_orphans(observe(invocation).snapshot)
+        return next((one for one in later if one.worker.id == orphan.worker.id), None)
+
+    doors = Administrator(invocation.runner, timeout=process.grid_engine_timeout)
+    action = Terminate(orphan.worker.id, orphan.host, because(Code.ORPHAN_ENDED, by=invocation.who).then(orphan.reason))
+    with invocation.store() as store:
+        (journalled,) = store.journal.begin(
+            (action,), pass_number=snapshot.memory.passes, at=time.time(), new_id=lambda: ""
+        )
+        try:
+            end_orphan(orphan, Hands(doors, invocation.provider(), look_again))
+        except AutoscalerError as error:
+            _journal(store, journalled.id, Result.FAILED, str(error))
+            raise
+        _journal(store, journalled.id, Result.DONE, "")
+
+
+def _journal(store: Store, number: int, result: Result, message: str) -> None:
+    store.journal.end(number, result, message, time.time())
+
+
+def _row(orphan: Orphan, now: float, invocation: Invocation) -> dict[str, Any]:
+    worker = orphan.worker
+    return {
+        "id": worker.id,
+        "name": worker.name,
+        "host": orphan.host,
+        "busy": orphan.busy,
+        "instance_type": worker.type.name,
+        "node_array": worker.node_array,
+        "state": worker.state.value,
+        "price_per_hour": worker.price_per_hour,
+        "created_at": _time(worker.created_at, invocation),
+        "age_s": round(now - worker.created_at, 3),
+        "message": worker.message,
+        "reason": reason_part(orphan.reason),
+    }
+
+
+def _time(moment: float, invocation: Invocation) -> str:
+    return datetime.fromtimestamp(moment, UTC).astimezone(invocation.zone).isoformat()

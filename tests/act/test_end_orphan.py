@@ -1,0 +1,93 @@
+"""An orphan is ended only when Grid Engine lets it go, and every refusal leaves it as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.act.end_orphan import Hands, end_orphan
+from autoscaler.core.orphans import Orphan
+from autoscaler.core.reasons import Code, because
+from autoscaler.errors import GridEngineRefused
+from sge.admin import Administrator
+from tests.act.test_actor import enrol
+from tests.act.test_launch import Bench, launch
+
+WHY = because(Code.UNKNOWN_ARRAY, node_array="former")
+ID = "fake-000001"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """One worker, enrolled and open to jobs."""
+    bench = Bench(tmp_path)
+    bench.act(launch("m5.large", count=1))
+    bench.act(enrol(ID, "fake-1"))
+    Administrator(bench.grid_engine).enable("fake-1")
+    return bench
+
+
+def the_orphan(bench: Bench, **changes: object) -> Orphan:
+    orphan = Orphan(bench.listing()[0], "fake-1", busy=False, disabled=False, reason=WHY)
+    return replace(orphan, **changes)  # type: ignore[arg-type]
+
+
+def end(bench: Bench, orphan: Orphan, later: Orphan | None) -> None:
+    def look_again() -> Orphan | None:
+        assert not bench.grid_engine.lets_jobs_in("fake-1"), "it is closed before it is looked at again"
+        return later
+
+    end_orphan(orphan, Hands(Administrator(bench.grid_engine), bench.provider, look_again))
+
+
+def living(bench: Bench) -> list[str]:
+    return [machine.id for machine in bench.cloud.living("tag")]
+
+
+def test_it_is_taken_out_of_grid_engine_and_ended(bench: Bench) -> None:
+    orphan = the_orphan(bench)
+    end(bench, orphan, orphan)
+    assert (list(bench.grid_engine.hosts), living(bench)) == ([], [])
+
+
+def test_one_without_a_host_is_ended_as_it_is(bench: Bench) -> None:
+    before = list(bench.grid_engine.hosts)
+    end(bench, the_orphan(bench, host=None), None)
+    assert (list(bench.grid_engine.hosts), living(bench)) == (before, [])
+
+
+def test_one_that_runs_jobs_is_not_touched(bench: Bench) -> None:
+    with pytest.raises(GridEngineRefused, match="runs jobs"):
+        end(bench, the_orphan(bench, busy=True), None)
+    assert (bench.grid_engine.lets_jobs_in("fake-1"), living(bench)) == (True, [ID])
+
+
+@pytest.mark.parametrize("later", ("busy", "elsewhere", "gone"))
+def test_one_that_is_another_at_the_second_look_is_opened_again(bench: Bench, later: str) -> None:
+    orphan = the_orphan(bench)
+    seen = {"busy": replace(orphan, busy=True), "elsewhere": replace(orphan, host="fake-2"), "gone": None}[later]
+    with pytest.raises(GridEngineRefused):
+        end(bench, orphan, seen)
+    assert (bench.grid_engine.lets_jobs_in("fake-1"), living(bench)) == (True, [ID])
+
+
+def test_where_grid_engine_refuses_it_is_put_back_and_opened(bench: Bench) -> None:
+    bench.grid_engine.busy.add("fake-1")
+    orphan = the_orphan(bench)
+    with pytest.raises(GridEngineRefused, match="still referenced"):
+        end(bench, orphan, orphan)
+    assert (bench.grid_engine.lets_jobs_in("fake-1"), bench.grid_engine.slots, living(bench)) == (
+        True,
+        {"fake-1": 2},
+        [ID],
+    )
+
+
+def test_what_a_person_had_closed_stays_closed(bench: Bench) -> None:
+    bench.grid_engine.busy.add("fake-1")
+    orphan = the_orphan(bench, disabled=True)
+    with pytest.raises(GridEngineRefused):
+        end(bench, orphan, orphan)
+    assert not bench.grid_engine.lets_jobs_in("fake-1")

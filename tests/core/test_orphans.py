@@ -1,0 +1,70 @@
+"""What carries our tag and no pass will ever manage; and what only looks so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.fleet import MachineState, OrderState
+from autoscaler.core.memory import Memory, WorkerNote
+from autoscaler.core.orphans import Orphan, find_orphans
+from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code
+from tests.core.building import NOW, Thing, a_host, a_machine, a_snapshot, a_worker, an_order
+
+
+def found(*things: Thing) -> list[tuple[str, Code]]:
+    return [(orphan.worker.id, orphan.reason.code) for orphan in find_orphans(a_snapshot(*things))]
+
+
+def the_orphan(*things: Thing) -> Orphan:
+    (orphan,) = find_orphans(a_snapshot(*things))
+    return orphan
+
+
+def test_a_machine_of_a_node_array_that_is_no_more_is_one() -> None:
+    assert found(a_worker(node_array="former")) == [("i-w1", Code.UNKNOWN_ARRAY)]
+
+
+def test_a_machine_whose_name_a_newer_one_has_taken_is_one() -> None:
+    old = a_machine("w1", id="i-old", age=900, note=WorkerNote(first_seen=NOW - 900))
+    assert found(old, a_worker("w1", age=300)) == [("i-old", Code.NAME_TAKEN)]
+
+
+def test_a_machine_that_nobody_here_has_ever_seen_is_one() -> None:
+    assert found(a_worker(known=False)) == [("i-w1", Code.UNKNOWN_WORKER)]
+
+
+def test_a_machine_that_was_seen_is_none_any_more() -> None:
+    world = a_snapshot(a_worker(known=False))
+    later = replace(world, memory=plan(world).memory)
+    assert find_orphans(later) == ()
+
+
+@pytest.mark.parametrize(
+    "things",
+    (
+        (a_worker(),),
+        (a_machine("w1", note=WorkerNote(first_seen=NOW - 5)),),
+        (a_machine("w1", order_id="order-1"), an_order(state=OrderState.ACCEPTED, ids=("i-w1",))),
+        (a_worker(known=False, state=MachineState.STOPPING),),
+        (a_worker(known=False, state=MachineState.TERMINATED),),
+        (a_host("h1"),),
+        (Memory(workers={"i-gone": WorkerNote(first_seen=NOW)}),),
+    ),
+    ids=("worker", "boots", "just ordered", "ending", "ended", "persistent host", "only remembered"),
+)
+def test_nothing_else_is_one(things: tuple[Thing, ...]) -> None:
+    assert found(*things) == []
+
+
+@pytest.mark.parametrize(("used", "states"), ((0, ""), (1, ""), (0, "d")))
+def test_of_its_host_is_told_whether_it_is_busy_or_closed(used: int, states: str) -> None:
+    orphan = the_orphan(a_worker(node_array="former", used=used, states=states))
+    assert (orphan.host, orphan.busy, orphan.disabled) == ("w1", used > 0, states == "d")
+
+
+def test_a_machine_without_a_host_has_nothing_on_it() -> None:
+    orphan = the_orphan(a_machine("w1", node_array="former"))
+    assert (orphan.host, orphan.busy, orphan.disabled) == (None, False, False)
