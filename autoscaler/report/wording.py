@@ -67,7 +67,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.IMPOSSIBLE: "Grid Engine says so too: {said}",
         Code.IMPOSSIBLE_REPORTED: "such jobs are only reported",
         Code.DELETED_AS_IMPOSSIBLE: "so it is deleted",
-        Code.HELD_AS_IMPOSSIBLE: "so it is held until it can run",
+        Code.HELD_AS_IMPOSSIBLE: "it is held until it can run",
         Code.MORE_IMPOSSIBLE: "no more than {most} such jobs are touched in a pass",
         Code.RELEASED_BY_HAND: "a person released it after we held it",
         Code.POSSIBLE_AGAIN: "workers that are allowed now could run it",
