@@ -74,8 +74,8 @@ class Setting:
     paused: bool = False
 
     def chosen(self) -> Setting:
-        """Without what passes by itself: who is lacking counts as there."""
-        return replace(self, lacking=frozenset(), paused=False)
+        """Without what passes by itself, and without types that are not allowed: who is lacking counts as there."""
+        return replace(self, lacking=frozenset(), paused=False, sold=len(self.types()))
 
     def types(self) -> list[tuple[int, int, float]]:
         """Cores, GiB and price of every allowed type."""
