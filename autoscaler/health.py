@@ -52,7 +52,7 @@ class HealthChecks:
     def begin(self, workers: Sequence[Worker], memory: Memory, policy: Policy) -> None:
         """Begin the checks that are due, longest waiting first, without waiting for any."""
         now = self.clock()
-        self._running = {worker_id: check for worker_id, check in self._running.items() if not check.done()}
+        self._collect()
         due = list(_to_check(workers, memory, policy))
         self._begun = {one.worker.id: self._begun[one.worker.id] for one in due if one.worker.id in self._begun}
         for one in sorted(due, key=lambda one: self._begun.get(one.worker.id, 0.0)):
@@ -63,6 +63,14 @@ class HealthChecks:
                 continue
             self._begun[worker_id] = now
             self._running[worker_id] = self.executor(partial(self._check, one), f"health-{worker_id[:8]}")
+
+    def _collect(self) -> None:
+        """Forget the checks that ended. What could not be kept of one (a full disk) is told, and asked again."""
+        for worker_id, check in list(self._running.items()):
+            if check.done():
+                del self._running[worker_id]
+                if error := check.exception():
+                    log.error("what the health check of %s said is not kept: %s", worker_id, error)
 
     def _check(self, one: Check) -> None:
         try:

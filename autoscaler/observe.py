@@ -81,7 +81,7 @@ class Observer:
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
     gather: Callable[[float], None] = _nothing
-    """Brings new evidence into the store. Never raises: what cannot be had is no evidence."""
+    """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
     _listing: Future[Listing] | None = field(default=None, init=False)
 
     def observe(self) -> Observation:

@@ -191,3 +191,10 @@ def test_an_empty_memory_checks_nobody(bench: Bench) -> None:
     world = a_snapshot(a_worker(), health_check=CHECK)
     bench.checks.begin(world.fleet.workers, Memory(), world.policy)
     assert bench.answers.asked == []
+
+
+def test_an_answer_that_cannot_be_kept_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.store.close()
+    bench.begin()
+    bench.begin()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
