@@ -7,7 +7,7 @@ A reading that took too long is stale: the world it shows may be gone, and nothi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -23,6 +23,7 @@ from autoscaler.process import Runner
 from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
+from sge.notices import told_notices
 from sge.reading import TIMEOUT
 
 LISTING_DEADLINE = 60.0
@@ -101,6 +102,7 @@ class Observer:
         # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
         fleet = self._fleet(listed, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
+        fleet = _with_notices(fleet, told_notices(cluster.hosts, fleet.workers))
         parsed = self.stopwatch()
         if parsed - began > self.stale_after:
             raise NotObservable(
@@ -174,6 +176,13 @@ class Observer:
             raise ProviderNotObservable(
                 f"{self.provider.name} did not list its workers: {error}; nothing was decided"
             ) from error
+
+
+def _with_notices(fleet: Fleet, told: Iterable[Interruption]) -> Fleet:
+    """What the provider itself tells wins over what a machine says of the same end."""
+    known = {(notice.worker_id, notice.kind) for notice in fleet.interruptions}
+    further = tuple(notice for notice in told if (notice.worker_id, notice.kind) not in known)
+    return replace(fleet, interruptions=(*fleet.interruptions, *further)) if further else fleet
 
 
 class LocalZone(tzinfo):

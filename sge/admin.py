@@ -100,6 +100,13 @@ class Administrator:
             said=added.said + joined.said + disabled.said + opened.said + given.said,
         )
 
+    def sense(self, host: str, sensor: str) -> Change:
+        """Let the execd of `host` run this load sensor (a path), unless the host has a configuration already: then
+        that is its administrator's. `remove` takes it away. Raises GridEngineRefused.
+        """
+        with objects.as_file(f"load_sensor {usable('path', sensor)}\n", name=usable("host", host)) as file:
+            return self.configure("-Aconf", str(file))
+
     def enable(self, host: str) -> Change:
         """Let jobs in, in every queue instance. Raises GridEngineRefused, also for a host without any."""
         change = self._tell("qmod", "-e", f"*@{usable('host', host)}")

@@ -31,7 +31,7 @@ _PATTERNS: tuple[tuple[Meaning, re.Pattern[str]], ...] = tuple(
     for meaning, pattern in (
         (Meaning.UNREACHABLE, r"commlib error|unable to send message to qmaster|unable to read qmaster name"),
         (Meaning.UNREACHABLE, r"unable to contact qmaster|got send error|got read error|SGE_ROOT directory .* doesn't"),
-        (Meaning.ALREADY, r'" already exists$|^No modification because "'),
+        (Meaning.ALREADY, r'" already exists$|^configuration \S+ already exists$|^No modification because "'),
         (Meaning.ALREADY, r"is already in the specified state|is already in deletion$"),
         (Meaning.ALREADY, r'^".*" does not exist in "|^Attribute name \(".*"\) and/or value \(".*"\) not found'),
         (Meaning.ABSENT, r'^(denied: )?(execution host|exechost|submit host|administrative host) ".*" does not exist'),

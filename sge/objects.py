@@ -29,6 +29,7 @@ _FORMS = {
     "parallel environment": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"),
     "complex": re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*"),
     "value of a complex": re.compile(r"[A-Za-z0-9_.:/+-]+"),
+    "path": re.compile(r"/[A-Za-z0-9_./-]+"),
     "job": re.compile(r"[0-9]+(\.[0-9]+(-[0-9]+(:[0-9]+)?)?)?"),
     "context variable": re.compile(r"[A-Za-z_][A-Za-z0-9_]*"),
 }

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.core.cluster import Queue
-from sge import objects
+from sge import notices, objects
 from sge.admin import Administrator, Change
 from sge.membership import split_objects
 from sge.qconf import (
@@ -42,6 +42,8 @@ class Preparation:
     """The master's host name as Grid Engine prints it."""
     master_slots: int | None = None
     """Slots of this queue on the master; 0: none; None: those it has."""
+    notices: bool = False
+    """Whether workers report their coming end by a load value, which has to be a complex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Present:
     execution_hosts: Mapping[str, str]
     """The masters only, where they are execution hosts."""
     submit_hosts: tuple[str, ...]
+    complexes: str = ""
+    """The whole table, where notices are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +107,14 @@ def look(administrator: Administrator, wanted: Sequence[Preparation]) -> Present
         pes={name: show("-sp", name) for name in pes},
         execution_hosts={name: show("-se", name) for name in masters},
         submit_hosts=read_names(show("-ss")),
+        complexes=show("-sc") if any(each.notices for each in wanted) else "",
     )
 
 
 def differences(wanted: Sequence[Preparation], present: Present) -> tuple[Difference, ...]:
     """All that is missing or otherwise, in the order in which it can be carried out; nothing left to do: empty."""
     found: dict[tuple[str, str], Difference] = {}
-    for compare in (_master, _host_group, _pes, _queue, _submit_host):
+    for compare in (_notice, _master, _host_group, _pes, _queue, _submit_host):
         for preparation in wanted:
             for difference in compare(preparation, present):
                 found.setdefault((difference.kind, difference.name), difference)
@@ -133,6 +138,16 @@ def carry_out(administrator: Administrator, difference: Difference, saved: Path)
 
 
 # -- one kind of object each ------------------------------------------------------------------------------------
+
+
+def _notice(wanted: Preparation, present: Present) -> Iterator[Difference]:
+    """The complex by which a worker tells of its coming end; jobs cannot ask for it."""
+    rows = [line for line in present.complexes.splitlines() if not line.startswith("#")]
+    if not wanted.notices or any(row.split()[:1] == [notices.COMPLEX] for row in rows):
+        return
+    row = f"{notices.COMPLEX} {notices.COMPLEX} STRING == NO NO NONE 0"
+    before, after = ("\n".join(lines) + "\n" for lines in (rows, [*rows, row]))
+    yield Difference("complex", notices.COMPLEX, before, after, (("-Mc", FILE),))
 
 
 def _joins(wanted: Preparation, present: Present) -> bool:

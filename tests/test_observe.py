@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from autoscaler.observe import LocalZone, Observer
 from autoscaler.process import Completed
 from autoscaler.store.journal import Result
 from providers.interface import LaunchOrder, Throttled
+from sge.notices import COMPLEX
+from tests.sge.printed import host, qhost
 from tests.simulated.autoscaler import POLICY, TAG, World
 from tests.simulated.executor import at_once
 
@@ -182,6 +185,25 @@ def test_a_snapshot_has_the_notices_of_the_provider(world: World) -> None:
     (worker_id,) = world.provider().launch(order).ids
     world.cloud.notices.append(Interruption(worker_id, world.clock.now + 120, "terminate"))
     assert observer(world).observe().snapshot.fleet.interruptions == tuple(world.cloud.notices)
+
+
+def test_a_snapshot_has_the_notices_that_workers_tell_of_themselves_once(world: World) -> None:
+    provider = world.provider()
+    order = LaunchOrder("t-0", "t", TAG, "execute", (world.cloud.catalog.buckets()[0],), 2, "")
+    told_twice, told_once = provider.launch(order).ids
+    world.clock.now += 60
+    names = {worker.id: str(worker.name) for worker in provider.workers()}
+    at = world.clock.now + 120
+    world.cloud.notices.append(Interruption(told_twice, at, "terminate"))
+    loads = {"load_avg": "0.1", COMPLEX: f"terminate@{at:.0f}"}
+    hosts = qhost(*(host(name, load=loads) for name in names.values()))
+
+    def runner(argv: Sequence[str], **options: Any) -> Completed:
+        done = world.cluster(argv, **options)
+        return replace(done, stdout=hosts) if argv[0] == "qhost" else done
+
+    seen = observer(world, runner=runner).observe().snapshot.fleet.interruptions
+    assert [(notice.worker_id, notice.kind) for notice in seen] == [(told_twice, "terminate"), (told_once, "terminate")]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,16 @@ from shlex import quote
 import jinja2
 
 from autoscaler.errors import SettingsError
+from sge.notices import COMPLEX
 
 LOOK_EVERY = 30
 """Seconds between two looks of a worker at itself, at most."""
 OWN_ENDINGS = ("azure", "cyclecloud")
 """Providers whose machines stay paid for when they are shut down: they have to ask for their end otherwise."""
-NAMED_BY_METADATA = ("aws", "azure")
-"""Providers whose metadata tells a machine the name that the provider lists it under."""
+WITH_METADATA = ("aws", "azure")
+"""Providers whose metadata tells a machine the name that the provider lists it under, and its coming end."""
+LOAD_SENSOR = "/usr/local/sbin/sge-worker-notice"
+"""Where the script puts the load sensor that tells of that end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,10 @@ class WorkerBoot:
             "longest_lease": ceil(max(self.lease, self.longest_lease)),
             "stays_after": ceil(self.stays_after),
             "look_every": max(1, min(LOOK_EVERY, int(self.lease / 20))),
+            "notice": COMPLEX,
+            "sensor": LOAD_SENSOR,
             "ending": self.provider if self.provider in OWN_ENDINGS else "",
-            "naming": self.provider if self.provider in NAMED_BY_METADATA else "",
+            "naming": self.provider if self.provider in WITH_METADATA else "",
         }
         return _templates().get_template("boot.sh.j2").render(values)
 

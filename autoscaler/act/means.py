@@ -24,6 +24,8 @@ class GridEngine(Protocol):
         self, host: str, queue: str, host_group: str, slots: int, complex_values: Iterable[tuple[str, str]] = ()
     ) -> Change: ...
 
+    def sense(self, host: str, sensor: str) -> Change: ...
+
     def enable(self, host: str) -> Change: ...
 
     def disable(self, host: str) -> Change: ...
@@ -74,6 +76,8 @@ class Means:
     """Tells jobs' owners."""
     array_settings: Callable[[str], Mapping[str, str]] = lambda _: {}
     """Node array → what the operator set for it, for providers whose machines join by themselves."""
+    load_sensor: str = ""
+    """Program on every worker that reports its coming end; '' where there is none."""
 
 
 Seen = Mapping[str, Worker]

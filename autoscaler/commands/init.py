@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.act.boot_script import WITH_METADATA
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import GridEngineRefused
 from autoscaler.report.admission_file import archive
@@ -120,6 +121,7 @@ def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparati
                 master=master,
                 # Free cores are kept back on the master, too; where nothing would be left, all serve.
                 master_slots=(kept if kept > 0 else slots) if queue.static else None,
+                notices=settings.process.provider in WITH_METADATA,
             )
         )
     return tuple(prepared)

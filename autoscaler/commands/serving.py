@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import gethostbyname
 
 from autoscaler.act.actor import Actor
-from autoscaler.act.boot_script import WorkerBoot
+from autoscaler.act.boot_script import LOAD_SENSOR, WITH_METADATA, WorkerBoot
 from autoscaler.act.means import Means
 from autoscaler.act.names import WorkerNames
 from autoscaler.act.owners import Notices
@@ -98,6 +98,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
             running=lookup.running,
             array_settings=invocation.settings.array_settings,
+            load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         looks = observer(invocation, store, provider)

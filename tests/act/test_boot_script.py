@@ -11,6 +11,7 @@ import pytest
 
 from autoscaler.act.boot_script import WorkerBoot
 from autoscaler.errors import SettingsError
+from sge.notices import COMPLEX
 
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 PROVIDERS = ("aws", "azure", "cyclecloud", "local", "of.somebody:Else")
@@ -37,6 +38,7 @@ SYSTEM = (
     "/etc/systemd/system/sge-worker.service",
     "/opt/cycle/jetpack/bin/jetpack",
     "/run/sge-worker-boot.pid",
+    "/usr/local/sbin/sge-worker-notice",
     "/usr/local/sbin/sge-worker-watch",
     "/usr/sbin/policy-rc.d",
 )
@@ -304,3 +306,71 @@ def test_a_node_of_cyclecloud_asks_it_for_its_end(machine: Machine, lonely: Work
     (machine.programs / "jetpack").rename(machine.root / "jetpack")
     machine.watch(replace(lonely, provider="cyclecloud"), NEVER_JOINS + 1)
     assert (machine.calls("jetpack"), machine.calls("shutdown")) == (["jetpack shutdown --idle"], [])
+
+
+def reported(machine: Machine, boot: WorkerBoot, metadata: str) -> list[str]:
+    """What the load sensor of a worker answers Grid Engine, once."""
+    machine.is_started_by("systemd")
+    machine.boot(boot)
+    machine.fake("curl", metadata)
+    sensor = subprocess.run(
+        ["sh", str(machine.root / "sge-worker-notice")],
+        env={"PATH": f"{machine.programs}:/usr/bin:/bin"},
+        input="\nquit\n\n",
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    return sensor.stdout.splitlines()
+
+
+def of_aws(path: str, answer: str) -> str:
+    return f"""case "$*" in
+        *api/token*) echo TOKEN ;;
+        *TOKEN*{path}) echo '{answer}' ;;
+        *) exit 22 ;;
+    esac"""
+
+
+def of_azure(*events: str) -> str:
+    return f"""case "$*" in
+        *compute/name*) echo w1 ;;
+        *scheduledevents*) echo '{{"DocumentIncarnation":1,"Events":[{",".join(events)}]}}' ;;
+    esac"""
+
+
+def event(kind: str, machines: str, not_before: str) -> str:
+    return f'{{"EventId":"e","EventType":"{kind}","Resources":[{machines}],"NotBefore":"{not_before}"}}'
+
+
+SPOT_END = '{"action": "terminate", "time": "2025-11-21T15:46:40Z"}'
+ADVICE = '{"noticeTime": "2025-11-21T15:46:40Z"}'
+IN_TIME = "Fri, 21 Nov 2025 15:46:40 GMT"
+
+
+@pytest.mark.parametrize(
+    ("provider", "metadata", "told"),
+    (
+        ("aws", of_aws("spot/instance-action", SPOT_END), "terminate@1763740000"),
+        ("aws", of_aws("spot/instance-action", SPOT_END.replace("terminate", "hibernate")), "stop@1763740000"),
+        ("aws", of_aws("recommendations/rebalance", ADVICE), "rebalance@1763740000"),
+        ("aws", of_aws("none", ""), "none"),
+        ("aws", "exit 7", "none"),
+        ("aws", "echo '<html>'", "none"),
+        (
+            "azure",
+            of_azure(event("Reboot", '"w1"', ""), event("Preempt", '"w0","w1"', IN_TIME)),
+            "terminate@1763740000",
+        ),
+        ("azure", of_azure(event("Preempt", '"w10"', IN_TIME)), "none"),
+        ("azure", of_azure(event("Freeze", '"w1"', IN_TIME)), "none"),
+        ("azure", of_azure(), "none"),
+        ("azure", "exit 7", "none"),
+    ),
+)
+def test_a_workers_load_sensor_tells_what_its_metadata_say(
+    machine: Machine, boot: WorkerBoot, provider: str, metadata: str, told: str
+) -> None:
+    answer = reported(machine, replace(boot, provider=provider), metadata)
+    assert answer == ["begin", f"w1:{COMPLEX}:{told}", "end"]

@@ -1,0 +1,29 @@
+"""What workers themselves say of their coming end: a load value that their load sensor reports, from the cloud's
+metadata, which only the machine can ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from autoscaler.core.cluster import ExecutionHost
+from autoscaler.core.fleet import Interruption, Worker
+from autoscaler.core.life import same_host
+
+COMPLEX = "sge_autoscaler_notice"
+"""The load value. Grid Engine drops it while no complex of this name is defined; `init` defines it."""
+_NOTICE = re.compile(r"(terminate|stop|rebalance)@([0-9]{9,11})")
+
+
+def told_notices(hosts: Iterable[ExecutionHost], workers: Iterable[Worker]) -> Iterator[Interruption]:
+    """Notices that hosts report which still report, of the workers that they are. Another text is no notice."""
+    told = {
+        host.name: (notice[1], float(notice[2]))
+        for host in hosts
+        if host.heard and (notice := _NOTICE.fullmatch(host.load.get(COMPLEX, "")))
+    }
+    for worker in workers if told else ():
+        for name, (kind, at) in told.items():
+            if worker.exists and worker.name is not None and same_host(worker.name, name):
+                yield Interruption(worker.id, at, kind)
