@@ -13,8 +13,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
 from autoscaler.errors import AutoscalerError, ProviderNotObservable
+from providers.catalog import Offer
 
 __all__ = [
+    "HasCatalog",
     "HasConsole",
     "HasInterruptions",
     "Interruption",
@@ -164,6 +166,17 @@ class HasConsole(Protocol):
     """A provider that can show what a machine last printed."""
 
     def console(self, worker_id: str) -> str: ...
+
+
+@runtime_checkable
+class HasCatalog(Protocol):
+    """A provider whose cloud tells sizes and prices, to be written down as a catalogue."""
+
+    def offers(self, as_of: str) -> Sequence[Offer]:
+        """Every type of the one region this provider works in, with the prices of today (`as_of`, ISO 8601) as far as
+        the cloud told them just now: no price of any catalogue is among them. Raises ProviderError.
+        """
+        ...
 
 
 @runtime_checkable

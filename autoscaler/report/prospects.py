@@ -1,4 +1,4 @@
-"""Buckets as rows: what each node array could launch of them now, and why not the others."""
+"""What a market has, as rows: buckets with what each node array could launch of them now, and catalogues' types."""
 
 from __future__ import annotations
 
@@ -7,11 +7,33 @@ from typing import Any
 
 from autoscaler.core.prospects import Prospect
 from autoscaler.report.document import reason_part
+from providers.catalog import Offer
 
 
 def prospect_rows(prospects: Iterable[Prospect]) -> list[dict[str, Any]]:
     """One row a node array and bucket; null: not known, and as `reason`: it can be had."""
     return [_row(prospect) for prospect in prospects]
+
+
+def offer_rows(offers: Iterable[Offer]) -> list[dict[str, Any]]:
+    """One row a type of a catalogue; a price that is null is not known."""
+    return [
+        {
+            "instance_type": offer.type.name,
+            "family": offer.type.family,
+            "vcpus": offer.type.vcpus,
+            "memory": offer.type.memory,
+            "gpus": offer.type.gpus,
+            "arch": offer.type.arch,
+            "on_demand": offer.on_demand,
+            "spot": offer.spot,
+            "currency": offer.currency,
+            "cloud": offer.cloud,
+            "region": offer.region,
+            "as_of": offer.as_of,
+        }
+        for offer in offers
+    ]
 
 
 def _row(prospect: Prospect) -> dict[str, Any]:

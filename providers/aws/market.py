@@ -17,7 +17,7 @@ from providers.aws.catalogue import ARCHITECTURES, Offered, offered_types, one_t
 from providers.aws.prices import Prices, catalog_prices, listed_prices, spot_prices
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms, look_up
-from providers.catalog import Catalog, load_catalog
+from providers.catalog import Catalog, Offer, load_catalog
 from providers.interface import Refused
 from providers.kept import Kept
 
@@ -90,6 +90,28 @@ class Market:
             return self._prices()
         except Refused:
             return Prices()
+
+    def offers(self, as_of: str) -> Sequence[Offer]:
+        """Types and prices as AWS tells them now; of spot prices the highest of the zones, as a cap must take it.
+
+        Raises ProviderError, and Refused where the price list tells nothing.
+        """
+        offered, zones = self._offered.get(), self.terms().zones
+        listed = listed_prices(self.calls, self.calls.region)
+        if not listed:
+            raise Refused("AWS's price list tells nothing: pricing:GetProducts must be allowed, and reached")
+        spot = spot_prices(self.calls, offered)
+        return [
+            Offer(
+                found.type,
+                cloud="aws",
+                region=self.calls.region,
+                as_of=as_of,
+                on_demand=listed.get(name),
+                spot=max((spot[name, zone] for zone in zones if (name, zone) in spot), default=None),
+            )
+            for name, found in offered.items()
+        ]
 
     def _none_can_be_had(self, problem: str) -> Sequence[Bucket]:
         return tuple(

@@ -25,6 +25,7 @@ from providers.aws.notices import Notices
 from providers.aws.orders import Place, fleet_answer, fleet_request, fleet_template, places, run_answer, run_request
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms
+from providers.catalog import Offer
 from providers.interface import (
     Interruption,
     Launched,
@@ -132,6 +133,9 @@ class AwsProvider:
         except Refused:  # only newer machines have a latest page
             answer = self.calls.ask("get_console_output", InstanceId=worker_id)
         return str(answer.get("Output", ""))
+
+    def offers(self, as_of: str) -> Sequence[Offer]:
+        return self.market.offers(as_of)
 
     def interruptions(self) -> Sequence[Interruption]:
         living = [found for found in self._listed or self.workers() if found.exists]

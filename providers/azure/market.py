@@ -12,8 +12,9 @@ from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType, PriceTyp
 from autoscaler.errand import Executor, on_thread
 from providers.azure.calls import Calls
 from providers.azure.catalogue import Quota, Size, available, never, quotas, sizes
+from providers.azure.prices import ask_prices, offers
 from providers.azure.settings import AzureSettings
-from providers.catalog import Catalog, family_of, load_catalog
+from providers.catalog import Catalog, Offer, family_of, load_catalog
 from providers.interface import Unreachable
 from providers.kept import Kept
 
@@ -54,6 +55,11 @@ class Market:
         if name in self.catalog.types:
             return self.catalog.types[name]
         return InstanceType(name, family_of(name, "azure"), 1, 0)
+
+    def offers(self, as_of: str) -> Sequence[Offer]:
+        """Sizes as this subscription has them now, at the prices that Azure's list tells. Raises ProviderError."""
+        location = self.settings.location
+        return offers((size.type for size in self._sizes.get().values()), ask_prices(location), location, as_of)
 
     def price(self, name: str, price_type: PriceType) -> float | None:
         """The catalogue's figure, as far as it is this region's: another's would only look like knowledge."""

@@ -1,4 +1,4 @@
-"""Azure's public list of retail prices, turned into a catalogue file that the operator keeps.
+"""Azure's public list of retail prices, from which the operator makes a catalogue file to keep.
 
 The list is asked by nobody but the operator: it is long, changes about once a month, and every pass must know prices
 without a call. Dollars an hour, pay as you go, Linux.
@@ -6,7 +6,6 @@ without a call. Dollars an hour, pay as you go, Linux.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import requests
 
 from autoscaler.core.fleet import InstanceType
-from providers.catalog import GIB
+from providers.catalog import Offer
 from providers.interface import Refused, Unreachable
 
 LIST = "https://prices.azure.com/api/retail/prices"
@@ -66,29 +65,7 @@ def prices(items: Iterable[Mapping[str, Any]]) -> Mapping[str, Price]:
     return {name: Price(on_demand.get(name), spot.get(name)) for name in sorted(on_demand.keys() | spot.keys())}
 
 
-def catalogue(types: Iterable[InstanceType], known: Mapping[str, Price], location: str, as_of: str) -> str:
-    """A catalogue file (TOML) of these sizes at these prices, for `CP_CAP_AUTOSCALE_AZURE_CATALOG`.
-
-    `as_of`: date of the figures, ISO 8601.
-    """
-    lines = [
-        'cloud = "azure"',
-        f"region = {json.dumps(location)}",
-        'currency = "USD"',
-        f"as_of = {as_of}",
-        "",
-        "[types]",
-    ]
-    for type_ in types:
-        price = known.get(type_.name, Price())
-        figures = {
-            "vcpus": f"{type_.vcpus}",
-            "memory_gib": f"{type_.memory / GIB:g}",
-            "gpus": f"{type_.gpus}",
-            "arch": json.dumps(type_.arch),
-            "on_demand": None if price.on_demand is None else f"{price.on_demand:g}",
-            "spot": None if price.spot is None else f"{price.spot:g}",
-        }
-        given = ", ".join(f"{name} = {value}" for name, value in figures.items() if value is not None)
-        lines.append(f"{json.dumps(type_.name)} = {{ {given} }}")
-    return "\n".join(lines) + "\n"
+def offers(types: Iterable[InstanceType], known: Mapping[str, Price], location: str, as_of: str) -> list[Offer]:
+    """These sizes at these prices. `as_of`: date of the figures, ISO 8601."""
+    priced = [(type_, known.get(type_.name, Price())) for type_ in types]
+    return [Offer(type_, "azure", location, "USD", as_of, price.on_demand, price.spot) for type_, price in priced]

@@ -26,6 +26,7 @@ from providers.azure.listing import Status, addresses, states, status, worker
 from providers.azure.market import Market
 from providers.azure.orders import LANES, Orders, one
 from providers.azure.settings import NETWORK, AzureSettings
+from providers.catalog import Offer
 from providers.interface import (
     Launched,
     LaunchOrder,
@@ -122,6 +123,9 @@ class AzureProvider:
 
     def check(self) -> Sequence[Problem]:
         return list(problems(self.calls, self.settings, self.market))
+
+    def offers(self, as_of: str) -> Sequence[Offer]:
+        return self.market.offers(as_of)
 
     def console(self, worker_id: str) -> str:
         """The serial console, as Azure keeps it for a while; '' for a machine that is not ours."""

@@ -12,7 +12,7 @@ from autoscaler.core.fleet import Bucket, PriceType
 from providers.aws.prices import catalog_prices
 from providers.aws.provider import AwsProvider
 from providers.catalog import load_catalog
-from providers.interface import Unreachable
+from providers.interface import Refused, Unreachable
 from providers.kept import Kept
 from tests.clouds.aws.process import Region
 from tests.providers.aws.conftest import Connect
@@ -92,6 +92,22 @@ def test_prices_that_may_not_be_asked_are_unknown_or_the_catalogues(region: Regi
     region.fault({**DENIED, "operation": "DescribeSpotPriceHistory"}, {"kind": "reset", "operation": "GetProducts"})
     assert prices(provider, PriceType.SPOT)["c5.large"] is None
     assert prices(provider, PriceType.ON_DEMAND)["c5.large"] == 0.085
+
+
+def test_a_catalogue_holds_only_what_aws_tells_now_and_the_dearest_spot_zone(region: Region, connect: Connect) -> None:
+    provider = connect(prices="ask")
+    region.tell("stock", on_demand_prices={"c5.large": 0.5}, spot_prices={"c5.xlarge": 0.07})
+    found = {offer.type.name: offer for offer in provider.offers("2026-01-02")}
+    large, xlarge = found["c5.large"], found["c5.xlarge"]
+    assert (large.on_demand, large.spot, large.region) == (0.5, None, "us-east-1")
+    assert (xlarge.on_demand, xlarge.spot, xlarge.as_of) == (None, 0.07, "2026-01-02")
+
+
+def test_no_catalogue_is_made_of_a_price_list_that_tells_nothing(region: Region, connect: Connect) -> None:
+    provider = connect(prices="ask")
+    region.fault({**DENIED, "operation": "GetProducts"})
+    with pytest.raises(Refused, match="pricing:GetProducts"):
+        provider.offers("2026-01-02")
 
 
 def test_another_regions_prices_are_no_knowledge() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from autoscaler.core.fleet import Bucket, PriceType
 from autoscaler.errors import SettingsError
-from providers.azure.prices import Price, ask_prices, catalogue, prices
+from providers.azure.prices import Price, ask_prices, offers, prices
 from providers.catalog import GIB, load_catalog
+from providers.catalog_file import catalog_text
 from providers.contract import CELL
 from providers.interface import Unreachable
 from tests.clouds.azure.plane import NOWHERE, AzurePlane, Region
@@ -134,7 +135,7 @@ def test_a_price_list_makes_a_catalogue_that_can_be_read(tmp_path: Path) -> None
     file = tmp_path / "prices.toml"
     type_ = load_catalog().types["Standard_NC4as_T4_v3"]
     known = {type_.name: Price(0.6, 0.2)}
-    file.write_text(catalogue([type_], known, "westeurope", "2026-11-21"))
+    file.write_text(catalog_text(offers([type_], known, "westeurope", "2026-11-21")))
     offer = load_catalog(file).offers[type_.name]
     assert (offer.type, offer.region, offer.on_demand, offer.spot) == (type_, "westeurope", 0.6, 0.2)
 

@@ -1,0 +1,112 @@
+"""`sge-autoscaler catalog`: the instance types that are known without asking a cloud, shown and made anew."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from autoscaler.commands._look import as_json, print_json
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError
+from autoscaler.report.prospects import offer_rows
+from autoscaler.report.tables import print_catalog
+from providers.catalog import Offer, load_catalog
+from providers.catalog_file import catalog_text
+from providers.interface import HasCatalog
+from providers.registry import load, provider_class
+from providers.settings import prefix_of
+
+
+@click.group("catalog")
+def command() -> None:
+    """Show instance types with sizes and prices, or ask the cloud for them anew."""
+
+
+@command.command()
+@click.option("--family", help="Only types of this family, such as c5.")
+@as_json
+@click.pass_obj
+def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
+    """Print the types that are known without asking: those that come with us, and the settings' own file over them."""
+    known = load_catalog(_own_file(invocation)).offers.values()
+    rows = offer_rows(offer for offer in known if family in (None, offer.type.family))
+    if as_json:
+        print_json({"schema": 1, "types": rows})
+    else:
+        print_catalog(rows)
+
+
+@command.command()
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write. Default: the one of the settings.",
+)
+@click.pass_obj
+def refresh(invocation: Invocation, output: Path | None) -> None:
+    """Ask the provider's cloud for types and prices, and write them into a catalogue file.
+
+    For masters that may not ask for prices, and for regions whose prices do not come with us. The file counts once the
+    provider's CATALOG setting names it.
+    """
+    file, setting = output or _own_file(invocation), _setting(invocation)
+    if file is None or setting is None:
+        raise SettingsError("no file to write: name one with --output, or in the provider's CATALOG setting")
+    before = load_catalog(file if file.exists() else None).offers
+    offers = _asked(invocation, setting)
+    _write(file, catalog_text(offers))
+    new = sum(offer.type.name not in before for offer in offers)
+    changed = sum(offer.type.name in before and _prices(before[offer.type.name]) != _prices(offer) for offer in offers)
+    click.echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
+    if _own_file(invocation) != file:
+        click.echo(f"set {setting}={file} to use it")
+
+
+def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:
+    """The cloud's own word: without the settings' file, which would win over it."""
+    name = invocation.settings.process.provider or ""
+    values = invocation.settings.for_provider(invocation.environ)
+    provider = load(name, {key: value for key, value in values.items() if key != setting}, "catalog")
+    if not isinstance(provider, HasCatalog):
+        raise SettingsError(f"provider {name} tells no prices beyond its catalogue: write its file by hand")
+    offers = provider.offers(datetime.now(UTC).date().isoformat())
+    if not offers:
+        raise SettingsError(f"provider {name} offers no instance type by these settings: nothing is written")
+    return offers
+
+
+def _setting(invocation: Invocation) -> str | None:
+    """The name of the chosen provider's setting for a catalogue file; None: no provider is chosen, or it has none."""
+    name = invocation.settings.process.provider
+    if name is None:
+        return None
+    model = provider_class(name).Settings
+    return f"{prefix_of(model)}CATALOG" if "catalog" in model.model_fields else None
+
+
+def _own_file(invocation: Invocation) -> Path | None:
+    setting = _setting(invocation)
+    given = invocation.settings.for_provider(invocation.environ).get(setting or "", "")
+    return Path(given) if given else None
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(draft).chmod(0o644)
+        Path(draft).replace(file)
+    except OSError as error:
+        raise SettingsError(f"cannot write {file}: {error}") from error
+
+
+def _prices(offer: Offer) -> tuple[float | None, float | None]:
+    return offer.on_demand, offer.spot

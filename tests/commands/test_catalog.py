@@ -1,0 +1,89 @@
+"""A catalogue is shown as it is known, and made anew of what the cloud tells, never of itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from autoscaler.commands.main import main
+from autoscaler.core.fleet import InstanceType
+from providers.catalog import GIB, Offer, load_catalog
+from providers.fake import FakeProvider
+
+C9 = InstanceType("c9.large", "c9", 2, 4 * GIB)
+
+
+class PricedSettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_PRICED_", extra="forbid", frozen=True)
+    catalog: Path | None = None
+
+
+class Priced(FakeProvider):
+    """A cloud that tells its prices; with a catalogue of its operator's own, it would tell that one's."""
+
+    Settings: ClassVar[type[Any]] = PricedSettings
+
+    def __init__(self, settings: PricedSettings, *, cell: str) -> None:
+        self.own = settings.catalog
+
+    def offers(self, as_of: str) -> Sequence[Offer]:
+        told = Offer(C9, "aws", "eu-west-1", "USD", as_of, on_demand=0.1, spot=0.04)
+        return [told] if self.own is None else list(load_catalog(self.own).offers.values())
+
+
+@pytest.fixture
+def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The settings' own catalogue, in which c9.large costs more than the cloud says."""
+    file = tmp_path / "own.toml"
+    file.write_text('region = "eu-west-1"\n[types]\n"c9.large" = { vcpus = 2, memory_gib = 4, on_demand = 0.2 }\n')
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", f"{__name__}:Priced")
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PRICED_CATALOG", str(file))
+    monkeypatch.delenv("CP_CAP_AUTOSCALE_CONFIG", raising=False)
+    return file
+
+
+def types(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["catalog", "show", "--json", *words]) == 0
+    return {row["instance_type"]: row for row in json.loads(capsys.readouterr().out)["types"]}
+
+
+@pytest.mark.usefixtures("file")
+def test_the_operators_own_file_is_shown_with_what_comes_with_us(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = types(capsys)
+    assert (shown["c9.large"]["on_demand"], "c5.large" in shown) == (0.2, True)
+
+
+@pytest.mark.usefixtures("file")
+def test_a_family_is_shown_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(types(capsys, "--family", "c9")) == ["c9.large"]
+
+
+def test_a_refreshed_catalogue_has_the_clouds_prices_not_its_own_old_ones(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["catalog", "refresh"]) == 0
+    assert "1 types of eu-west-1; 0 are new, 1 have other prices" in capsys.readouterr().out
+    assert types(capsys, "--family", "c9")["c9.large"]["on_demand"] == 0.1
+
+
+def test_a_catalogue_elsewhere_says_how_to_use_it(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "new" / "other.toml"
+    assert main(["catalog", "refresh", "--output", str(other)]) == 0
+    assert f"set CP_CAP_AUTOSCALE_PRICED_CATALOG={other} to use it" in capsys.readouterr().out
+    assert (load_catalog(other).offers["c9.large"].spot, "0.2" in file.read_text()) == (0.04, True)
+
+
+def test_a_provider_that_tells_no_prices_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "fake")
+    assert main(["catalog", "refresh", "--output", str(tmp_path / "no.toml")]) != 0
+    assert "tells no prices" in capsys.readouterr().err

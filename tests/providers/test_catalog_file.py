@@ -1,0 +1,33 @@
+"""A catalogue that was written down reads as what was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.fleet import InstanceType
+from providers.catalog import GIB, Offer, load_catalog
+from providers.catalog_file import catalog_text
+
+SMALL_TYPE = InstanceType("c9.medium", "c9", 1, int(1.75 * GIB), arch="lx-arm64")
+LARGE_TYPE = InstanceType("c9.96xlarge", "c9", 384, 768 * GIB, gpus=8)
+SMALL = Offer(SMALL_TYPE, "aws", "eu-west-1", "USD", "2026-01-02", 0.0345)
+LARGE = Offer(LARGE_TYPE, "aws", "eu-west-1", "USD", "2026-01-02", 17.0, 1e-05)
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(catalog_text([LARGE, SMALL]))
+    offers = load_catalog(file).offers
+    assert [offers["c9.medium"], offers["c9.96xlarge"]] == [SMALL, LARGE]
+
+
+def test_a_price_that_is_not_known_is_left_out() -> None:
+    assert "spot" not in catalog_text([SMALL])
+
+
+def test_two_regions_are_no_one_file() -> None:
+    with pytest.raises(ValueError, match="one cloud, region"):
+        catalog_text([SMALL, replace(LARGE, region="us-east-1")])
