@@ -6,6 +6,7 @@ Which failures tell of the host is core's to say. An accounting file that cannot
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from autoscaler.core.evidence import JobFailure, JobSuccess
 from autoscaler.core.quarantine import fault_of
 from autoscaler.store.starts import StartTable
 from sge.accounting import Start, read_on
+
+LONGEST_GAP = 600.0
+"""Seconds between two looks, in which nobody knows when a job failed: what was written in a longer one is no news."""
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +28,13 @@ class Failures:
     accounting: Path
     """SGE_ROOT/CELL/common/accounting."""
     table: StartTable
+    last_look: Callable[[], float]
+    """When the last pass looked."""
     _said: str = ""
 
     def gather(self, now: float) -> None:
         """Keep what was written since the last look, dated by this one."""
-        before = self.table.offset
+        before = self.table.offset if now - self.last_look() <= LONGEST_GAP else None
         try:
             offset, starts = read_on(self.accounting, before)
         except OSError as error:

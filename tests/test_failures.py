@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.evidence import JobFailure, JobSuccess
-from autoscaler.failures import Failures
+from autoscaler.failures import LONGEST_GAP, Failures
 from autoscaler.store.store import Store
 
 RECORDED = Path(__file__).parent / "sge" / "recorded" / "accounting" / "starts.txt"
@@ -16,7 +16,7 @@ NOW = 10_000.0
 
 @pytest.fixture
 def failures(tmp_path: Path) -> Failures:
-    return Failures(tmp_path / "accounting", Store.open(None).starts)
+    return Failures(tmp_path / "accounting", Store.open(None).starts, lambda: NOW)
 
 
 def test_failed_starts_and_jobs_that_ran_are_evidence_and_what_was_ended_is_none(failures: Failures) -> None:
@@ -35,6 +35,13 @@ def test_nothing_is_found_twice(failures: Failures) -> None:
     failures.gather(NOW + 10)
     failures.gather(NOW + 20)
     assert [failure.at for failure in failures.table.failures(0)] == [NOW + 10]
+
+
+def test_what_was_written_while_nobody_looked_for_long_is_no_news(failures: Failures) -> None:
+    failures.gather(NOW)
+    failures.accounting.write_bytes(RECORDED.read_bytes())
+    failures.gather(NOW + LONGEST_GAP + 1)
+    assert (failures.table.failures(0), failures.table.offset) == ((), RECORDED.stat().st_size)
 
 
 def test_an_accounting_that_cannot_be_read_is_said_once_and_hinders_nothing(

@@ -102,7 +102,8 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         looks = observer(invocation, store, provider)
-        looks.gather = Failures(invocation.common / "accounting", store.starts).gather
+        accounting = invocation.common / "accounting"
+        looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
             observer=looks,
             decide=plan,
