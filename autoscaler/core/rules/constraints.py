@@ -13,7 +13,7 @@ from typing import Protocol
 
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.rules.node import Node
-from autoscaler.core.rules.values import Scalar, Size, Value, is_number, same, shown, written
+from autoscaler.core.rules.values import Scalar, Size, Value, is_number, millionths, same, shown, written
 
 Document = dict[str, object]
 SharedKey = tuple[str, str]
@@ -71,7 +71,7 @@ class MinimumResource:
         asked = Size(self.amount) if isinstance(left, Size) else self.amount
         if not is_number(left):
             return because(Code.RESOURCE_DIFFERS, resource=self.resource, value=shown(left), asked=shown(asked))
-        if left < self.amount:
+        if millionths(left) < millionths(self.amount):
             return because(
                 Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(asked)
             )
@@ -251,9 +251,10 @@ def among(there: Value, allowed: Sequence[Value]) -> bool:
 
 
 def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
-    return because(
-        Code.RESOURCE_DIFFERS, resource=what, value=shown(there), asked=" or ".join(shown(value) for value in allowed)
-    )
+    is_ = shown(there)
+    # Text that looks like the number it is not is shown as text.
+    asked = [f'"{value}"' if isinstance(value, str) and value == is_ else shown(value) for value in allowed]
+    return because(Code.RESOURCE_DIFFERS, resource=what, value=is_, asked=" or ".join(asked))
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:

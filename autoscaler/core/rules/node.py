@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
-from autoscaler.core.rules.values import Size, Value, is_number
+from autoscaler.core.rules.values import Size, Value, is_number, less
 
 NOTHING = Size(0)
 VERSION = "1"
@@ -183,8 +183,7 @@ class Node:
         there = self.remaining(name)
         if not is_number(there):
             raise ValueError(f"{name} of {self.name} cannot be counted: {there!r}")
-        left = Size(there - amount) if isinstance(there, Size) else there - amount
-        return replace(self, left={**self.left, name: left})
+        return replace(self, left={**self.left, name: less(there, amount)})
 
 
 def bucket_id(key: BucketKey) -> str:

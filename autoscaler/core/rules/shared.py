@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.rules.constraints import Document, SharedKey, Standing, among, several
-from autoscaler.core.rules.values import Scalar, is_number, shown, written
+from autoscaler.core.rules.values import Scalar, is_number, less, millionths, shown, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class SharedConsumableConstraint:
     def take(self, standing: Standing) -> Standing | Reason:
         spent = dict(standing.spent)
         for resource in self.shared_resources:
-            left = resource.current_value - spent.get(resource.key, 0)
-            if left < self.amount:
+            left = less(resource.current_value, spent.get(resource.key, 0))
+            if millionths(left) < millionths(self.amount):
                 return because(
                     Code.SHARED_SHORT,
                     resource=resource.resource_name,

@@ -1,0 +1,218 @@
+"""What each constraint takes of a node, and what it says where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.reasons import Reason
+from autoscaler.core.rules.constraints import (
+    And,
+    Constraint,
+    Exclusive,
+    InAPlacementGroup,
+    MinimumResource,
+    Never,
+    NodePropertyConstraint,
+    NodeResourceConstraint,
+    Not,
+    Or,
+    Standing,
+    XOr,
+)
+from autoscaler.core.rules.matching import put_one
+from autoscaler.core.rules.node import Node, NodeProperties
+from autoscaler.core.rules.shared import (
+    SharedConstraint,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+    SharedNonConsumableResource,
+)
+from autoscaler.core.rules.values import Size, Value
+from autoscaler.report.wording import text
+
+GIB = 1024**3
+F2 = NodeProperties("execute", "Standard_F2", name="execute-1", vcpu_count=4, spot=True, location="westus2")
+HAS: Mapping[str, Value] = {"ncpus": 4, "mem": Size(8 * GIB), "os": "linux", "level": 16, "share": 1}
+LICENSES = SharedConsumableResource("licenses", "/etc/licences", 1000, 3)
+VERSION = SharedNonConsumableResource("prodversion", "/etc/version", "1.2.3")
+ONE, FIVE = MinimumResource("ncpus", 1), MinimumResource("ncpus", 5)
+
+
+def asked(*constraints: Constraint, job: str = "j", node: Node | None = None) -> Standing | str:
+    """A task with these constraints on one node: the standing after it, or why not."""
+    after = put_one(job, constraints, Standing(node or Node(F2, HAS)))
+    return text(after) if isinstance(after, Reason) else after
+
+
+def left(name: str, *constraints: Constraint) -> Value:
+    """What is left of a resource after one task."""
+    after = asked(*constraints)
+    assert isinstance(after, Standing), after
+    return after.node.remaining(name)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "name", "remains"),
+    (
+        (ONE, "ncpus", 3),
+        (MinimumResource("ncpus", 4), "ncpus", 0),
+        (MinimumResource("mem", Size(3 * GIB)), "mem", 5 * GIB),
+        (MinimumResource("mem", 1024), "mem", 8 * GIB - 1024),
+        (MinimumResource("ncpus", 0.5), "ncpus", 3.5),
+        (And((ONE, MinimumResource("ncpus", 2))), "ncpus", 1),
+        (Or((FIVE, MinimumResource("ncpus", 2), ONE)), "ncpus", 2),
+        (XOr((FIVE, MinimumResource("ncpus", 2))), "ncpus", 2),
+        (Not(FIVE), "ncpus", 4),
+        (NodeResourceConstraint("level", 16), "level", 16),
+        (Exclusive(), "ncpus", 4),
+    ),
+)
+def test_a_constraint_takes_what_it_stands_for(constraint: Constraint, name: str, remains: Value) -> None:
+    assert left(name, constraint) == remains
+
+
+def test_bytes_stay_bytes_when_some_are_taken() -> None:
+    assert str(left("mem", MinimumResource("mem", Size(3 * GIB)))) == "5g"
+
+
+def test_ten_tenths_are_one() -> None:
+    tenth = MinimumResource("share", 0.1)
+    assert left("share", *[tenth] * 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("constraint", "why"),
+    (
+        (FIVE, "of ncpus it has 4 left of 4, and 5 is asked"),
+        (And((ONE, MinimumResource("ncpus", 4))), "of ncpus it has 3 left of 4, and 4 is asked"),
+        (MinimumResource("mem", Size(9 * GIB)), "of mem it has 8g left of 8g, and 9g is asked"),
+        (MinimumResource("ngpus", 1), "it has no ngpus"),
+        (MinimumResource("os", 1), "its os is linux, and 1 is asked"),
+        (NodeResourceConstraint("os", ("windows", "macos")), "its os is linux, and windows or macos is asked"),
+        (NodeResourceConstraint("level", "16"), 'its level is 16, and "16" is asked'),
+        (NodeResourceConstraint("absent", "x"), "it has no absent"),
+        (NodePropertyConstraint("vcpu_count", (44,)), "its node.vcpu_count is 4, and 44 is asked"),
+        (NodePropertyConstraint("spot", (False,)), "its node.spot is true, and false is asked"),
+        (Or((FIVE, Never("no"))), "it meets no alternative of 2; of ncpus it has 4 left of 4, and 5 is asked; no"),
+        (XOr((FIVE,)), "it meets no alternative of 1; of ncpus it has 4 left of 4, and 5 is asked"),
+        (XOr((ONE, FIVE, Not(FIVE))), 'it meets several alternatives where only one may be met: {"ncpus": 1}, '
+         '{"not": {"ncpus": 5}}'),
+        (Not(ONE), 'it meets what it must not: {"ncpus": 1}'),
+        (InAPlacementGroup(True), "it is in no placement group, and must be in one"),
+        (Never("User is denied access to this project"), "User is denied access to this project"),
+        (SharedConsumableConstraint([LICENSES], 4), "of licenses, which all share, 3 of 1000 are left, and 4 is asked"),
+        (SharedConstraint([VERSION], "2.0"), "prodversion is 1.2.3 for all, and 2.0 is asked"),
+    ),
+)  # fmt: skip
+def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: str) -> None:
+    assert asked(constraint) == why
+
+
+def test_a_node_in_a_placement_group_is_rejected_where_none_is_wanted() -> None:
+    grouped = Node(NodeProperties("execute", "Standard_F2", placement_group="pg1"))
+    assert asked(InAPlacementGroup(False), node=grouped) == "it is in the placement group pg1, and must be in none"
+
+
+def test_a_rejected_task_takes_nothing() -> None:
+    standing = Standing(Node(F2, HAS))
+    put_one("j", [ONE, Never("no")], standing)
+    assert standing == Standing(Node(F2, HAS))
+
+
+@pytest.mark.parametrize("constraint", (NodePropertyConstraint("spot", (1,)), NodeResourceConstraint("ncpus", True)))
+def test_true_is_no_number(constraint: Constraint) -> None:
+    assert isinstance(asked(constraint), str)
+
+
+def test_what_all_share_is_used_up_over_all_nodes() -> None:
+    first = asked(SharedConsumableConstraint([LICENSES], 2))
+    assert isinstance(first, Standing)
+    after = put_one("k", [SharedConsumableConstraint([LICENSES], 2)], Standing(Node(F2), "k", first.spent))
+    assert isinstance(after, Reason)
+
+
+def test_of_several_shared_resources_each_must_have_enough() -> None:
+    site = SharedConsumableResource("site", "", 10, 1)
+    assert isinstance(asked(SharedConsumableConstraint([LICENSES, site], 2)), str)
+
+
+def test_what_all_share_and_cannot_be_used_up_is_only_read() -> None:
+    after = asked(SharedConstraint([VERSION], "1.2.3"))
+    assert isinstance(after, Standing)
+    assert not after.spent
+
+
+# -- exclusive ---------------------------------------------------------------------------------------------------
+
+
+def on(jobs: Mapping[str, Constraint]) -> str:
+    """A task of each of these jobs in turn on one node: the last one's answer."""
+    standing: Standing = Standing(Node(F2, HAS))
+    answer = "taken"
+    for job, constraint in jobs.items():
+        after = asked(constraint, ONE, job=job.rstrip("'"), node=standing.node)
+        if isinstance(after, Standing):
+            standing, answer = after, "taken"
+        else:
+            answer = after
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("jobs", "answer"),
+    (
+        ({"a": Exclusive(), "b": And()}, "a has it to itself"),
+        ({"a": Exclusive(), "a'": Exclusive()}, "a has it to itself"),
+        ({"a": And(), "b": Exclusive()}, "it is to be had alone, but a is on it"),
+        ({"a": And(), "a'": Exclusive()}, "it is to be had alone, but a is on it"),
+        ({"a": Exclusive(tasks=True), "a'": Exclusive(tasks=True)}, "taken"),
+        ({"a": Exclusive(tasks=True), "b": And()}, "a has it to itself"),
+        ({"a": And(), "b": Exclusive(tasks=True)}, "it is to be had alone, but a is on it"),
+        ({"a": And(), "b": And()}, "taken"),
+    ),
+)
+def test_an_exclusive_node_runs_one_job(jobs: Mapping[str, Constraint], answer: str) -> None:
+    assert on(jobs) == answer
+
+
+# -- what a program may say -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("amount", (-1, "4", True, float("nan")))
+def test_an_amount_is_a_number_of_at_least_nothing(amount: object) -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        MinimumResource("ncpus", amount)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 0"):
+        SharedConsumableConstraint([LICENSES], amount)  # type: ignore[arg-type]
+
+
+CONSTRAINTS = st.recursive(
+    st.builds(MinimumResource, st.sampled_from(("ncpus", "share")), st.integers(0, 6))
+    | st.builds(NodeResourceConstraint, st.just("level"), st.lists(st.integers(15, 17), min_size=1).map(tuple))
+    | st.builds(InAPlacementGroup, st.booleans())
+    | st.builds(Exclusive, st.booleans()),
+    lambda children: (
+        st.builds(Not, children)
+        | st.lists(children, max_size=3).map(tuple).map(And)
+        | st.lists(children, min_size=1, max_size=3).map(tuple).flatmap(
+            lambda parts: st.sampled_from((Or(parts), XOr(parts)))
+        )
+    ),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(CONSTRAINTS)
+def test_no_constraint_takes_what_is_not_there_or_gives_back(constraint: Constraint) -> None:
+    after = asked(constraint)
+    if isinstance(after, Standing):
+        assert all(0 <= amount <= HAS[name] for name, amount in after.node.left.items())  # type: ignore[operator]
+
+
+@given(CONSTRAINTS)
+def test_exactly_one_of_a_constraint_and_its_opposite_takes_a_node(constraint: Constraint) -> None:
+    assert isinstance(asked(constraint), Standing) is not isinstance(asked(Not(constraint)), Standing)

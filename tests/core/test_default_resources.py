@@ -1,0 +1,77 @@
+"""What a node has before it exists: rules in order, the first for a name wins, a host's own word before all."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoscaler.core.rules.constraints import NodePropertyConstraint, NodeResourceConstraint
+from autoscaler.core.rules.default_resources import DefaultResource, OfNode, Operator, changed, resources_of
+from autoscaler.core.rules.node import NodeProperties
+from autoscaler.core.rules.values import Size, Value
+
+GIB = 1024**3
+F2 = NodeProperties("execute", "Standard_F2", vcpu_count=4, pcpu_count=2, memory=Size(8 * GIB))
+SPECIAL = NodePropertyConstraint("nodearray", ("special",))
+
+
+@pytest.mark.parametrize(
+    ("default", "value"),
+    (
+        (DefaultResource("ncpus", OfNode("vcpu_count")), 4),
+        (DefaultResource("ncpus", 42), 42),
+        (DefaultResource("disk", Size(20 * GIB)), 20 * GIB),
+        (DefaultResource("os", "linux"), "linux"),
+        (DefaultResource("mem", OfNode("memory"), changes=((Operator.SUBTRACT, Size(GIB)),)), 7 * GIB),
+        (DefaultResource("mem", OfNode("memory"), changes=((Operator.DIVIDE, OfNode("vcpu_count")),)), 2 * GIB),
+        (DefaultResource("n", 10, changes=((Operator.ADD, 2), (Operator.MULTIPLY, 3))), 36),
+        (DefaultResource("n", 10, changes=((Operator.MULTIPLY, 3), (Operator.ADD, 2))), 32),
+        (DefaultResource("n", 2, changes=((Operator.SUBTRACT, 3),)), 0),
+        (DefaultResource("host", OfNode("hostname")), None),
+        (DefaultResource("n", OfNode("vm_size"), changes=((Operator.ADD, 1),)), None),
+        (DefaultResource("n", 1, changes=((Operator.DIVIDE, OfNode("gpu_count")),)), None),
+        (DefaultResource("n", 1, SPECIAL), None),
+    ),
+)
+def test_a_default_gives_its_value_where_it_has_one(default: DefaultResource, value: Value) -> None:
+    assert resources_of(F2, [default]) == ({} if value is None else {default.name: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "operator", "by", "result"),
+    (
+        (Size(8), Operator.DIVIDE, Size(2), "4"),
+        (Size(8), Operator.DIVIDE, 3, "2b"),
+        (Size(1024), Operator.MULTIPLY, 0.5, "512b"),
+        (2, Operator.MULTIPLY, Size(1024), "2k"),
+        (7, Operator.DIVIDE, 2, "3.5"),
+        (8, Operator.DIVIDE, 2, "4"),
+        (1e308, Operator.MULTIPLY, 10, "None"),
+    ),
+)
+def test_arithmetic_keeps_bytes_and_whole_numbers(value: float, operator: Operator, by: float, result: str) -> None:
+    assert str(changed(value, operator, by)) == result
+
+
+def test_the_first_rule_that_selects_a_node_wins() -> None:
+    rules = [DefaultResource("ncpus", 42, SPECIAL), DefaultResource("ncpus", OfNode("pcpu_count"))]
+    given = [resources_of(NodeProperties(array, "F2", pcpu_count=2), rules) for array in ("special", "other")]
+    assert given == [{"ncpus": 42}, {"ncpus": 2}]
+
+
+def test_a_rule_behind_one_for_all_is_never_reached() -> None:
+    rules = [DefaultResource("ncpus", OfNode("pcpu_count")), DefaultResource("ncpus", 42, SPECIAL)]
+    assert resources_of(NodeProperties("special", "F2", pcpu_count=2), rules) == {"ncpus": 2}
+
+
+def test_a_joined_hosts_own_values_override() -> None:
+    assert resources_of(F2, [DefaultResource("ncpus", 42)], {"ncpus": 3}) == {"ncpus": 3}
+
+
+def test_a_value_that_is_not_known_yet_leaves_the_name_to_the_next_rule() -> None:
+    rules = [DefaultResource("host", OfNode("hostname")), DefaultResource("host", "none-yet")]
+    assert resources_of(F2, rules) == {"host": "none-yet"}
+
+
+def test_a_rule_may_select_by_what_a_rule_before_it_gave() -> None:
+    rules = [DefaultResource("os", "linux"), DefaultResource("n", 1, NodeResourceConstraint("os", "linux"))]
+    assert resources_of(F2, rules) == {"os": "linux", "n": 1}

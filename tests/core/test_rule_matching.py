@@ -1,0 +1,102 @@
+"""Demand on nodes: who takes which tasks, what is to be created, and why the others do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoscaler.core.rules.constraints import Exclusive, MinimumResource, NodePropertyConstraint
+from autoscaler.core.rules.default_resources import DefaultResource, OfNode
+from autoscaler.core.rules.matching import Candidate, JobDemand, Matched, match
+from autoscaler.core.rules.node import Node, NodeProperties
+from autoscaler.core.rules.shared import SharedConsumableConstraint, SharedConsumableResource
+from autoscaler.core.rules.values import Value
+from autoscaler.report.wording import text
+
+ONE = MinimumResource("ncpus", 1)
+CPUS = (DefaultResource("ncpus", OfNode("vcpu_count")),)
+SMALL = Candidate(NodeProperties("execute", "small", vcpu_count=2), CPUS)
+LARGE = Candidate(NodeProperties("execute", "large", vcpu_count=8, spot=True), CPUS)
+
+
+def a_node(name: str, ncpus: int) -> Node:
+    return Node(NodeProperties("execute", "small", name=name), {"ncpus": ncpus})
+
+
+def a_job(name: str = "j", count: int = 1, *constraints: object) -> JobDemand:
+    return JobDemand(name, constraints or (ONE,), count)  # type: ignore[arg-type]
+
+
+def test_nodes_that_are_there_come_before_new_ones() -> None:
+    found = match([a_job("j", 4)], [a_node("n1", 1)], [SMALL])
+    assert found.matched == (Matched("j", "n1", 1), Matched("j", "execute-1", 2), Matched("j", "execute-2", 1))
+
+
+def test_a_later_job_finds_what_an_earlier_one_left_on_a_new_node() -> None:
+    found = match([a_job("a"), a_job("b")], [], [SMALL])
+    assert found.new == ("execute-1",)
+
+
+def test_a_new_node_takes_no_name_that_is_in_use() -> None:
+    assert match([a_job("j", 2)], [a_node("execute-1", 1)], [SMALL]).new == ("execute-2",)
+
+
+def test_the_next_candidate_serves_when_the_first_has_no_more() -> None:
+    found = match([a_job("j", 5)], [], [Candidate(SMALL.properties, CPUS, 1), LARGE])
+    assert (len(found.new), found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
+        2, {}, [("execute/small", "no more of it can be had")],
+    )  # fmt: skip
+
+
+def test_what_one_job_used_up_of_a_candidate_the_next_does_not_get() -> None:
+    only = Candidate(SMALL.properties, CPUS, 1)
+    assert match([a_job("a", 2), a_job("b", 1)], [], [only]).unmatched == {"b": 1}
+
+
+def test_what_no_node_takes_is_told_with_every_reason() -> None:
+    found = match([a_job("j", 2, MinimumResource("ncpus", 9))], [a_node("n1", 1)], [SMALL, LARGE])
+    assert (found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
+        {"j": 2},
+        [
+            ("n1", "of ncpus it has 1 left of 1, and 9 is asked"),
+            ("execute/small", "of ncpus it has 2 left of 2, and 9 is asked"),
+            ("execute/large (spot)", "of ncpus it has 8 left of 8, and 9 is asked"),
+        ],
+    )
+
+
+def test_a_shared_resource_ends_over_all_jobs() -> None:
+    licences = SharedConsumableConstraint([SharedConsumableResource("lic", "", 3, 3)], 1)
+    found = match([a_job("a", 2, licences, ONE), a_job("b", 2, licences, ONE)], [], [SMALL])
+    assert (found.unmatched, dict(found.spent)) == ({"b": 1}, {("lic", ""): 3})
+
+
+def test_every_task_of_an_exclusive_job_has_a_node() -> None:
+    assert len(match([a_job("a", 3, ONE, Exclusive())], [], [LARGE]).new) == 3
+
+
+def test_the_tasks_of_an_exclusive_task_job_share_nodes_with_nobody_else() -> None:
+    found = match([a_job("a", 3, ONE, Exclusive(tasks=True)), a_job("b")], [], [LARGE])
+    assert [(m.job, m.node, m.tasks) for m in found.matched] == [("a", "execute-1", 3), ("b", "execute-2", 1)]
+
+
+def test_resources_that_rest_on_a_nodes_own_name_are_those_of_each_new_node() -> None:
+    named = Candidate(SMALL.properties, (*CPUS, DefaultResource("host", OfNode("name"))))
+    hosts: list[Value] = [node.resources["host"] for node in match([a_job("j", 3)], [], [named]).nodes]
+    assert hosts == ["execute-1", "execute-2"]
+
+
+def test_a_demand_that_takes_nothing_needs_one_node() -> None:
+    found = match([a_job("j", 1000, NodePropertyConstraint("spot", (True,)))], [], [SMALL, LARGE])
+    assert found.matched == (Matched("j", "execute-1", 1000),)
+
+
+def test_no_count_is_lost_or_made_up() -> None:
+    jobs = [a_job("a", 7), a_job("b", 3, MinimumResource("ncpus", 2)), a_job("c", 4, MinimumResource("ncpus", 5))]
+    found = match(jobs, [a_node("n1", 3)], [Candidate(SMALL.properties, CPUS, 2), Candidate(LARGE.properties, CPUS, 2)])
+    placed = {job.name: sum(m.tasks for m in found.matched if m.job == job.name) for job in jobs}
+    assert {name: placed[name] + found.unmatched.get(name, 0) for name in placed} == {"a": 7, "b": 3, "c": 4}
+
+
+def test_jobs_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="name of its own"):
+        match([a_job("a"), a_job("a")], [])

@@ -1,0 +1,290 @@
+"""What a document may say, and how it is told where it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from autoscaler.core.rules.constraints import And, Constraint, MinimumResource, NodePropertyConstraint, as_text
+from autoscaler.core.rules.default_resources import OfNode, Operator
+from autoscaler.core.rules.values import Size
+from autoscaler.errors import SettingsError
+from autoscaler.nodearrays.documents import constraint_from, constraints_from, read_document
+from autoscaler.nodearrays.json_text import path_at, read_json
+from autoscaler.nodearrays.library import read_constraint, read_rules
+from autoscaler.nodearrays.rules import load_rules
+from tests.core.test_constraints import CONSTRAINTS
+
+GIB = 1024**3
+
+
+def told(document: str, *, toml: bool = False) -> str:
+    with pytest.raises(SettingsError) as raised:
+        read_rules(document, toml=toml)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "error"),
+    (
+        ('{"or": [{}, {"ngpus": -1}]}', ".or[1].ngpus: an amount cannot be below 0: -1"),
+        ('{"ncpus": null}', ".ncpus: a number, text, true or false is expected, not null"),
+        ('{"ncpus": {}}', ".ncpus: a number, text, true or false is expected, not an object"),
+        ('{"c": []}', ".c: name at least one value"),
+        ('{"c": ["a", {}]}', ".c[1]: a number, text, true or false is expected, not an object"),
+        ('{"": 1}', ": a resource needs a name"),
+        ('{"mem": "memory::4q"}', ".mem: '4q' is no size: write a number and one of b, k, m, g, t, p (1024) or K, M"),
+        ('{"mem": "size::"}', ".mem: '' is no size"),
+        ('{"mem": 1e999}', ".mem: a number must have an end"),
+        ('"ncpus"', ": an object is expected, not 'ncpus'"),
+        ('{"or": []}', ".or: name at least one alternative"),
+        ('{"xor": {"a": 1}}', ".xor: a list is expected, not an object"),
+        ('{"not": [{"a": 1}]}', ".not: an object is expected, not a list"),
+        ('{"and": {"a": 1}}', ".and: a list is expected, not an object"),
+        ('{"exclusive": "yes"}', ".exclusive: true or false is expected, not 'yes'"),
+        ('{"exclusive_task": 1}', ".exclusive_task: true or false is expected, not 1"),
+        ('{"never": " "}', ".never: text is expected, not ' '"),
+        ('{"never": true}', ".never: text is expected, not true"),
+        ('{"node.vm_sise": "x"}', ".node.vm_sise: node.vm_sise is not known; did you mean node.vm_size?"),
+        ('{"node.gpu_count": "1"}', ".node.gpu_count: node.gpu_count is a whole number, not '1'"),
+        ('{"node.vcpu_count": [1, 2.5]}', ".node.vcpu_count[1]: node.vcpu_count is a whole number, not 2.5"),
+        ('{"node.vm_size": 1}', ".node.vm_size: node.vm_size is text, not 1"),
+        ('{"node.vm_size": null}', ".node.vm_size: node.vm_size is text, not null"),
+        ('{"node.vm_size": []}', ".node.vm_size: name at least one value"),
+        ('{"node.spot": 1}', ".node.spot: true or false is expected, not 1"),
+        ('{"node.create_time": "noon"}', ".node.create_time: 'noon' is no time: write 2026-01-31T08:00:00+00:00"),
+        ('{"node.create_time": "2026-01-31T08:00"}', ".node.create_time: '2026-01-31T08:00' needs an offset: write"),
+        ('{"lic": "x"}', ".lic: a number or a size is expected, not 'x'"),
+    ),
+)
+def test_an_error_names_its_place_inside_a_constraint(constraint: str, error: str) -> None:
+    shared = '[{"name": "lic", "initial_value": 2, "current_value": 1}]'
+    document = f'{{"shared_resources": {shared}, "constraints": [{{}}, {constraint}]}}'
+    assert told(document).startswith(f"constraints[1]{error}")
+
+
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    (
+        ('"name": "n"', ".value: it is missing"),
+        ('"value": 1', ".name: it is missing"),
+        ('"name": "n", "value": 1, "minus": 1', ".minus: minus is not known; known are select, name, value, add"),
+        ('"name": "n", "value": "node.cpus"', ".value: node.cpus is not known; "),
+        ('"name": "n", "value": "a", "add": 1', ".add: 'a' is nothing to count with"),
+        ('"name": "n", "value": 1, "add": "a"', ".add: a number or a size is expected, not 'a'"),
+        ('"name": "n", "value": 1, "divide": 0', ".divide: nothing can be divided by 0"),
+        ('"name": "n", "value": 1, "select": {"node.x": 1}', ".select.node.x: node.x is not known"),
+        ('"name": "n", "value": 1, "select": "node.x"', ".select: an object is expected, not 'node.x'"),
+    ),
+)
+def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: str) -> None:
+    document = f'{{"default_resources": [{{"name": "a", "value": 1}}, {{{entry}}}]}}'
+    assert told(document).startswith(f"default_resources[1]{error}")
+
+
+@pytest.mark.parametrize(
+    ("document", "error"),
+    (
+        ("[]", "the document: an object is expected, not a list"),
+        ('{"constraints": {"ncpus": 1}}', "constraints: a list is expected, not an object"),
+        (
+            '{"default_resource": []}',
+            "default_resource: default_resource is not known; did you mean default_resources?",
+        ),
+        ('{"boot_timeout": 0}', "boot_timeout: a number of seconds above 0 is expected, not 0"),
+        ('{"boot_timeout": {"execute": 1}}', "boot_timeout.default: it is missing"),
+        ('{"idle_timeout": {"default": 1, "execute": "1h"}}', "idle_timeout.execute: a number of seconds above 0"),
+        ('{"keep_alive": [1]}', "keep_alive[0]: text is expected, not 1"),
+        ('{"keep_alive": {"execute": 1}}', "keep_alive.execute: true or false is expected, not 1"),
+        ('{"shared_resources": [{"name": "lic"}]}', "shared_resources[0].source: name a file that holds its value"),
+        ('{"shared_resources": [{"current_value": 1}]}', "shared_resources[0].name: text is expected, not null"),
+        (
+            '{"shared_resources": [{"name": "a", "current_value": "x", "initial_value": 1}]}',
+            "shared_resources[0].current_value: a number or a size is expected, not 'x'",
+        ),
+        (
+            '{"shared_resources": [{"name": "a", "current_value": 1}, {"name": "a", "current_value": 1}]}',
+            "shared_resources[1].name: a is given twice",
+        ),
+    ),
+)
+def test_an_error_names_its_place_inside_the_document(document: str, error: str) -> None:
+    assert told(document).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("document", "error"),
+    (
+        ('{"constraints": [{"ncpus": 1, "ncpus": 2}]}', "constraints[0].ncpus: it is given twice"),
+        ('{"constraints": [{"x": NaN}]}', "the document: NaN is no number"),
+        ('{"constraints": [{"or": [{"ngpus": ]}]}', "constraints[0].or[0].ngpus: expecting value (line 1, column 36)"),
+        ('{"constraints": [{"or": [{"ngpus": 1', "constraints[0].or[0].ngpus: the text ends before this does"),
+        ('{"constraints": [{"a": "x\ny"}]}', "constraints[0].a: invalid control character at"),
+        ('{"constraints": [' + '{"not": ' * 70 + "1" + "}" * 70 + "]}", "constraints[0].not.not.not"),
+        ("[" * 100_000, "the document: it is nested too deeply"),
+        ("", "the document: the text ends before this does"),
+    ),
+)
+def test_text_that_is_no_sound_json_is_told_with_its_place(document: str, error: str) -> None:
+    assert told(document).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    (
+        ("", ""),
+        ('{"a"', ""),
+        ('{"a":', "a"),
+        ('{"a": {"b": [1, {"c": ', "a.b[1].c"),
+        ('{"a": {"b": 1}, "c": ', "c"),
+        ('{"a:[{": 1, "b\\"{": [', 'b\\"{[0]'),
+        ('[[], [1], {"x": ', "[2].x"),
+        ("]]", ""),
+    ),
+)
+def test_the_place_of_a_position_is_found_in_unfinished_text(text: str, path: str) -> None:
+    assert path_at(text, len(text)) == path
+
+
+@given(CONSTRAINTS)
+def test_a_constraint_reads_back_from_its_own_document(constraint: Constraint) -> None:
+    assert as_text(read_constraint(as_text(constraint))) == as_text(constraint)
+
+
+def test_toml_says_the_same_as_json() -> None:
+    as_toml = """
+        boot_timeout = { default = 3600, gpu = 7200 }
+        [[default_resources]]
+        select = { "node.nodearray" = "gpu" }
+        name = "mem"
+        value = "node.memory"
+        subtract = "memory::1g"
+        [[constraints]]
+        or = [ { "node.spot" = true }, { ncpus = 1 } ]
+    """
+    as_json = """{
+        "boot_timeout": {"default": 3600, "gpu": 7200},
+        "default_resources": [{"select": {"node.nodearray": "gpu"}, "name": "mem", "value": "node.memory",
+                               "subtract": "memory::1g"}],
+        "constraints": [{"or": [{"node.spot": true}, {"ncpus": 1}]}]
+    }"""
+    assert read_rules(as_toml, toml=True) == read_rules(as_json)
+
+
+def test_broken_toml_is_told_with_its_line() -> None:
+    assert "line 2" in told("[[constraints]]\nncpus = many\n", toml=True)
+
+
+def test_changes_stand_in_the_order_of_the_document() -> None:
+    document = '{"default_resources": [{"name": "n", "value": 2, "subtract": "node.gpu_count", "multiply": 3}]}'
+    changes = read_rules(document).default_resources[0].changes
+    assert changes == ((Operator.SUBTRACT, OfNode("gpu_count")), (Operator.MULTIPLY, 3))
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    (("20g", 20 * GIB), ("1.5k", 1536), ("2T", 2 * 10**12), ("4096", 4096), ("7b", 7), ("1p", 1024**5), (".5m", 2**19)),
+)
+def test_a_size_is_read_in_powers_of_1024_by_small_letters(written: str, size: int) -> None:
+    assert read_constraint(f'{{"mem": "size::{written}"}}') == MinimumResource("mem", Size(size))
+
+
+@pytest.mark.parametrize("false", ('{"exclusive": false}', '{"exclusive-task": false}', "{}", "[]"))
+def test_what_asks_for_nothing_is_met_by_every_node(false: str) -> None:
+    assert read_constraint(false) in (And(()), And((And(()),)))
+
+
+def test_an_optional_property_may_be_asked_to_be_none() -> None:
+    constraint = read_constraint('{"node.placement_group": null}')
+    assert constraint == NodePropertyConstraint("placement_group", (None,))
+
+
+def test_what_keeps_workers_alive_is_by_node_array_or_by_name() -> None:
+    kept = [read_rules(document).keep_alive for document in (
+        '{"keep_alive": true}', '{"keep_alive": {"gpu": true}}', '{"keep_alive": ["w1"]}', "{}",
+    )]  # fmt: skip
+    assert [[keep.holds("gpu", "w9"), keep.holds("cpu", "w1")] for keep in kept] == [
+        [True, True], [True, False], [False, True], [False, False],
+    ]  # fmt: skip
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+LICENSES = '{"shared_resources": [{"name": "lic", "source": "%s", "initial_value": 10}], "constraints": [{"lic": 3}]}'
+
+
+def left_of(rules: Path) -> object:
+    resource = load_rules(rules).shared["lic"]
+    return resource.current_value
+
+
+@pytest.mark.parametrize(
+    ("held", "value"), (("7", 7), ("7.5\n", 7.5), ('{"current_value": 4}', 4), ('{"current_value": "size::1g"}', GIB))
+)
+def test_a_shared_resource_has_what_its_file_holds(tmp_path: Path, held: str, value: object) -> None:
+    (tmp_path / "limits").write_text(held)
+    (tmp_path / "rules.json").write_text(LICENSES % (tmp_path / "limits"))
+    assert left_of(tmp_path / "rules.json") == value
+
+
+def test_the_file_of_a_shared_resource_is_read_anew_each_time(tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text(LICENSES % (tmp_path / "limits"))
+    found = []
+    for held in ("7", "2"):
+        (tmp_path / "limits").write_text(held)
+        found.append(left_of(tmp_path / "rules.json"))
+    assert found == [7, 2]
+
+
+def test_a_version_in_a_file_is_text(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("1.2\n")
+    (tmp_path / "rules.toml").write_text(f'[[shared_resources]]\nname = "lic"\nsource = "{tmp_path}/version"\n')
+    assert left_of(tmp_path / "rules.toml") == "1.2"
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    (
+        (None, "cannot read"),
+        ("", "holds no single value"),
+        ("many", "holds 'many', which is no number"),
+        ("{}", "holds no current_value"),
+        ("{", "the text ends before this does"),
+        ("9" * 70_000, "holds no single value"),
+    ),
+)
+def test_a_file_without_a_value_is_told_with_file_and_place(tmp_path: Path, held: str | None, why: str) -> None:
+    if held is not None:
+        (tmp_path / "limits").write_text(held)
+    (tmp_path / "rules.json").write_text(LICENSES % (tmp_path / "limits"))
+    with pytest.raises(SettingsError, match=why) as raised:
+        load_rules(tmp_path / "rules.json")
+    assert str(raised.value).startswith(f"{tmp_path}/rules.json: shared_resources[0].source")
+
+
+def test_rules_that_cannot_be_read_are_told_by_their_path(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cannot read the rules .*absent\.json"):
+        load_rules(tmp_path / "absent.json")
+
+
+def test_what_a_program_declares_serves_a_document() -> None:
+    declared = read_rules(
+        '{"shared_resources": [{"name": "lic", "initial_value": 5}]}'.replace("5}", '5, "current_value": 5}')
+    )
+    constraint = constraint_from({"lic": 2}, shared=declared.shared)
+    assert constraint.document() == {"lic": 2}
+
+
+def test_a_list_of_constraints_is_read_each_by_itself() -> None:
+    assert constraints_from([{"a": 1}, {"b": 2}]) == (MinimumResource("a", 1), MinimumResource("b", 2))
+
+
+def test_the_place_begins_with_what_the_caller_calls_it() -> None:
+    with pytest.raises(SettingsError, match=r"^queue\.rules\[0\]\.x: "):
+        constraint_from(read_document('[{"x": null}]'), at="queue.rules")
+
+
+def test_sound_json_is_read_as_it_stands() -> None:
+    assert read_json('{"a": [1, 2.5, "x", true, null, {}]}') == {"a": [1, 2.5, "x", True, None, {}]}

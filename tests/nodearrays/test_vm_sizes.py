@@ -1,0 +1,115 @@
+"""What VM sizes are: our file, a user's own, regions that stand for others, and what a provider says otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.errors import SettingsError
+from autoscaler.nodearrays.library import candidates_of, read_rules
+from autoscaler.nodearrays.vm_sizes import load_vm_sizes, vm_sizes_from
+from providers.catalog import load_catalog
+
+GIB = 1024**3
+OWN = {
+    "proxied_locations": {"_comment_": "as you like", "usgov": "eastus"},
+    "eastus": {"NC6": {"family": "standardNCFamily", "capabilities": {"vCPUs": "6", "MemoryGB": "56", "GPUs": "1"}}},
+    "westus2": {"NC6": {"capabilities": {"vCPUs": 6, "vCPUsAvailable": 4, "MemoryGB": 0.75, "RdmaEnabled": "True"}}},
+    "*": {"F2": {"capabilities": {"vCPUs": 2, "vCPUsPerCore": 2, "MemoryGB": 4}}},
+}  # fmt: skip
+SIZES = vm_sizes_from(OWN)
+TOLD = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=0, arch="lx-arm64")
+
+
+def test_our_file_says_of_every_size_what_the_catalogue_says() -> None:
+    ours = load_vm_sizes()
+    azure = {name: offer.type for name, offer in load_catalog().offers.items() if offer.cloud == "azure"}
+    found = {name: ours.type_of("anywhere", name) for name in azure}
+    assert {name: (one.vcpus, one.memory, one.gpus) for name, one in found.items() if one} == {
+        name: (one.vcpus, one.memory, one.gpus) for name, one in azure.items()
+    }
+
+
+def test_the_government_regions_of_our_file_stand_for_a_common_one() -> None:
+    assert set(load_vm_sizes().proxies.values()) == {"southcentralus"}
+
+
+@pytest.mark.parametrize(
+    ("location", "size", "gpus"),
+    (("eastus", "NC6", 1), ("usgov", "NC6", 1), ("westus2", "NC6", 0), ("usgov", "F2", 0), ("mars", "F2", 0)),
+)
+def test_a_size_is_what_its_region_or_the_one_that_stands_for_it_says(location: str, size: str, gpus: int) -> None:
+    found = SIZES.type_of(location, size)
+    assert found is not None
+    assert found.gpus == gpus
+
+
+@pytest.mark.parametrize(("location", "size"), (("mars", "NC6"), ("eastus", "unheard-of")))
+def test_a_size_that_nobody_knows_is_none(location: str, size: str) -> None:
+    assert SIZES.type_of(location, size) is None
+
+
+def test_a_size_that_the_provider_does_not_know_comes_from_the_file() -> None:
+    assert SIZES.type_of("eastus", "NC6") == InstanceType("NC6", "standardNCFamily", 6, 56 * GIB, gpus=1)
+
+
+def test_what_the_provider_knows_holds_but_for_a_higher_count_of_gpus() -> None:
+    assert SIZES.type_of("eastus", "NC6", TOLD) == InstanceType("NC6", "NC", 6, 50 * GIB, gpus=1, arch="lx-arm64")
+
+
+def test_a_lower_count_of_gpus_in_the_file_changes_nothing() -> None:
+    told = InstanceType("NC6", "NC", 6, 50 * GIB, gpus=4)
+    assert SIZES.type_of("eastus", "NC6", told) == told
+
+
+def test_cores_that_azure_makes_available_win_over_those_it_has() -> None:
+    facts = SIZES.facts("westus2", "NC6")
+    assert facts is not None
+    assert (facts.vcpu_count, facts.memory, facts.infiniband) == (4, 768 * 1024**2, True)
+
+
+def test_default_resources_win_over_provider_and_file() -> None:
+    rules = read_rules("""{"default_resources": [
+        {"select": {"node.vm_size": "NC6"}, "name": "ngpus", "value": 8},
+        {"name": "ngpus", "value": "node.gpu_count"}]}""")
+    candidate, = candidates_of(
+        [Bucket(BucketKey("NC6", "execute"), TOLD)], rules.default_resources, location="eastus", sizes=SIZES
+    )  # fmt: skip
+    assert (candidate.properties.gpu_count, candidate.node("execute-1").resources["ngpus"]) == (1, 8)
+
+
+def test_a_users_own_file_takes_the_place_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "sizes.json").write_text(json.dumps(OWN))
+    own = load_vm_sizes(tmp_path / "sizes.json")
+    assert (own.type_of("anywhere", "Standard_D2s_v5"), own.type_of("eastus", "F2") is not None) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("document", "error"),
+    (
+        ('{"eastus": []}', "eastus: an object is expected, not a list"),
+        ('{"eastus": {"F2": 1}}', "eastus.F2: an object is expected, not 1"),
+        ('{"eastus": {"F2": {"capabilities": {"vCPUs": "two"}}}}', "eastus.F2.capabilities.vCPUs: a number is"),
+        ('{"eastus": {"F2": {"capabilities": {"vCPUs": 2.5}}}}', "eastus.F2.capabilities.vCPUs: a whole number"),
+        ('{"eastus": {"F2": {"capabilities": {"GPUs": -1}}}}', "eastus.F2.capabilities.GPUs: a number of at least 0"),
+        ('{"eastus": {"F2": {"capabilities": {"MemoryGB": true}}}}', "eastus.F2.capabilities.MemoryGB: a number is"),
+        ('{"eastus": {"F2": {"capabilities": {"RdmaEnabled": 1}}}}', "eastus.F2.capabilities.RdmaEnabled: true or f"),
+        ('{"eastus": {"F2": {"family": ""}}}', "eastus.F2.family: text is expected"),
+        ('{"proxied-locations": {"usgov": 1}}', "proxied-locations.usgov: text is expected, not 1"),
+        ('{"eastus": {"F2": {', "eastus.F2: the text ends before this does"),
+    ),
+)  # fmt: skip
+def test_an_error_names_file_and_place(tmp_path: Path, document: str, error: str) -> None:
+    path = tmp_path / "sizes.json"
+    path.write_text(document)
+    with pytest.raises(SettingsError) as raised:
+        load_vm_sizes(path)
+    assert str(raised.value).startswith(f"{path}: {error}")
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cannot read the VM sizes .*absent\.json"):
+        load_vm_sizes(tmp_path / "absent.json")
