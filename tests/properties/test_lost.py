@@ -160,4 +160,4 @@ class Lost(RuleBasedStateMachine):
 
 
 TestLost: Any = Lost.TestCase
-TestLost.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestLost.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
