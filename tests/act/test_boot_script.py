@@ -157,7 +157,7 @@ def test_a_longest_lease_is_never_shorter_than_the_lease() -> None:
 
 def test_a_worker_cannot_start_an_autoscaler_of_its_own() -> None:
     script = BOOT.script()
-    wanted = ("CP_CAP_AUTOSCALE=false\n", "systemctl mask --now sge-autoscaler.service")
+    wanted = ("CP_CAP_AUTOSCALE=false\n", "systemctl disable --now sge-autoscaler.service")
     assert [text in script for text in (*wanted, "sge-autoscaler run")] == [True, True, False]
 
 
