@@ -14,16 +14,18 @@ from pathlib import Path
 import pytest
 
 from autoscaler.act import launch
-from autoscaler.core import leaving, supply
+from autoscaler.core import certainty, deadlock, leaving, supply
 from autoscaler.core.actions import Remove, Terminate
 from autoscaler.core.cluster import ExecutionHost, QueueInstance
+from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Limits
+from autoscaler.core.policy import Limits, LostJobs
 from autoscaler.errors import NotObservable
 from autoscaler.observe import Listing, Observer
 from providers.interface import LaunchOrder
+from sge.phantoms import Phantoms
 from tests.soak.campaign import History, play
 from tests.soak.events import Event
 from tests.soak.world import Decide
@@ -133,6 +135,56 @@ def overlooks_other_queues(patch: Patch) -> Decide:
     return decide
 
 
+def kills_without_asking(patch: Patch) -> Decide:
+    found = certainty.standing
+
+    def hasty(*arguments: object) -> certainty.Standing:
+        one = found(*arguments)  # type: ignore[arg-type]
+        return replace(one, step=certainty.Step.ACT) if one.step is certainty.Step.ASK else one
+
+    patch.setattr(deadlock, "standing", hasty)
+    return plan
+
+
+def kills_after_one_look(patch: Patch) -> Decide:
+    patch.setattr(certainty.Situation, "apart", 0.0)
+    return plan
+
+
+def takes_one_worker_for_all_that_is_allowed(patch: Patch) -> Decide:
+    def decide(snapshot: Snapshot) -> Plan:
+        arrays = tuple(replace(array, limits=Limits(max_workers=1)) for array in snapshot.policy.node_arrays)
+        return plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=arrays)))
+
+    return decide
+
+
+def leaves_phantoms_behind(patch: Patch) -> Decide:
+    patch.setattr(Phantoms, "_cleared", lambda phantoms: "")
+    patch.setattr(Phantoms, "swept", True)
+    return plan
+
+
+def takes_silence_for_death(patch: Patch) -> Decide:
+    def decide(snapshot: Snapshot) -> Plan:
+        silent = {host.name for host in snapshot.cluster.hosts if not host.heard and host.busy}
+        workers = tuple(
+            replace(worker, state=MachineState.TERMINATED) if worker.name in silent else worker
+            for worker in snapshot.fleet.workers
+        )
+        return plan(replace(snapshot, fleet=replace(snapshot.fleet, workers=workers)))
+
+    return decide
+
+
+def fences_at_the_first_silence(patch: Patch) -> Decide:
+    return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, silence_timeout=1.0)))
+
+
+def starts_again_what_must_not(patch: Patch) -> Decide:
+    return lambda snapshot: plan(replace(snapshot, policy=replace(snapshot.policy, lost_jobs=LostJobs.FORCE)))
+
+
 @dataclass(frozen=True)
 class Bug:
     plant: Callable[[Patch], Decide]
@@ -149,18 +201,32 @@ LAG, LOST, WORK, WAIT = (
     Event("single", 0, 0),
     Event("time_passes", 9, 0),
 )
+HOPELESS, WIDE = Event("impossible", 0, 0), Event("spread", 5, 0)
+AGAIN, MANY, ONCE = Event("single", 0, 23), Event("single", 2, 23), Event("single", 0, 43)
+"""200 s of work each, with `-r y`, with `-r y`, and with `-r n`."""
+CROWD, LONG = (Event("array", 9, 14),) * 3 + (WAIT, WAIT), (Event("time_passes", 119, 0),) * 6
+"""More work than there is room for, and the time after which an acknowledged order is no proof any more."""
+HIDDEN = Event("hidden", 0, 59)
+MUTE, DEATH, WHILE = Event("mute", 0, 3), Event("dies", 0, 0), Event("time_passes", 30, 0)
 BUGS = (
     Bug(removes_at_the_first_look, 1, 2),
-    Bug(overlooks_suspended_jobs, 1, 8),
-    Bug(overlooks_other_queues, 1, 11),
+    Bug(overlooks_suspended_jobs, 1, 3),
+    Bug(overlooks_other_queues, 1, 18),
     Bug(ends_machines_that_are_still_hosts, 1, 6),
     Bug(takes_a_failed_listing_for_an_empty_one, 2, 2),
-    Bug(forgets_open_orders, 3, 2),
-    Bug(asks_anew_for_an_order_without_an_answer, 3, 0, (LAG, LOST, WORK, WAIT, WAIT)),
+    Bug(forgets_open_orders, 3, 9, (LAG, WORK, WAIT, WORK, WAIT, WAIT)),
+    Bug(asks_anew_for_an_order_without_an_answer, 3, 9, (LAG, LOST, WORK, WAIT, WAIT)),
     Bug(takes_every_disabled_host_for_its_own, 4, 5),
     Bug(does_not_know_limits, 5, 6),
-    Bug(forgets_workers_that_a_listing_leaves_out, 5, 10),
-    Bug(never_ends_machines, 8, 0, (WORK, WAIT, WAIT)),
+    Bug(kills_without_asking, 6, 14, (HOPELESS, WAIT, WAIT, WHILE, WHILE, WHILE)),
+    Bug(kills_after_one_look, 6, 14, (HOPELESS, WAIT, WAIT, WAIT)),
+    Bug(takes_one_worker_for_all_that_is_allowed, 6, 15, (WIDE, WAIT, WHILE, WHILE, WHILE, WHILE)),
+    Bug(leaves_phantoms_behind, 6, 0, (HOPELESS, WAIT, WHILE, WHILE, WHILE)),
+    Bug(takes_silence_for_death, 7, 8, (AGAIN, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
+    Bug(starts_again_what_must_not, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
+    Bug(fences_at_the_first_silence, 1, 0, (MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
+    Bug(forgets_workers_that_a_listing_leaves_out, 5, 5, (*CROWD, *LONG, HIDDEN, WORK, HIDDEN, WORK, WAIT)),
+    Bug(never_ends_machines, 8, 9, (WORK, WAIT, WAIT)),
 )
 
 

@@ -25,6 +25,11 @@ class Allowed:
         self._clusters = list(_clusters(array, _kinds(array, buckets)))
         self._known: dict[Asked, bool] = {}
 
+    def by_one_type(self, job: Job) -> bool:
+        """Whether workers of one type would do: a launch for one job never mixes types, and says so of this one."""
+        alike = [cluster for cluster in self._clusters if len({bucket.type.name for bucket in cluster}) <= 1]
+        return any(self._room(cluster).place(job) is not None for cluster in alike)
+
     def ever(self, job: Job) -> bool:
         """Whether one task of the job could run on any of them."""
         asked = what_it_asks(job)

@@ -145,7 +145,7 @@ def help_out(world: World, done: Pass | None) -> None:
             if world.lost(run) and not job.rerun:
                 job.runs.remove(run)
     for job in world.cell.jobs:
-        if not world.allowed.ever(job) or job.queue == OTHER:
+        if not world.allowed.by_one_type(job) or job.queue == OTHER:
             world.cell.delete(job)
         if job.number in world.rules.jobs.held_since_loss:
             job.held_by_operator = False

@@ -12,10 +12,12 @@ from pathlib import Path
 from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
 from autoscaler.act.owners import Nobody
+from autoscaler.core.actions import AskGridEngine, Disable, PushBack
 from autoscaler.core.fleet import Interruption
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits, LostJobs, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.reasons import Code
 from autoscaler.errors import NotObservable
 from autoscaler.loop import Loop, Pass
 from autoscaler.observe import Observer
@@ -230,7 +232,21 @@ class World:
 
     def _decided(self, snapshot: Snapshot) -> Plan:
         self.rules.decides()
-        return self.decide(snapshot)
+        made = self.decide(snapshot)
+        self._count(made)
+        return made
+
+    def _count(self, made: Plan) -> None:
+        """What is seldom: that a campaign met it at all is to be seen."""
+        for action in made.actions:
+            if isinstance(action, Disable) and action.reason.code is Code.SWAP:
+                self.injected["workers that make room for stronger ones"] += 1
+                if not self.policy.swap:
+                    self.rules.breaks(5, f"{action.host} makes room, where swaps are not allowed")
+            if isinstance(action, AskGridEngine):
+                self.injected["Grid Engine asked about phantoms"] += 1
+            if isinstance(action, PushBack):
+                self.injected["jobs pushed back"] += len(action.jobs)
 
     def restart(self, *, lose_store: bool = False) -> None:
         self.loop.store.close()

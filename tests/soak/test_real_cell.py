@@ -1,0 +1,64 @@
+"""The same over a real cell: SOAK_MINUTES (10) of submits, deletions, deaths, hands and restarts, then calm.
+
+SOAK_SEED chooses what happens; when it happens within the cell's own doings, nobody chooses.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from autoscaler.errors import AutoscalerError
+from sge.cell import Cell
+from tests.grid_engine.evidence import open_orders, told
+from tests.soak.conftest import MET
+from tests.soak.real import Ground
+
+SEED = int(os.environ.get("SOAK_SEED", "0"))
+SECONDS = 60 * float(os.environ.get("SOAK_MINUTES", "10"))
+SETTLES = 240.0
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    with Cell.up(hosts=1, scheduler={"schedule_interval": "0:0:1"}) as cell:
+        cell.configure(max_unheard="00:00:04", load_report_time="00:00:01")
+        made = Ground(cell, random.Random(SEED))
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+def test_on_a_real_cell_no_rule_is_broken_and_all_comes_to_rest(ground: Ground) -> None:
+    end = time.monotonic() + SECONDS
+    happened: list[str] = []
+    while time.monotonic() < end and not ground.broken:
+        happened.append(ground.happen())
+        time.sleep(ground.chance.choice((0.1, 0.5, 1.5)))
+        ground.check()
+    if not ground.broken:
+        _settle(ground)
+        ground.check()
+        ground.check_at_the_end()
+    MET.update({f"real cell: {name}": count for name, count in ground.met.items()}, steps=len(happened), histories=1)
+    assert (ground.broken, open_orders(ground.scaling)) == ([], []), f"seed {SEED}: {happened}\n{told(ground.scaling)}"
+
+
+def _settle(ground: Ground) -> None:
+    ground.calm()
+    end = time.monotonic() + SETTLES
+    while time.monotonic() < end:
+        try:
+            if not ground.there() and ground.scaling.all_gone():
+                return
+            ground.help_out()
+        except AutoscalerError:
+            pass  # the queue master is busy: looked at again
+        time.sleep(2.0)
+    ground.breaks(f"rule 8: after {SETTLES:g} s jobs {sorted(ground.there())}, hosts {sorted(ground.scaling.rented())}")
