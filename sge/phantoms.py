@@ -17,6 +17,7 @@ from typing import Protocol
 
 from autoscaler.core.actions import PHANTOM_PREFIX, Phantom
 from autoscaler.core.evidence import Answer
+from autoscaler.core.phantoms import MOST
 from autoscaler.errors import AutoscalerError, CommandTimedOut, GridEngineRefused
 from autoscaler.process import Completed, Runner
 from sge import objects
@@ -66,6 +67,7 @@ class Phantoms:
     runner: Runner
     names: Names
     stopwatch: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.time
     _swept: bool = field(default=False, init=False)
 
     @property
@@ -126,7 +128,7 @@ class Phantoms:
         """
         if not phantoms:
             return
-        named = {f"{PHANTOM_PREFIX}{number}": phantom for number, phantom in enumerate(phantoms, 1)}
+        named = dict(zip(fresh_names(len(phantoms), self.clock()), phantoms, strict=True))
         self.names.put(_addresses(named))
         with contextlib.ExitStack() as files:
             switches: list[str] = []
@@ -239,6 +241,20 @@ def _shortened(said: str) -> str:
 
 def _batches(jobs: Sequence[int]) -> Iterator[Sequence[int]]:
     return (jobs[start : start + JOBS_AT_ONCE] for start in range(0, len(jobs), JOBS_AT_ONCE))
+
+
+NUMBERINGS = 1_000_000
+"""Seconds, eleven days, after which names come again: the queue master has long forgotten them by then."""
+
+
+def fresh_names(count: int, now: float) -> list[str]:
+    """Names that no question of an earlier second had.
+
+    The queue master looks names up again that it met, for minutes after their last use. One of a phantom is unknown by
+    then, and stays so for it when the next question has put the same name into the hosts file.
+    """
+    first = int(now) % NUMBERINGS * MOST + 1
+    return [f"{PHANTOM_PREFIX}{number}" for number in range(first, first + count)]
 
 
 # -- what carries the prefix ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pytest
 
@@ -131,12 +132,21 @@ class Asking(GridEngineModel):
 
 def test_phantoms_are_there_disabled_while_it_is_asked_and_nowhere_after() -> None:
     model, names = Asking(NO_PE.format(1)), NamesInMemory()
-    asked = Phantoms(model, names).ask([1], TWO)
+    asked = Phantoms(model, names, clock=lambda: 0.0).ask([1], TWO)
     there = {
         f"{PHANTOM_PREFIX}1": ("slots=2", 2, True),
         f"{PHANTOM_PREFIX}2": ("slots=4,arch=lx-amd64,h_vmem=8G", 4, True),
     }
     assert (asked.answers[1][0], model.there, model.clean, names.there) == (Answer.IMPOSSIBLE, there, True, {})
+
+
+def test_a_later_question_has_names_that_the_queue_master_has_not_met() -> None:
+    """It goes on holding a name for unknown that was looked up again after its phantom had gone."""
+    met: list[set[str]] = []
+    for now in (1000.0, 1001.0, 1030.0):
+        Phantoms(model := Asking(NO_PE.format(1)), NamesInMemory(), clock=partial(float, now)).ask([1], TWO * 8)
+        met.append(set(model.there))
+    assert (len(set().union(*met)), [len(names) for names in met]) == (48, [16, 16, 16])
 
 
 def test_no_phantom_ever_lets_a_job_in() -> None:
@@ -174,7 +184,7 @@ def test_what_an_interrupted_ask_left_is_gone_before_the_next_is_put_up() -> Non
     model.hosts[f"{PHANTOM_PREFIX}7"] = "slots=64"
     model.attached.append(f"{PHANTOM_PREFIX}7")
     model.slots[f"{PHANTOM_PREFIX}7"] = 64
-    Phantoms(model, NamesInMemory()).ask([1], TWO)
+    Phantoms(model, NamesInMemory(), clock=lambda: 0.0).ask([1], TWO)
     assert (sorted(model.there), model.clean) == ([f"{PHANTOM_PREFIX}1", f"{PHANTOM_PREFIX}2"], True)
 
 

@@ -106,7 +106,7 @@ def start(
         lambda array: f"join {array}",
         world.clock,
         at_once,
-        Phantoms(runner, names or world.names, world.clock),
+        Phantoms(runner, names or world.names, world.clock, world.clock),
         Lookup(runner).running,
         Nobody(),
     )
