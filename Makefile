@@ -31,7 +31,7 @@ help:  ## list the targets
 setup:  ## install what is missing: Debian packages, .venv with the pinned requirements
 	@bin/setup
 
-demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homogeneous|hybrid PROVIDER=local|aws|cyclecloud|cloud_pipeline)
+demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homogeneous|hybrid PROVIDER=local|aws|azure|cyclecloud|cloud_pipeline)
 	@if [ "$$(id -u)" != 0 ] && [ -z "$(AS_ROOT)" ]; then \
 		echo "make demo: namespaces need root, and there is no sudo: run it as root" >&2; exit 1; fi
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)

@@ -75,6 +75,7 @@ class Landlord:
 PROVIDERS = {
     "local": Landlord(settings={"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "3"}),
     "aws": Landlord(),
+    "azure": Landlord("Standard_D2s_v5"),
     "cloud_pipeline": Landlord(),
     "cyclecloud": Landlord("Standard_D2s_v5"),
 }

@@ -7,9 +7,12 @@ Whoever starts one learns from the first line it prints what an operator would s
 
 from __future__ import annotations
 
+import base64
+import fcntl
+import gzip
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from providers.local.hosts import TreeHosts
 
 BOOT = 1.0
 """Seconds from a machine's start to its boot script: time in which it is enrolled, as on any cloud."""
+PACKED = b"\x1f\x8b"
 
 
 class NoScript(Exception):
@@ -44,6 +48,26 @@ class RealHosts:
             name = next((name for name in free if name not in self._given), free[0])
             self._given.add(name)
             return name
+
+    def resolve(self, name: str) -> None:
+        """Let a free address have this name, as the DNS of a cloud does for names that machines are given."""
+        address = self.tree.address(self.free_name())
+        self._rewrite(lambda row: [row[0], name, *row[1:]] if row[0] == address else row)
+
+    def forget(self, name: str) -> None:
+        """Let nothing have a name that `resolve` gave."""
+        self._rewrite(lambda row: [word for word in row if word != name])
+
+    def _rewrite(self, change: Callable[[list[str]], list[str]]) -> None:
+        """In place: the tree's hosts have this very file mounted. It is longer or shorter by one name."""
+        with self._guard, self.tree.hosts_file.open("r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            lines = [
+                line if line.startswith("#") else " ".join(change(line.split())) for line in file.read().splitlines()
+            ]
+            file.seek(0)
+            file.write("".join(f"{line}\n" for line in lines))
+            file.truncate()
 
     def start(self, name: str, worker_id: str, instance_type: str, script: str) -> str:
         """Start the host and run `script` on it once; returns its address.
@@ -72,6 +96,12 @@ class RealHosts:
         """What the machine printed while it booted."""
         file = self.tree.place(name) / "console.log"
         return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+
+
+def script_of(user_data: str) -> str:
+    """What cloud-init makes of user data as they stand in a request: base64, and perhaps compressed."""
+    plain = base64.b64decode(user_data)
+    return (gzip.decompress(plain) if plain.startswith(PACKED) else plain).decode()
 
 
 def announce(environment: Mapping[str, str], billable: str) -> None:

@@ -19,6 +19,7 @@ from tests.grid_engine.waiting import Shown, Until
 ASK = "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1], b'{}')).read())"
 SCENARIOS: Mapping[str, Mapping[str, str]] = {
     "aws": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large"},
+    "azure": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "Standard_D2s_v5"},
     "cloud_pipeline": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"},
     "cyclecloud": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "Standard_D2s_v5"},
 }

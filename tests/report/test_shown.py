@@ -221,3 +221,11 @@ def test_a_provider_that_is_only_looked_at_refuses_to_terminate() -> None:
 def test_what_is_done_with_jobs_is_shown_with_their_numbers(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
     print_plan(document(snapshot(), plan(action), {}))
     assert "jobs 12" in capsys.readouterr().out
+
+
+def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    allowed = shown(capsys, "buckets", "--from", HYBRID)["buckets"]
+    every = shown(capsys, "buckets", "--all", "--from", HYBRID)["buckets"]
+    refused = {row["reason"]["code"] for row in every if row not in allowed}
+    assert (bool(allowed), refused <= {"BUCKET_NOT_ALLOWED"}) == (True, True)
+    assert any(row["can_be_launched"] > 0 and row["reason"] is None for row in allowed)

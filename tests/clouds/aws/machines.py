@@ -6,8 +6,6 @@ ends the host, and an instance whose host ended by itself has shut itself down.
 
 from __future__ import annotations
 
-import base64
-import gzip
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,11 +18,10 @@ from autoscaler.namespaces import NETWORK
 from tests.clouds.aws.layer import Layer
 from tests.clouds.aws.listing import REGION
 from tests.clouds.aws.wire import Parameters
-from tests.clouds.machines import NoScript, RealHosts
+from tests.clouds.machines import NoScript, RealHosts, script_of
 from tests.clouds.metadata import serve_metadata
 
 ZONE = f"{REGION}a"
-PACKED = b"\x1f\x8b"
 TOKEN = "played"
 SHUT_DOWN, FAILED = "Client.InstanceInitiatedShutdown", "Server.InternalError"
 
@@ -70,12 +67,6 @@ def metadata(layer: Layer, address: str, method: str, path: str, headers: Mappin
 def name_of(machine: Any) -> str:
     """The first label of its private DNS name, which is how the tree calls the host of its address."""
     return str(machine.private_dns_name).partition(".")[0]
-
-
-def script_of(user_data: str) -> str:
-    """What cloud-init makes of user data as they stand in a request."""
-    plain = base64.b64decode(user_data)
-    return (gzip.decompress(plain) if plain.startswith(PACKED) else plain).decode()
 
 
 def _end(machine: Any, code: str, message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -126,6 +126,8 @@ class Azure:
     """One subscription, one resource group, one region. Its caller holds the lock."""
 
     def __init__(self) -> None:
+        self.on_made: Callable[[Machine], None] = lambda _: None
+        self.on_ended: Callable[[Machine], None] = lambda _: None
         self.forget()
 
     def forget(self) -> None:
@@ -206,10 +208,13 @@ class Azure:
         self.things |= things.keys()
         machine.things = [thing for thing, described in things.items() if described.get("deleteOption") == "Delete"]
         self.machines[name] = machine
+        self.on_made(machine)
         return machine
 
     def delete(self, machine: Machine) -> None:
-        machine.gone_at = machine.gone_at or time.time() + self.ending
+        if machine.gone_at is None:
+            machine.gone_at = time.time() + self.ending
+            self.on_ended(machine)
 
     def _counted(self, size: str, spot: bool) -> Iterator[tuple[str, int, int, int]]:
         for usage in self.usages():

@@ -2,7 +2,8 @@
 
     python -m tests.clouds.azure.server --port 0
 
-prints `listening on http://127.0.0.1:PORT` once it serves, and ends when its standard input is closed. Tokens come from
+prints `listening on http://127.0.0.1:PORT` once it serves, and ends when its standard input is closed. With `--tree`
+its machines are real hosts of that tree: it prints what to set, and serves until it is ended. Tokens come from
 `/msi/token`, as from a managed identity; `/control/VERB` does what nobody could ask of Azure.
 """
 
@@ -17,13 +18,15 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.clouds.aws.faults import Fault, Kind
 from tests.clouds.azure.answers import Reply, Request, error, not_found
-from tests.clouds.azure.region import Azure
+from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION, Azure
 from tests.clouds.azure.routes import ROUTES, Route, answered
+from tests.clouds.machines import announce
 
 HEADER = "played"
 """What whoever asks for a token must show, as a managed identity's host gives it."""
@@ -162,10 +165,36 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def _environment(address: str) -> dict[str, str]:
+    """What an operator sets to use the region, on a machine whose identity Azure knows."""
+    settings = {
+        "SUBSCRIPTION": SUBSCRIPTION,
+        "RESOURCE_GROUP": GROUP,
+        "LOCATION": LOCATION,
+        "ENDPOINT": address,
+        "IMAGE": "p:o:s:latest",
+        "SUBNET": "net/default",
+        "KEY": "ssh-ed25519 AAAA played",
+        "FAMILIES": "Dsv5",
+    }
+    identity = {"IDENTITY_ENDPOINT": f"{address}/msi/token", "IDENTITY_HEADER": HEADER}
+    return {**{f"CP_CAP_AUTOSCALE_AZURE_{name}": value for name, value in settings.items()}, **identity}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
-    server = Server(("127.0.0.1", parser.parse_args().port), Handler)
+    parser.add_argument("--tree", type=Path, help="directory of the namespace tree whose hosts machines are")
+    chosen = parser.parse_args()
+    server = Server(("127.0.0.1", chosen.port), Handler)
+    if chosen.tree is not None:
+        from tests.clouds.azure.machines import rent_out_hosts
+
+        rent_out_hosts(Handler.azure, chosen.tree)
+        address = f"http://127.0.0.1:{server.server_port}"
+        announce(_environment(address), f"{address}/control/billable")
+        server.serve_forever()
+        return
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
     sys.stdin.read()

@@ -1,0 +1,26 @@
+"""What the demo of a cloud needs is said where it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler import played_cloud as module
+from autoscaler.demo import PROVIDERS
+from autoscaler.played_cloud import CHECKOUT, NoControlPlane, played_cloud
+from sge.cell import Cell
+
+
+def test_without_the_tests_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
+    with (
+        pytest.raises(NoControlPlane, match="run `make demo PROVIDER=aws` in a checkout"),
+        played_cloud(Cell(tmp_path), "aws"),
+    ):
+        pass
+
+
+def test_every_provider_of_the_demo_can_be_had_in_a_checkout() -> None:
+    servers = {name for name in PROVIDERS if (CHECKOUT / "tests" / "clouds" / name / "server.py").exists()}
+    assert servers == PROVIDERS.keys() - {"local"}
