@@ -35,7 +35,7 @@ def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
     with played_cloud(empty_cell, name) as cloud:
         autoscaling = Autoscaling(empty_cell, {**cloud.environment, **SCENARIOS[name]})
         show_on_failure["autoscaler"] = autoscaling.said
-        job = empty_cell.submit("-b", "y", "sleep", "1")
+        job = empty_cell.submit("-b", "y", "sleep", "0.3")
 
         with autoscaling.running():
             until(lambda: autoscaling.ended_well(job), 30, "the job did not end well on a worker")
