@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from math import isfinite
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -34,7 +33,7 @@ from autoscaler.core.rules.shared import (
     SharedConsumableResource,
     SharedResource,
 )
-from autoscaler.core.rules.values import SIZE_PREFIXES, Scalar, Value, is_number, read_size
+from autoscaler.core.rules.values import SIZE_PREFIXES, TOO_MUCH, Scalar, Value, is_number, read_size
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.json_text import MAX_DEPTH, below, read_json
 
@@ -218,8 +217,8 @@ def number(value: Any, at: str) -> int | float:
 
 def scalar(value: Any, at: str) -> Scalar:
     """Text, a number, true or false; `size::20g` and `memory::4g` are bytes."""
-    if isinstance(value, float) and not isfinite(value):
-        wrong(at, "a number must have an end")
+    if is_number(value) and not -TOO_MUCH < value < TOO_MUCH:
+        wrong(at, "a number must be below 10 to the power of 18")
     if not isinstance(value, str | int | float):
         wrong(at, f"a number, text, true or false is expected, not {_named(value)}")
     for prefix in SIZE_PREFIXES:

@@ -11,7 +11,7 @@ from autoscaler.core.rules.constraints import Constraint
 from autoscaler.core.rules.default_resources import ANY_NODE, DefaultResource, OfNode, Operand, Operator
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
 from autoscaler.core.rules.shared import SharedConsumableResource, SharedNonConsumableResource, SharedResource
-from autoscaler.core.rules.values import is_number
+from autoscaler.core.rules.values import TOO_MUCH, is_number
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.documents import (
     NO_SHARED,
@@ -204,7 +204,7 @@ def timeout_from(value: Any, *, at: str) -> PerNodeArray[float]:
 
 
 def _seconds(value: Any, at: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < TOO_MUCH:
         wrong(at, f"a number of seconds above 0 is expected, not {value!r}")
     return float(value)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from autoscaler.core.fleet import InstanceType
 from autoscaler.core.rules.node import SizeFacts
-from autoscaler.core.rules.values import Size
+from autoscaler.core.rules.values import TOO_MUCH, Size
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.documents import read_document, table, words, wrong
 from autoscaler.nodearrays.json_text import below
@@ -107,9 +107,9 @@ def _amount(can: Mapping[str, Any], name: str, at: str) -> float | None:
         return None
     try:
         found = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         wrong(below(at, name), f"a number is expected, not {value!r}")
-    if not 0 <= found < float("inf"):
+    if not 0 <= found < TOO_MUCH / GIB:
         wrong(below(at, name), f"a number of at least 0 is expected, not {value!r}")
     return found
 

@@ -79,9 +79,9 @@ def test_bytes_stay_bytes_when_some_are_taken() -> None:
     assert str(left("mem", MinimumResource("mem", Size(3 * GIB)))) == "5g"
 
 
-def test_ten_tenths_are_one() -> None:
-    tenth = MinimumResource("share", 0.1)
-    assert left("share", *[tenth] * 10) == 0
+@pytest.mark.parametrize("shares", ((0.1,) * 10, (0.1 + 0.2, 0.7), (0.7, 0.1 + 0.2)))
+def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> None:
+    assert left("share", *(MinimumResource("share", share) for share in shares)) == 0
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from autoscaler.core.rules.constraints import And, Constraint, MinimumResource, NodePropertyConstraint, as_text
 from autoscaler.core.rules.default_resources import OfNode, Operator
@@ -14,7 +17,8 @@ from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.documents import constraint_from, constraints_from, read_document
 from autoscaler.nodearrays.json_text import path_at, read_json
 from autoscaler.nodearrays.library import read_constraint, read_rules
-from autoscaler.nodearrays.rules import load_rules
+from autoscaler.nodearrays.rules import load_rules, rules_from
+from autoscaler.nodearrays.vm_sizes import vm_sizes_from
 from tests.core.test_constraints import CONSTRAINTS
 
 GIB = 1024**3
@@ -37,7 +41,10 @@ def told(document: str, *, toml: bool = False) -> str:
         ('{"": 1}', ": a resource needs a name"),
         ('{"mem": "memory::4q"}', ".mem: '4q' is no size: write a number and one of b, k, m, g, t, p (1024) or K, M"),
         ('{"mem": "size::"}', ".mem: '' is no size"),
-        ('{"mem": 1e999}', ".mem: a number must have an end"),
+        ('{"mem": "size::1000P"}', ".mem: '1000P' is more than there is"),
+        ('{"mem": "size::' + "9" * 400 + '"}', ".mem: '9999"),
+        ('{"mem": ' + "9" * 400 + "}", ".mem: a number must be below 10 to the power of 18"),
+        ('{"mem": 1e999}', ".mem: a number must be below 10 to the power of 18"),
         ('"ncpus"', ": an object is expected, not 'ncpus'"),
         ('{"or": []}', ".or: name at least one alternative"),
         ('{"xor": {"a": 1}}', ".xor: a list is expected, not an object"),
@@ -93,6 +100,7 @@ def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: s
             '{"default_resource": []}',
             "default_resource: default_resource is not known; did you mean default_resources?",
         ),
+        ('{"boot_timeout": ' + "9" * 400 + "}", "boot_timeout: a number of seconds above 0 is expected"),
         ('{"boot_timeout": 0}', "boot_timeout: a number of seconds above 0 is expected, not 0"),
         ('{"boot_timeout": {"execute": 1}}', "boot_timeout.default: it is missing"),
         ('{"idle_timeout": {"default": 1, "execute": "1h"}}', "idle_timeout.execute: a number of seconds above 0"),
@@ -150,7 +158,49 @@ def test_the_place_of_a_position_is_found_in_unfinished_text(text: str, path: st
 
 @given(CONSTRAINTS)
 def test_a_constraint_reads_back_from_its_own_document(constraint: Constraint) -> None:
-    assert as_text(read_constraint(as_text(constraint))) == as_text(constraint)
+    assert read_constraint(as_text(constraint)) == constraint
+
+
+NAMES = st.sampled_from(
+    [
+        *("default_resources", "constraints", "shared_resources", "boot_timeout", "keep_alive"),
+        *("select", "name", "value", "add", "default", "current_value", "initial_value", "source"),
+        *(
+            "and",
+            "or",
+            "xor",
+            "not",
+            "exclusive_task",
+            "in-a-placement-group",
+            "never",
+            "node.memory",
+            "node.spot",
+            "x",
+        ),
+        *("proxied-locations", "eastus", "capabilities", "vCPUs"),
+    ]
+)
+WORDS = st.sampled_from((10**400, "", "x", "node.name", "size::1g", "size::"))
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(NAMES, parts, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(NAMES, DOCUMENTS, max_size=3))
+def test_any_document_is_read_or_refused_never_broken_by(document: dict[str, object]) -> None:
+    for read in (rules_from, vm_sizes_from, constraint_from):
+        with contextlib.suppress(SettingsError):
+            read(document)
+
+
+@given(DOCUMENTS, st.integers(0, 200))
+def test_a_document_that_is_cut_off_anywhere_is_refused_with_a_place(document: object, at: int) -> None:
+    text = json.dumps({"constraints": [document]})
+    cut = text[: at % len(text)]
+    with pytest.raises(SettingsError, match=r"^(the document|constraints[\[\].\w-]*): "):
+        read_document(cut)
 
 
 def test_toml_says_the_same_as_json() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
 
 from autoscaler.core.reasons import Reason
 from autoscaler.core.rules.constraints import And, Constraint, Standing
@@ -25,6 +24,7 @@ class OfNode:
 
 Operand = Scalar | OfNode
 ANY_NODE = And()
+_UNBOUNDED = 1e300
 
 
 class Operator(StrEnum):
@@ -103,7 +103,7 @@ def changed(value: int | float, operator: Operator, by: int | float) -> int | fl
             if by == 0:
                 return None
             result = value / by
-    if not isfinite(result):
+    if not -_UNBOUNDED < result < _UNBOUNDED:
         return None
     if _in_bytes(value, operator, by):
         return Size(result)

@@ -16,6 +16,8 @@ _UNITS = {"": 1, "b": 1} | {
     for letter, factor in ((low, 1024**power), (low.upper(), 1000**power))
 }
 _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]?)")
+TOO_MUCH = 10**18
+"""No amount that a document gives is so large; what follows from such amounts can be counted exactly."""
 SIZE_PREFIXES = ("size::", "memory::")
 
 
@@ -43,7 +45,10 @@ def read_size(text: str) -> Size:
         raise ValueError(
             f"{text!r} is no size: write a number and one of b, k, m, g, t, p (1024) or K, M, G, T, P (1000)"
         )
-    return Size(float(found[1]) * _UNITS[found[2]])
+    size = float(found[1]) * _UNITS[found[2]]
+    if size >= TOO_MUCH:
+        raise ValueError(f"{text!r} is more than there is: sizes end below an exabyte")
+    return Size(size)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
