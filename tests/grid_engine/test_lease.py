@@ -11,64 +11,18 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.act.boot_script import WorkerBoot
-from autoscaler.core.fleet import Bucket, BucketKey, Ending
-from providers.catalog import load_catalog
-from providers.interface import LaunchOrder
-from providers.local.hosts import TreeHosts
-from providers.local.provider import LocalProvider
-from providers.local.settings import LocalSettings
+from autoscaler.core.fleet import Ending
 from sge.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.renting import Rented, worker_boot
 from tests.grid_engine.waiting import Shown, Until
 
-HOURS = 3600.0
-Rent = Callable[..., "Rented"]
-
-
-class Rented:
-    """One machine that was ordered with a boot script of its own."""
-
-    def __init__(self, cell: Cell, boot: WorkerBoot, *, known: bool = True) -> None:
-        self.cell = cell
-        settings = LocalSettings(network=cell.tree.directory, state=cell.home / "machines")
-        hosts = TreeHosts(cell.tree)
-        self.provider = LocalProvider(settings, cell="lease", hosts=hosts)
-        self.name = hosts.free_names()[0]
-        if known:
-            cell.enrol(ExecHost(self.name, 2))
-        kind = load_catalog().offers["m5.large"].type
-        order = LaunchOrder("t", "o", "lease", "execute", (Bucket(BucketKey(kind.name), kind),), 1, boot.script())
-        (self.id,) = self.provider.launch(order).ids
-
-    def said(self) -> str:
-        return self.provider.console(self.id)
-
-    def ending(self) -> Ending | None:
-        """How it ended; None while it lives."""
-        (worker,) = (worker for worker in self.provider.workers() if worker.id == self.id)
-        return None if worker.exists else worker.ending
-
-    def joined(self) -> bool:
-        return "joined" in self.said()
+Rent = Callable[..., Rented]
 
 
 @pytest.fixture
 def boot(empty_cell: Cell) -> WorkerBoot:
-    environment = empty_cell.environment
-    return WorkerBoot(
-        sge_root=str(empty_cell.root),
-        cell="default",
-        master="master",
-        master_address="",
-        qmaster_port=int(environment["SGE_QMASTER_PORT"]),
-        execd_port=int(environment["SGE_EXECD_PORT"]),
-        bootstrap="",
-        provider="local",
-        join_within=HOURS,
-        lease=HOURS,
-        longest_lease=24 * HOURS,
-        stays_after=1,
-    )
+    return worker_boot(empty_cell)
 
 
 @pytest.fixture
@@ -85,6 +39,18 @@ def test_a_worker_that_no_master_takes_ends_itself(rent: Rent, boot: WorkerBoot,
     worker = rent(replace(boot, join_within=2), known=False)
     until(lambda: worker.ending() is Ending.RELEASED)
     assert "no queue master took it" in worker.said()
+
+
+def test_a_worker_joins_however_late_it_is_made_known(
+    empty_cell: Cell, rent: Rent, boot: WorkerBoot, until: Until
+) -> None:
+    """Its first sge_execd was denied and has ended by then."""
+    worker = rent(replace(boot, stays_after=10), known=False)
+    until(lambda: "denied" in worker.said())
+    look = empty_cell.host_runner(worker.name)
+    until(lambda: look(("pgrep", "sge_execd"), timeout=5.0).returncode == 1)
+    empty_cell.enrol(ExecHost(worker.name, 2))
+    until(lambda: "load_avg=" in empty_cell.out("qconf", "-se", worker.name))
 
 
 def test_an_idle_worker_without_a_master_ends_itself_after_its_lease(

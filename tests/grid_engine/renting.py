@@ -1,0 +1,59 @@
+"""Machines of a real cell that boot as an order says, without an autoscaler."""
+
+from __future__ import annotations
+
+from autoscaler.act.boot_script import WorkerBoot
+from autoscaler.core.fleet import Bucket, BucketKey, Ending
+from providers.catalog import load_catalog
+from providers.interface import LaunchOrder
+from providers.local.hosts import TreeHosts
+from providers.local.provider import LocalProvider
+from providers.local.settings import LocalSettings
+from sge.cell import Cell, ExecHost
+
+HOURS = 3600.0
+
+
+def worker_boot(cell: Cell) -> WorkerBoot:
+    """What a worker of this cell boots with; a second is long enough to be let in, where the cell knows it before."""
+    return WorkerBoot(
+        sge_root=str(cell.root),
+        cell="default",
+        master="master",
+        master_address="",
+        qmaster_port=int(cell.environment["SGE_QMASTER_PORT"]),
+        execd_port=int(cell.environment["SGE_EXECD_PORT"]),
+        bootstrap="",
+        provider="local",
+        join_within=HOURS,
+        lease=HOURS,
+        longest_lease=24 * HOURS,
+        stays_after=1,
+    )
+
+
+class Rented:
+    """One machine that was ordered with a boot script of its own."""
+
+    def __init__(self, cell: Cell, boot: WorkerBoot, *, known: bool = True) -> None:
+        self.cell = cell
+        settings = LocalSettings(network=cell.tree.directory, state=cell.home / "machines")
+        hosts = TreeHosts(cell.tree)
+        self.provider = LocalProvider(settings, cell="lease", hosts=hosts)
+        self.name = hosts.free_names()[0]
+        if known:
+            cell.enrol(ExecHost(self.name, 2))
+        kind = load_catalog().offers["m5.large"].type
+        order = LaunchOrder("t", "o", "lease", "execute", (Bucket(BucketKey(kind.name), kind),), 1, boot.script())
+        (self.id,) = self.provider.launch(order).ids
+
+    def said(self) -> str:
+        return self.provider.console(self.id)
+
+    def ending(self) -> Ending | None:
+        """How it ended; None while it lives."""
+        (worker,) = (worker for worker in self.provider.workers() if worker.id == self.id)
+        return None if worker.exists else worker.ending
+
+    def joined(self) -> bool:
+        return "joined" in self.said()
