@@ -54,4 +54,4 @@ def _evidence(start: Start, now: float) -> JobFailure | JobSuccess | None:
         return JobSuccess(start.host, start.owner, now)
     if fault_of(start.words) is None:
         return None
-    return JobFailure(start.host, start.job, now, start.words, start.owner)
+    return JobFailure(start.host, start.job, now, start.words, start.owner, start.task)

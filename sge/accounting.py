@@ -58,7 +58,7 @@ WORDS: Mapping[int, str] = MappingProxyType(
 )
 """What `qacct` prints beside the number (sge_status(5))."""
 
-_HOST, _OWNER, _JOB, _FAILED, _FIELDS = 1, 3, 5, 11, 13
+_HOST, _OWNER, _JOB, _FAILED, _FIELDS, _TASK = 1, 3, 5, 11, 13, 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class Start:
     job: int
     failed: int
     """0: Grid Engine ran it, whatever it ended with."""
+    task: int = 0
+    """0: the job is no array."""
 
     @property
     def words(self) -> str:
@@ -113,4 +115,5 @@ def _start(line: str) -> Start | None:
     fields = line.split(":")
     if len(fields) < _FIELDS or not (fields[_JOB].isdecimal() and fields[_FAILED].isdecimal()):
         return None
-    return Start(fields[_HOST].lower(), fields[_OWNER], int(fields[_JOB]), int(fields[_FAILED]))
+    task = int(fields[_TASK]) if len(fields) > _TASK and fields[_TASK].isdecimal() else 0
+    return Start(fields[_HOST].lower(), fields[_OWNER], int(fields[_JOB]), int(fields[_FAILED]), task)

@@ -43,6 +43,8 @@ class JobFailure:
     failed: str
     """Number and words, `21 : in recognizing job`."""
     owner: str = ""
+    task: int = 0
+    """0: the job is no array."""
 
 
 @dataclass(frozen=True, slots=True)

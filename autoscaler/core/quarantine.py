@@ -6,6 +6,7 @@ Jobs may fail for their own fault, and all hosts for one cause, so few are taken
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,12 +33,12 @@ class Fault(StrEnum):
 
     HOST = "host"
     EITHER = "host or job"
+    AGAIN = "host, where a job fails so again"
 
 
 FAULTS: Mapping[int, Fault] = MappingProxyType(
     {
         # Before the shepherd ran the job's own part: nothing that a job asks for leads there.
-        1: Fault.HOST,  # assumedly before job: the shepherd could not be started, the user is not known there, …
         3: Fault.HOST,  # before writing config: the execd's spool directory
         4: Fault.HOST,  # before writing PID: the execd's spool directory
         6: Fault.HOST,  # setting processor set
@@ -53,6 +54,9 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
         35: Fault.HOST,  # helper service
         36: Fault.HOST,  # configured remote startup daemon
         38: Fault.HOST,  # adding supplementary group: gid_range
+        # A shepherd that cannot be started, and the job goes back to the queue; but also a user whom the host does not
+        # know, and the job is set in error: only the former fails again.
+        1: Fault.AGAIN,  # assumedly before job
         # What the job asked for is not there: it may be misspelt, or a mount may be missing on this host.
         9: Fault.EITHER,  # before pestart
         10: Fault.EITHER,  # in pestart: the parallel environment's script, which sees the job's environment
@@ -181,8 +185,12 @@ def _enough(failures: Sequence[JobFailure], least: int) -> bool:
 
 
 def _doubt(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
-    """Where the jobs themselves may be at fault: another owner's failed too, or the owner's ran on another host."""
-    if _enough([failure for failure in failures if fault_of(failure.failed) is Fault.HOST], least):
+    """Why the jobs themselves may be at fault. They are not where another owner's failed too, the owner's ran on
+    another host, or Grid Engine did not hold the job at fault and let it fail again.
+    """
+    starts = Counter((failure.job, failure.task) for failure in failures if fault_of(failure.failed) is Fault.AGAIN)
+    hosts = {Fault.HOST, Fault.AGAIN} if any(count > 1 for count in starts.values()) else {Fault.HOST}
+    if _enough([failure for failure in failures if fault_of(failure.failed) in hosts], least):
         return None
     owner = failures[0].owner
     if any(failure.owner != owner for failure in failures):

@@ -21,7 +21,8 @@ TABLES: Migration = (
         job INTEGER NOT NULL,
         at REAL NOT NULL,
         failed TEXT NOT NULL,
-        owner TEXT NOT NULL
+        owner TEXT NOT NULL,
+        task INTEGER NOT NULL
     ) STRICT
     """,
     "CREATE INDEX job_failures_of_host ON job_failures (host)",
@@ -69,8 +70,8 @@ class StartTable:
 
     def _fail(self, failure: JobFailure) -> None:
         self._database.execute(
-            "INSERT INTO job_failures (host, job, at, failed, owner) VALUES (?, ?, ?, ?, ?)",
-            (failure.host, failure.job, failure.at, failure.failed, failure.owner),
+            "INSERT INTO job_failures (host, job, at, failed, owner, task) VALUES (?, ?, ?, ?, ?, ?)",
+            (failure.host, failure.job, failure.at, failure.failed, failure.owner, failure.task),
         )
         self._database.execute(
             "DELETE FROM job_failures WHERE host = ? AND id NOT IN "
@@ -87,7 +88,8 @@ class StartTable:
     def failures(self, since: float) -> tuple[JobFailure, ...]:
         """Oldest first."""
         rows = self._database.rows("SELECT * FROM job_failures WHERE at > ? ORDER BY id", (since,))
-        return tuple(JobFailure(row["host"], row["job"], row["at"], row["failed"], row["owner"]) for row in rows)
+        names = ("host", "job", "at", "failed", "owner", "task")
+        return tuple(JobFailure(*(row[name] for name in names)) for row in rows)
 
     def successes(self, since: float) -> tuple[JobSuccess, ...]:
         rows = self._database.rows("SELECT * FROM job_successes WHERE at > ? ORDER BY host, owner", (since,))

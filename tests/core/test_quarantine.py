@@ -15,7 +15,8 @@ from autoscaler.core.quarantine import FAULTS, WINDOW, Fault, fault_of
 from autoscaler.core.reasons import Code
 from tests.core.building import NOW, Thing, a_job, a_snapshot, a_worker, acts, codes, noted, told, verdict_of
 
-SHEPHERD, DIRECTORY = "1 : assumedly before job", "28 : changing to working directory"
+SHEPHERD, DIRECTORY = "18 : shepherd returned error", "28 : changing to working directory"
+BEFORE = "1 : assumedly before job"
 W1_OUT = [("disable", "w1")]
 
 
@@ -142,6 +143,23 @@ def test_whether_job_or_host_is_at_fault_is_not_known_from_one_owners_jobs() -> 
     )
 
 
+def again(*starts: tuple[int, int]) -> tuple[JobFailure, ...]:
+    """Failures right at the beginning, of these jobs and tasks in turn."""
+    return tuple(JobFailure("w1", job, NOW - 60 + n, BEFORE, "ann", task) for n, (job, task) in enumerate(starts))
+
+
+def test_jobs_that_grid_engine_lets_fail_again_are_not_at_fault() -> None:
+    assert acts(planned(failed=again((1, 0), (2, 0), (1, 0)))) == W1_OUT
+
+
+@pytest.mark.parametrize(
+    "failed", (again((1, 0), (2, 0), (3, 0)), again((1, 1), (1, 2), (2, 0))), ids=("jobs", "tasks")
+)
+def test_a_user_whom_the_host_may_not_know_is_not_the_hosts_fault(failed: tuple[JobFailure, ...]) -> None:
+    made = planned(failed=failed)
+    assert (acts(made), Code.ONE_OWNER in codes(verdict_of(made, "w1").reason)) == ([], True)
+
+
 def test_two_owners_whose_jobs_both_fail_make_it_the_hosts_fault() -> None:
     assert acts(planned(failed=failures(failed=DIRECTORY, owners=("ann", "bob")))) == W1_OUT
 
@@ -164,7 +182,12 @@ def test_no_failure_of_a_job_that_ran_counts() -> None:
 
 
 def test_a_failure_is_told_by_its_number() -> None:
-    assert [fault_of(text) for text in (SHEPHERD, DIRECTORY, "0 : no failure")] == [Fault.HOST, Fault.EITHER, None]
+    assert [fault_of(text) for text in (SHEPHERD, DIRECTORY, BEFORE, "0 : no failure")] == [
+        Fault.HOST,
+        Fault.EITHER,
+        Fault.AGAIN,
+        None,
+    ]
 
 
 # -- few at a time ---------------------------------------------------------------------------------------------------

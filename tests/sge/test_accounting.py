@@ -43,7 +43,13 @@ def test_every_start_has_its_host_owner_job_and_failure() -> None:
         (7, "25 : rescheduling"),
         (8, "1 : assumedly before job"),
     ]
-    assert {(start.host, start.owner) for start in starts} == {("ip-10-1-0-200", "root")}
+    assert {(start.host, start.owner, start.task) for start in starts} == {("ip-10-1-0-200", "root", 0)}
+
+
+def test_a_task_of_an_array_is_told_with_its_number() -> None:
+    line = RECORDED.read_text().splitlines()[-1].split(":")
+    line[35] = "7"
+    assert [(start.job, start.task) for start in read_starts(":".join(line).encode())] == [(8, 7)]
 
 
 def test_a_number_without_words_is_told_as_it_is() -> None:
