@@ -115,7 +115,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         "jobs in again. Later or never: `CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES`.",
         Code.SICK: "Run the command of `CP_CAP_AUTOSCALE_HEALTH_CHECK` by hand; `qmod -e '*@HOST'` lets jobs in again.",
         Code.SUSPECT: "Look at what is said beside it; `sge-autoscaler drain HOST` replaces the worker.",
-        Code.ONE_OWNER: "Look at the jobs' output paths, directories and shells (`qstat -j`), then at the mounts.",
+        Code.ONE_OWNER: "Look at the jobs' output paths, directories and shells (`qstat -j`), then at mounts and `id` "
+        "on the host.",
         Code.QUARANTINE_FULL: "Look for what all of them share: a mount, a prolog, the health check itself.",
         Code.UNHEARD: "Look at the machine: silence is not death, so its jobs are left alone.",
         Code.GONE: "",
