@@ -207,16 +207,18 @@ AGAIN, MANY, ONCE = Event("single", 0, 23), Event("single", 2, 23), Event("singl
 CROWD, LONG = (Event("array", 9, 14),) * 3 + (WAIT, WAIT), (Event("time_passes", 119, 0),) * 6
 """More work than there is room for, and the time after which an acknowledged order is no proof any more."""
 HIDDEN = Event("hidden", 0, 59)
+STOPPED, ELSEWHERE = tuple(Event("suspended", at, 0) for at in range(3)), Event("other_queue", 0, 3)
+OUTAGE, HAND = Event("unreachable", 3, 0), Event("disable", 0, 1)
 MUTE, DEATH, WHILE = Event("mute", 0, 3), Event("dies", 0, 0), Event("time_passes", 30, 0)
 BUGS = (
     Bug(removes_at_the_first_look, 1, 2),
-    Bug(overlooks_suspended_jobs, 1, 3),
-    Bug(overlooks_other_queues, 1, 18),
+    Bug(overlooks_suspended_jobs, 1, 12, (MANY, WHILE, WHILE, *STOPPED, *(WHILE,) * 6)),
+    Bug(overlooks_other_queues, 1, 21, (WORK, ELSEWHERE, *(WHILE,) * 6)),
     Bug(ends_machines_that_are_still_hosts, 1, 6),
-    Bug(takes_a_failed_listing_for_an_empty_one, 2, 2),
+    Bug(takes_a_failed_listing_for_an_empty_one, 2, 9, (OUTAGE, WORK, WAIT, WAIT)),
     Bug(forgets_open_orders, 3, 9, (LAG, WORK, WAIT, WORK, WAIT, WAIT)),
     Bug(asks_anew_for_an_order_without_an_answer, 3, 9, (LAG, LOST, WORK, WAIT, WAIT)),
-    Bug(takes_every_disabled_host_for_its_own, 4, 5),
+    Bug(takes_every_disabled_host_for_its_own, 4, 16, (MANY, WHILE, WHILE, HAND, *(WHILE,) * 8)),
     Bug(does_not_know_limits, 5, 6),
     Bug(kills_without_asking, 6, 14, (HOPELESS, WAIT, WAIT, WHILE, WHILE, WHILE)),
     Bug(kills_after_one_look, 6, 14, (HOPELESS, WAIT, WAIT, WAIT)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code
+from autoscaler.core.reasons import Code, Reason
 from autoscaler.loop import Pass
 from autoscaler.store.wishes import Verb
 from tests.soak.events import HAPPENINGS, Event, happen
@@ -106,6 +106,8 @@ def calm(world: World) -> None:
     world.mute_until.clear()
     world.stuck.clear()
     world.cloud.notices.clear()
+    world.failures.clear()
+    world.health.clear()
     for verb, hosts in ((Verb.KEEP, world.kept), (Verb.DRAIN, world.drained)):
         for name in hosts:
             world.unwish(verb, name)
@@ -144,11 +146,18 @@ def help_out(world: World, done: Pass | None) -> None:
         for run in list(job.runs):
             if world.lost(run) and not job.rerun:
                 job.runs.remove(run)
+    stuck = {number for shape in (done.plan.shapes if done else ()) for number in shape.jobs if _swap_off(shape.reason)}
     for job in world.cell.jobs:
+        if job.number in stuck:
+            world.cell.delete(job)  # weaker workers are in its way, and an operator wants them left alone
         if not world.allowed.by_one_type(job) or job.queue == OTHER:
             world.cell.delete(job)
         if job.number in world.rules.jobs.held_since_loss:
             job.held_by_operator = False
+
+
+def _swap_off(reason: Reason) -> bool:
+    return reason.code is Code.SWAP_OFF or any(map(_swap_off, reason.trail))
 
 
 def unfinished(world: World) -> list[tuple[int, str | None, int]]:

@@ -13,13 +13,14 @@ BEGAN = time.monotonic()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    steps, histories = MET.pop("steps", 0), MET.pop("histories", 0)
+    steps, histories, findings = (MET.pop(name, 0) for name in ("steps", "histories", "findings"))
     if not steps:
         return
     seconds = time.monotonic() - BEGAN
     terminalreporter.section("what the campaign met")
     terminalreporter.write_line(
-        f"{histories} histories, {steps} steps in {seconds:.0f} s: {steps / seconds:.0f} steps a second"
+        f"{histories} histories, {steps} steps in {seconds:.0f} s: {steps / seconds:.0f} steps a second; "
+        f"{findings} broke a rule"
     )
     for name, count in MET.most_common():
         terminalreporter.write_line(f"  {count:7} {name}")

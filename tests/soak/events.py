@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from autoscaler.core.evidence import Health, JobFailure
 from autoscaler.core.fleet import Ending, Interruption
 from autoscaler.store.wishes import Verb
 from tests.soak.jobs import MAIN, ONE_HOST, OTHER, PAIRS, SPREAD
@@ -203,6 +204,25 @@ def notice(world: World, a: int, b: int) -> bool:
     elif machine is not None:
         at = world.clock.now + (5.0, 40.0, 120.0)[b // 5 % 3]
         world.cloud.notices.append(Interruption(machine.id, at, "rebalance" if b % 5 == 3 else "terminate"))
+    return machine is not None
+
+
+def black_hole(world: World, a: int, b: int) -> bool:
+    """Accounting tells that jobs of one or two owners could not be run on a worker."""
+    name = _one(sorted(set(world.cell.hosts) - set(world.persistent)), a)
+    for number in range(1 + b % 4) if name is not None else ():
+        owner = ("ann", "bob")[number * (b // 4 % 2) % 2]
+        failure = JobFailure(name or "", 900_000 + number, world.clock.now, "21 : in recognizing job", owner)
+        world.failures.append(failure)
+    return name is not None
+
+
+def sick(world: World, a: int, b: int) -> bool:
+    """A worker's health check fails for the first time, or again, or passes."""
+    machine, now = _one(world.living, a), world.clock.now
+    if machine is not None:
+        since = (now, now - 300.0, None)[b % 3]
+        world.health[machine.id] = Health(machine.id, now, since is None, "the scratch disk is gone", since)
     return machine is not None
 
 
@@ -410,11 +430,12 @@ HAPPENINGS: dict[str, tuple[int, Happening]] = {
     for weight, happening in (
         (60, single), (20, array), (20, one_host), (15, spread), (10, pairs), (8, held), (12, released),
         (8, dependent), (10, future), (12, other_queue), (10, impossible), (8, altered), (10, freezes), (12, notice),
-        (6, fails), (15, deleted), (25, suspended), (10, reserved), (25, midway), (10, dies), (10, never_boots),
-        (10, mute), (6, queue_error), (60, time_passes), (40, reading), (30, changing), (10, throttled),
-        (12, unreachable), (6, malformed), (8, sold_out), (10, scarce), (6, quota), (15, lost_answer), (10, lag),
-        (12, hidden), (3, refused), (15, disable), (15, enable), (8, keep), (8, drain), (4, pause), (2, stop),
-        (10, resume), (6, delete_host), (50, kill), (8, restart), (6, lose_store), (25, nothing_new),
+        (10, black_hole), (8, sick), (6, fails), (15, deleted), (25, suspended), (10, reserved), (25, midway),
+        (10, dies), (10, never_boots), (10, mute), (6, queue_error), (60, time_passes), (40, reading), (30, changing),
+        (10, throttled), (12, unreachable), (6, malformed), (8, sold_out), (10, scarce), (6, quota),
+        (15, lost_answer), (10, lag), (12, hidden), (3, refused), (15, disable), (15, enable), (8, keep), (8, drain),
+        (4, pause), (2, stop), (10, resume), (6, delete_host), (50, kill), (8, restart), (6, lose_store),
+        (25, nothing_new),
     )
 }  # fmt: skip
 """With how often each comes, in proportion."""

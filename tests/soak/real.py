@@ -187,8 +187,6 @@ class Ground:
         return True
 
     def restart_qmaster(self) -> bool:
-        """Machines may boot meanwhile, and be given up."""
-        self.struck |= {machine.name for machine in self.living()} if self.chance.random() < 0.2 else set()
         self.cell.stop_qmaster()
         time.sleep(self.chance.choice((0.0, 1.0, 3.0)))
         self.cell.start_qmaster()

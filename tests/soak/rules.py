@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HOUR = 3600.0
 STALE = 120.0
+LONGEST_GAP = 120.0
+"""Seconds between two looks that count as silence at most."""
 NOTICE_MARGIN = 30.0
 """Seconds before its cloud takes it from which a worker may be ended with what it runs."""
 """Seconds after which what was read may not be acted on."""
@@ -45,8 +47,8 @@ class Look:
     """Jobs that will wait again: their machine is about to be taken or ended."""
     rooms: list[Room] = field(default_factory=list)
     """What was free where jobs could start, at each moment it was looked at."""
-    silent_since: dict[str, float] = field(default_factory=dict)
-    """By host: when it was last heard, of those that were not at this look."""
+    silent: set[str] = field(default_factory=set)
+    """Hosts that were not heard."""
     guessed: bool = False
     """Whether an answer was wrong in a way that nobody can see: of another moment, or with other figures."""
     decided_at: float | None = None
@@ -74,6 +76,9 @@ class Rules:
         self.store_began = world.clock.now
         self.changes: list[str] = []
         """Of this pass."""
+        self.looked_at = world.clock.now
+        self.silent_for: dict[str, float] = {}
+        """By host: for how long every good look has found it silent."""
         self.made_for: dict[str, str] = {}
         """By execution host: the machine that it was made an execution host for."""
         self.made_before_loss: dict[str, str] = {}
@@ -103,7 +108,7 @@ class Rules:
             look.rooms.append(cell.room(self.world.serves))
             for name in cell.hosts:
                 if not cell.hears(name):
-                    look.silent_since[name] = self.world.last_heard.get(name, look.began)
+                    look.silent.add(name)
                 calm = cell.closed(name) and name not in cell.occupied | cell.reserved
                 look.empty[name] = look.empty.get(name, True) and calm
         if part == "qstat":
@@ -130,7 +135,11 @@ class Rules:
         self.jobs.decides(look)
         if not look.good:
             return
-        cell = self.world.cell
+        cell, gap = self.world.cell, min(now - self.looked_at, LONGEST_GAP)
+        self.silent_for = {
+            name: self.silent_for[name] + gap if name in self.silent_for else 0.0 for name in look.silent
+        }
+        self.looked_at = now
         for name in cell.hosts:
             kept = self.looks.setdefault(name, [])
             kept.append((look.began, cell.closed(name)))
@@ -194,7 +203,7 @@ class Rules:
     def _leaves(self, name: str) -> bool:
         """Whether it is silent, or its cloud has told that it takes it: then no job may enter, whoever keeps it."""
         world = self.world
-        return name in self.look.silent_since or world.noticed(world.machine_of(name)) is not None
+        return name in self.look.silent or world.noticed(world.machine_of(name)) is not None
 
     def _removes(self, name: str, what: str) -> None:
         cell, since = self.world.cell, self.closed_empty_since.get(name)
@@ -228,8 +237,7 @@ class Rules:
     def _may_be_fenced(self, machine: Machine) -> bool:
         """Silent for too long; or about to be taken by its cloud, with nothing on it that may not start again."""
         world, name = self.world, machine.name
-        since = self.look.silent_since.get(name)
-        if since is not None and self.look.began - since >= world.policy.silence_timeout:
+        if self.silent_for.get(name, 0.0) >= world.policy.silence_timeout:
             return True
         notice = world.noticed(machine)
         runs = [(job, run) for job, run in world.cell.runs if name in run.hosts]

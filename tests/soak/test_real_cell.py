@@ -46,7 +46,8 @@ def test_on_a_real_cell_no_rule_is_broken_and_all_comes_to_rest(ground: Ground) 
         _settle(ground)
         ground.check()
         ground.check_at_the_end()
-    MET.update({f"real cell: {name}": count for name, count in ground.met.items()}, steps=len(happened), histories=1)
+    MET.update({f"real cell: {name}": count for name, count in ground.met.items()})
+    MET.update(steps=len(happened), histories=1, findings=bool(ground.broken))
     assert (ground.broken, open_orders(ground.scaling)) == ([], []), f"seed {SEED}: {happened}\n{told(ground.scaling)}"
 
 

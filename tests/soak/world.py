@@ -13,6 +13,7 @@ from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
 from autoscaler.act.owners import Nobody
 from autoscaler.core.actions import AskGridEngine, Disable, PushBack
+from autoscaler.core.evidence import Health, JobFailure
 from autoscaler.core.fleet import Interruption
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
@@ -44,6 +45,7 @@ from tests.soak.seam import FaultyProvider, FaultyRunner, Troubles
 
 Decide = Callable[[Snapshot], Plan]
 MAX_UNHEARD = 20.0
+EVIDENCE_KEPT = 3600.0
 BY_REQUEST = "ended by request"
 """What a machine says that ended because we asked for it."""
 
@@ -117,12 +119,14 @@ class World:
         self.names = NamesInMemory()
         self.reported: dict[str, float] = {}
         """By execution host: when its execd was last heard."""
-        self.last_heard: dict[str, float] = {}
-        """The same, of hosts that are none any more too."""
         self.mute_until: dict[str, float] = {}
         """By machine or persistent host: until when its execd is dead, while jobs run on."""
         self.served: set[str] = set()
         """Machines that were open once, with their execd heard."""
+        self.failures: list[JobFailure] = []
+        """What accounting tells of jobs that could not be run."""
+        self.health: dict[str, Health] = {}
+        """What health checks told, by machine."""
         self.kept: set[str] = set()
         self.meant: dict[str, str] = {}
         """By host that is or was to be kept: the machine that it was then."""
@@ -208,7 +212,8 @@ class World:
             runner, provider = FaultyRunner(self), FaultyProvider(self)
             means = Means(
                 Administrator(runner), provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
-                Phantoms(runner, MortalNames(self.names, self.instants), self.clock), Lookup(runner).running, Nobody(),
+                Phantoms(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
+                Lookup(runner).running, Nobody(),
             )  # fmt: skip
             observer = Observer(
                 runner, provider, store, self.policy, details_wanted, UTC,
@@ -232,7 +237,10 @@ class World:
 
     def _decided(self, snapshot: Snapshot) -> Plan:
         self.rules.decides()
-        made = self.decide(snapshot)
+        since = snapshot.now - EVIDENCE_KEPT
+        failures = tuple(failure for failure in self.failures if failure.at > since)
+        evidence = replace(snapshot.evidence, failures=failures, health=dict(self.health))
+        made = self.decide(replace(snapshot, evidence=evidence))
         self._count(made)
         return made
 
@@ -288,9 +296,7 @@ class World:
         self.cloud.come_true()
         hosts = self.cell.hosts
         self.reported = {name: at for name, at in self.reported.items() if name in hosts}
-        heard = {name: self.clock.now for name in hosts if self.answering(name) is not None}
-        self.reported |= heard
-        self.last_heard |= heard
+        self.reported |= {name: self.clock.now for name in hosts if self.answering(name) is not None}
         self.cell.tick()
         for name in hosts:
             machine = self.machine_of(name)
@@ -299,8 +305,9 @@ class World:
 
     def call(self) -> None:
         """A call of the process to the world begins."""
-        if not self.frozen:
-            self.clock.now += 0.02
+        if self.frozen:
+            return
+        self.clock.now += 0.02
         due = [what for left, what in self.later if left <= 0]
         self.later = [(left - 1, what) for left, what in self.later if left > 0]
         for what in due:
