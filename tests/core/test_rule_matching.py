@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.rules.constraints import Exclusive, MinimumResource, NodePropertyConstraint
-from autoscaler.core.rules.default_resources import DefaultResource, OfNode
+from autoscaler.core.rules.default_resources import DefaultResource, OfNode, node_of
 from autoscaler.core.rules.matching import Candidate, JobDemand, Matched, match
 from autoscaler.core.rules.node import Node, NodeProperties
 from autoscaler.core.rules.shared import SharedConsumableConstraint, SharedConsumableResource
@@ -95,6 +95,17 @@ def test_no_count_is_lost_or_made_up() -> None:
     found = match(jobs, [a_node("n1", 3)], [Candidate(SMALL.properties, CPUS, 2), Candidate(LARGE.properties, CPUS, 2)])
     placed = {job.name: sum(m.tasks for m in found.matched if m.job == job.name) for job in jobs}
     assert {name: placed[name] + found.unmatched.get(name, 0) for name in placed} == {"a": 7, "b": 3, "c": 4}
+
+
+def test_an_exclusive_job_takes_no_node_where_others_run() -> None:
+    busy = node_of(SMALL.properties, CPUS, jobs=["4711"])
+    found = match([a_job("a", 1, Exclusive())], [busy])
+    assert [text(part.reason) for part in found.rejected] == ["it is to be had alone, but 4711 is on it"]
+
+
+def test_a_job_has_no_negative_number_of_tasks() -> None:
+    with pytest.raises(ValueError, match="a cannot have -1 tasks"):
+        a_job("a", -1)
 
 
 def test_jobs_of_one_name_are_refused() -> None:

@@ -5,7 +5,7 @@ What a joined host has of its own is never replaced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,9 +69,10 @@ def node_of(
     defaults: Sequence[DefaultResource],
     own: Mapping[str, Value] | None = None,
     left: Mapping[str, int | float] | None = None,
+    jobs: Iterable[str] = (),
 ) -> Node:
-    """The node with its resources; `left` where some of them are in use."""
-    return Node(properties, resources_of(properties, defaults, own), left or {})
+    """The node with its resources; `left` where some of them are in use, `jobs` that run on it."""
+    return Node(properties, resources_of(properties, defaults, own), left or {}, frozenset(jobs))
 
 
 def _value(default: DefaultResource, properties: NodeProperties) -> Value:

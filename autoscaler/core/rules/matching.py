@@ -22,6 +22,10 @@ class JobDemand:
     constraints: tuple[Constraint, ...] = ()
     count: int = 1
 
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ValueError(f"{self.name} cannot have {self.count} tasks")
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
