@@ -90,7 +90,9 @@ class LaunchOrder:
     """Any of these, in order of preference; all of one instance type and price type."""
     count: int
     boot_script: str
-    """What the machine runs at its first boot, as root."""
+    """What the machine runs at its first boot, as root. A machine that no master takes, or that has none any more,
+    ends itself by `shutdown`: a provider sees to it that such a machine costs nothing.
+    """
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What the operator set for this node array, by environment name without its suffix: for providers whose machines
