@@ -169,13 +169,21 @@ def _offer(name: str, figures: Any, head: Mapping[str, str], known: Offer | None
     missing = [field for field in ("vcpus", "memory_gib") if known is None and not figures.get(field)]
     if missing:
         raise SettingsError(f"{where}: {' and '.join(missing)} must be given, above 0, for a type not known before")
-    base = known or Offer(InstanceType(name, family_of(name, head.get("cloud")), vcpus=0, memory=0))
+    base = _elsewhere(known, head) or Offer(InstanceType(name, family_of(name, head.get("cloud")), vcpus=0, memory=0))
     own: dict[str, Any] = {field: figures[field] for field in ("vcpus", "gpus", "arch") if field in figures}
     if "memory_gib" in figures:
         own["memory"] = int(figures["memory_gib"] * GIB)
     prices = {field: float(figures[field]) for field in ("on_demand", "spot") if field in figures}
-    changes: dict[str, Any] = {**head, **prices}
+    dated = {field: value for field, value in head.items() if field != "as_of" or prices or known is None}
+    changes: dict[str, Any] = {**dated, **prices}
     return replace(base, type=replace(base.type, **own), **changes)
+
+
+def _elsewhere(known: Offer | None, head: Mapping[str, str]) -> Offer | None:
+    """A known type in a file's region: what it costs in another is no price of it there."""
+    if known is None or head.get("region", known.region) == known.region:
+        return known
+    return replace(known, on_demand=None, spot=None, as_of="")
 
 
 def _fits(field: str, value: Any) -> bool:

@@ -61,7 +61,7 @@ def refresh(invocation: Invocation, output: Path | None) -> None:
     offers = _asked(invocation, setting)
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
-    changed = sum(offer.type.name in before and _prices(before[offer.type.name]) != _prices(offer) for offer in offers)
+    changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
     click.echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
     if _own_file(invocation) != file:
         click.echo(f"set {setting}={file} to use it")
@@ -108,5 +108,7 @@ def _write(file: Path, text: str) -> None:
         raise SettingsError(f"cannot write {file}: {error}") from error
 
 
-def _prices(offer: Offer) -> tuple[float | None, float | None]:
-    return offer.on_demand, offer.spot
+def _differs(told: Offer, before: Offer) -> bool:
+    """Whether a price that was told now was another one before."""
+    pairs = ((told.on_demand, before.on_demand), (told.spot, before.spot))
+    return any(now is not None and now != then for now, then in pairs)

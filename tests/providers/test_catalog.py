@@ -144,6 +144,18 @@ def test_a_wrong_file_is_refused_naming_the_place(own: Path, text: str, message:
     assert str(own) in str(caught.value)
 
 
+def test_a_price_of_another_region_is_no_price_of_ours(own: Path) -> None:
+    own.write_text('region = "eu-west-1"\nas_of = 2026-11-01\n[types]\n"m5.large" = { spot = 0.04 }\n')
+    offer = load_catalog(own).offers["m5.large"]
+    assert (offer.on_demand, offer.spot, offer.region) == (None, 0.04, "eu-west-1")
+
+
+def test_a_date_is_of_the_figures_it_stands_with(own: Path) -> None:
+    own.write_text('as_of = 2026-11-01\n[types]\n"m5.large" = { gpus = 1 }\n"m5.xlarge" = { on_demand = 0.2 }\n')
+    offers, shipped = load_catalog(own).offers, load_catalog().offers
+    assert (offers["m5.large"].as_of, offers["m5.xlarge"].as_of) == (shipped["m5.large"].as_of, "2026-11-01")
+
+
 def test_a_missing_own_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read the catalogue"):
         load_catalog(tmp_path / "none.toml")
