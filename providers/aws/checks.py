@@ -11,7 +11,16 @@ from providers.aws.errors import UNAUTHORIZED, WouldSucceed
 from providers.aws.market import Market
 from providers.aws.orders import Place, fleet_request, fleet_template, places, run_request
 from providers.aws.settings import AwsSettings
-from providers.interface import LaunchOrder, Problem, ProviderError, Refused, Throttled, Unreachable
+from providers.interface import (
+    LaunchOrder,
+    OutOfCapacity,
+    Problem,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 
 POLICY = "give these credentials the permissions of conf/aws/policy.json"
 CREDENTIALS = "set AWS_PROFILE, or give this machine an instance profile, as for AWS's own command line"
@@ -102,6 +111,13 @@ def _tried(ask: Callable[[], object], what: str, *, fatal: bool = True) -> Itera
         return
     except (Unreachable, Throttled):
         raise
+    except (
+        OutOfCapacity,
+        QuotaReached,
+    ) as error:  # it passes, and other types may be had: nobody is kept from starting
+        yield Problem(
+            f"{what} of the smallest type would fail now: {error}", "let other types or zones serve, too", False
+        )
     except ProviderError as error:
         yield Problem(f"{what} would fail: {error}", _remedy(error, "set what it names to something that works"), fatal)
 

@@ -39,6 +39,15 @@ def test_a_cell_that_is_well_set_up_has_no_problem_and_nothing_is_made(
     assert region.tell("calls")["refused"] == []
 
 
+@pytest.mark.parametrize("stock", ({"left": {"*/*/*": 0}}, {"vcpus": 0}))
+def test_what_cannot_be_had_today_is_said_and_keeps_nobody_from_starting(
+    region: Region, connect: Connect, stock: dict[str, Any]
+) -> None:
+    provider = connect()
+    region.tell("stock", **stock)
+    assert [problem.fatal for problem in provider.check()] == [False]
+
+
 def test_a_region_that_nobody_names_is_missing(plane: AwsPlane) -> None:
     what, remedy = only(fresh(plane, REGION=""))
     assert "region" in what
