@@ -61,7 +61,7 @@ docs-check: setup
 	@$(DOCS_CHECK)
 	@$(BIN)/python -m autoscaler.report.pages --check
 
-soak: setup  ## long campaigns, not part of the tests
+soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_HISTORIES=500 SOAK_MINUTES=10)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan

@@ -71,6 +71,8 @@ class Ground:
     jobs: dict[str, bool | None] = field(default_factory=dict)
     """`-r` of every job that was submitted."""
     deleted: set[str] = field(default_factory=set)
+    never: set[str] = field(default_factory=set)
+    """Jobs that nothing allowed could run."""
     struck: set[str] = field(default_factory=set)
     """Names of machines that something was done to besides giving them work: what ran there may be cut short."""
     by_hand: dict[str, float] = field(default_factory=dict)
@@ -164,7 +166,9 @@ class Ground:
         return len(self.there()) < 12 and self._submit("-pe", *self.chance.choice((("local", "2"), ("mpi", "4"))))
 
     def hopeless(self) -> bool:
-        return self._submit("-pe", "local", "100")
+        self._submit("-pe", "local", "100")
+        self.never.add(list(self.jobs)[-1])
+        return True
 
     def held(self) -> bool:
         return self._submit("-h")
@@ -286,6 +290,11 @@ class Ground:
         for trace in self.seen():
             if not (trace.ended or trace.job in self.deleted or trace.host in self.struck):
                 self.breaks(f"rule 1: job {trace.job}.{trace.task} was cut short on {trace.host}")
+        begun = {trace.job for trace in self.seen()}
+        if begun & self.never:
+            self.breaks(f"the cell ran jobs that it cannot: {sorted(begun & self.never)}")
+        if lost := self.jobs.keys() - begun - self.deleted - self.never:
+            self.breaks(f"rule 6: jobs that could run are gone and never ran: {sorted(lost)}")
         for job in self.jobs:
             for task, count in Counter(self._ended_well(job)).items():
                 if count > 1:
