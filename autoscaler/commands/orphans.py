@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
 from autoscaler.act.end_orphan import Hands, end_orphan
-from autoscaler.commands._look import as_json, observe, print_json
+from autoscaler.commands._look import as_json, from_record, observe, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.core.actions import Terminate
 from autoscaler.core.model import Snapshot
 from autoscaler.core.orphans import Orphan, find_orphans
 from autoscaler.core.reasons import Code, because
 from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
+from autoscaler.record import read_record
 from autoscaler.report.document import reason_part
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.tables import print_orphans
@@ -25,17 +27,20 @@ from sge.admin import Administrator
 
 
 @click.command("orphans")
+@from_record
 @as_json
 @click.option("--end", "which", metavar="ID", help="End this one: its id or host name.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def command(invocation: Invocation, as_json: bool, which: str | None, yes: bool) -> None:
+def command(invocation: Invocation, record: Path | None, as_json: bool, which: str | None, yes: bool) -> None:
     """List machines that carry our tag and that nobody manages; end one of them.
 
     One that runs jobs is never ended: it is closed, looked at again, and taken out of Grid Engine first, which refuses
     while anything is on it.
     """
-    snapshot = observe(invocation).snapshot
+    if which is not None and record is not None:
+        raise click.UsageError("--from only shows: a machine is ended by what is there now")
+    snapshot = observe(invocation).snapshot if record is None else read_record(record)
     orphans = find_orphans(snapshot)
     if which is not None:
         orphans = (_named(orphans, which),)

@@ -1,0 +1,60 @@
+"""`orphans` as people and programs see it; what ending one takes is shown in tests/act and on the real cell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands.main import main
+
+CASES = Path(__file__).parents[1] / "cases"
+USAGE = 2
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """A cell with one worker in service, of which nothing is remembered."""
+    folder = tmp_path / "record"
+    shutil.copytree(CASES / "quarantine" / "a-black-hole-lets-no-further-job-in", folder)
+    (folder / "memory.json").unlink()
+    return folder
+
+
+def test_each_is_listed_with_what_it_is_and_why(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["orphans", "--from", str(record), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    (row,) = told["orphans"]
+    shown = {name: row[name] for name in ("id", "host", "busy", "instance_type", "node_array", "age_s")}
+    assert (code, row["reason"]["code"], shown) == (
+        0,
+        "UNKNOWN_WORKER",
+        {
+            "id": "i-1",
+            "host": "w1",
+            "busy": True,
+            "instance_type": "m5.large",
+            "node_array": "execute",
+            "age_s": 2400.0,
+        },
+    )
+
+
+def test_people_get_a_table(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["orphans", "--from", str(record)])
+    head, line = capsys.readouterr().out.splitlines()[:2]
+    assert head.split() == ["id", "name", "type", "node", "array", "state", "age", "price/h", "jobs", "why"]
+    assert line.split()[:8] == ["i-1", "w1", "m5.large", "execute", "running", "40m", "0.096", "yes"]
+
+
+def test_where_there_is_none_that_is_said(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (record / "provider.json").unlink()
+    main(["orphans", "--from", str(record)])
+    assert capsys.readouterr().out == "no orphans\n"
+
+
+def test_nothing_is_ended_on_what_a_record_shows(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["orphans", "--from", str(record), "--end", "i-1", "--yes"])
+    assert (code, "only shows" in capsys.readouterr().err) == (USAGE, True)
