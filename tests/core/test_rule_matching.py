@@ -40,6 +40,12 @@ def test_a_new_node_takes_no_name_that_is_in_use() -> None:
     assert match([a_job("j", 2)], [a_node("execute-1", 1)], [SMALL]).new == ("execute-2",)
 
 
+def test_a_bucket_of_any_node_array_has_nodes_with_names_all_the_same() -> None:
+    anywhere = Candidate(NodeProperties("", "small", vcpu_count=2), CPUS, 1)
+    found = match([a_job("j", 3)], [], [anywhere])
+    assert (found.new, [part.node for part in found.rejected]) == (("node-1",), ["small"])
+
+
 def test_the_next_candidate_serves_when_the_first_has_no_more() -> None:
     found = match([a_job("j", 5)], [], [Candidate(SMALL.properties, CPUS, 1), LARGE])
     assert (len(found.new), found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
