@@ -14,7 +14,6 @@ from autoscaler.core.rules.constraints import Constraint, SharedKey, Standing, t
 from autoscaler.core.rules.default_resources import DefaultResource, node_of
 from autoscaler.core.rules.node import Node, NodeProperties, named
 
-
 NO_ARRAY = "node"
 """Begins the names of nodes whose bucket serves any node array."""
 
