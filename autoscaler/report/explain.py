@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
 from autoscaler.core.actions import Action, AskGridEngine, JobAction, Launch, PushBack, WorkerAction
 from autoscaler.core.cluster import Ask, ExecutionHost
+from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.remedies import REMEDIES
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import duration
+from autoscaler.report.wording import duration, text
 from autoscaler.store import notation
 from autoscaler.store.history import Explanation, Lifetime
 
@@ -220,8 +221,9 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
     if machine and machine["message"]:
         yield f"the provider says: {machine['message']}"
     for name, value in (told["remembered"] or {}).items():
-        if value not in (None, False):
-            yield f"remembered: {name.replace('_', ' ')}{'' if value is True else f' {value}'}"
+        if value not in (None, False, (), 0):
+            said = ", ".join(value) if isinstance(value, tuple) else value
+            yield f"remembered: {name.replace('_', ' ')}{'' if value is True else f' {said}'}"
 
 
 def _slots(count: int) -> str:
@@ -268,15 +270,18 @@ def _instances(host: ExecutionHost) -> Iterator[dict[str, Any]]:
         }
 
 
+_MOMENTS = tuple(
+    each.name for each in fields(WorkerNote) if each.name == "first_seen" or each.name.endswith(("_at", "_since"))
+)
+
+
 def _remembered(plan: Plan, worker_id: str | None, zone: tzinfo | None) -> dict[str, Any] | None:
     note = plan.memory.workers.get(worker_id) if worker_id else None
     if note is None:
         return None
-    return {
-        name: _at(value, zone) if isinstance(value, float) else value
-        for name, value in asdict(note).items()
-        if name != "host"
-    }
+    told = {name: value for name, value in asdict(note).items() if name not in ("host", "bucket")}
+    told["quarantined"] = None if note.quarantined is None else text(note.quarantined)
+    return told | {name: _at(told[name], zone) for name in _MOMENTS if told[name] is not None}
 
 
 def _at(seconds: float, zone: tzinfo | None) -> str:

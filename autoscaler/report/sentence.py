@@ -58,7 +58,7 @@ _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     (
         "leaving alone",
         frozenset({Code.DISABLED_BY_HAND, Code.ENABLED_BY_HAND, Code.INSTANCE_IN_ERROR, Code.UNHEARD})
-        | {Code.UNKNOWN_ARRAY},
+        | {Code.UNKNOWN_ARRAY, Code.SILENT, Code.INTERRUPTED, Code.NOT_LISTED, Code.LOST_JOBS_STAY},
     ),
 )
 """Verdicts without an action that a person may wonder about. Persistent hosts are none, nor are machines that are gone:

@@ -126,20 +126,20 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.UNLISTED_AND_SILENT: "its provider has not listed it for {missing_s}, nor has Grid Engine heard it: its "
         "end is asked for, so that it is certain",
         Code.INTERRUPTED: "its cloud takes it at {ends_at} ({kind})[; it runs jobs {jobs}]",
-        Code.ENDED_BEFORE_TAKEN: "its cloud takes it at {ends_at}, and all it runs ({jobs}) may start again: it is "
-        "ended in time for that",
+        Code.ENDED_BEFORE_TAKEN: "its cloud takes it at {ends_at}, and all it runs (jobs {jobs}) may start again: it "
+        "is ended in time for that",
         Code.ADVISED_TO_LEAVE: "its cloud advises to move away from it, and nothing needs it",
         Code.NOTICE_WITHDRAWN: "its cloud does not take it after all",
         Code.RELEASED: "its machine shut itself down",
         Code.TAKEN: "its cloud takes it back",
-        Code.LOST_JOBS: "{jobs} ended with it and may start again",
-        Code.LOST_JOBS_FORCED: "{jobs} ended with it and are started again by CP_CAP_AUTOSCALE_LOST_JOBS",
-        Code.LOST_JOBS_DELETED: "{jobs} ended with it, may not start again, and are deleted by "
+        Code.LOST_JOBS: "jobs {jobs} ended with it and may start again",
+        Code.LOST_JOBS_FORCED: "jobs {jobs} ended with it: started again by CP_CAP_AUTOSCALE_LOST_JOBS",
+        Code.LOST_JOBS_DELETED: "jobs {jobs} ended with it and may not start again: deleted by "
         "CP_CAP_AUTOSCALE_LOST_JOBS",
-        Code.LOST_JOBS_STAY: "{jobs} ended with it and may not start again: they stand as running until deleted",
-        Code.LOST_JOBS_ASKED: "Grid Engine is asked whether {jobs} may start again",
-        Code.DELETED_BY_OWNER: "{jobs} were deleted and can only end by force",
-        Code.PARTLY_ALIVE: "{jobs} ran there, and still run on hosts that live ({hosts})",
+        Code.LOST_JOBS_STAY: "jobs {jobs} ended with it and may not start again: listed as running until deleted",
+        Code.LOST_JOBS_ASKED: "Grid Engine is asked whether jobs {jobs} may start again",
+        Code.DELETED_BY_OWNER: "jobs {jobs} had been deleted already, and can only end by force",
+        Code.PARTLY_ALIVE: "jobs {jobs} ran there, and may run on where hosts live ({hosts})",
         Code.ENDED_EVERYWHERE: "they have had the time to end on {hosts}, where a part of them still ran",
         Code.DEMAND: "{tasks} jobs or tasks of {queue} with {slots} slots fit nowhere",
         Code.MIN_WORKERS_FLOOR: "{node_array} keeps at least {min_workers} workers",
@@ -208,6 +208,9 @@ def text(reason: Reason) -> str:
     """The sentence of a reason and, after semicolons, those of its trail."""
     facts = dict(reason.facts)
     sentence = _OPTIONAL.sub(lambda found: _optional(found[1], facts), TEMPLATES[reason.code])
+    jobs = facts.get("jobs")
+    if isinstance(jobs, tuple) and len(jobs) == 1:
+        sentence = sentence.replace("jobs {jobs}", "job {jobs}")
     sentence = _FACT.sub(lambda found: shown(found[1], facts.get(found[1])), sentence)
     return "; ".join((sentence, *(text(link) for link in reason.trail)))
 

@@ -64,6 +64,18 @@ def test_lists_and_times_are_written_for_people() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "sentence"),
+    (
+        (Code.RUNS_JOBS, "it runs job 12"),
+        (Code.LOST_JOBS_DELETED, "job 12 ended with it and may not start again: deleted by CP_CAP_AUTOSCALE_LOST_JOBS"),
+        (Code.LOST_JOBS_STAY, "job 12 ended with it and may not start again: listed as running until deleted"),
+    ),
+)
+def test_one_job_alone_is_no_plural(code: Code, sentence: str) -> None:
+    assert text(because(code, jobs=("12",))) == sentence
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     (
         (0.0, "0s"),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from datetime import UTC
+
 import pytest
 
 from autoscaler.core.actions import AskGridEngine, Hold, Kill, Question
 from autoscaler.core.model import Plan
+from autoscaler.core.plan import plan as decide
 from autoscaler.core.reasons import Code, because
-from autoscaler.report.explain import explain_job, explain_past, job_lines
+from autoscaler.report.explain import explain_host, explain_job, explain_past, host_lines, job_lines
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
-from tests.core.building import a_job, a_snapshot
+from tests.core.building import a_job, a_snapshot, a_worker
 from tests.report.plans import plan, waiting
 
 WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
@@ -65,3 +70,17 @@ def test_a_waiting_job_is_explained_with_what_this_pass_would_do(made: Plan, kin
     told = explain_job(a_snapshot(a_job(12)), made, 12)
     assert told is not None
     assert [action["kind"] for action in told["actions"]] == kinds
+
+
+def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
+    world = a_snapshot(a_worker("w1", used=1))
+    made = decide(world)
+    ((worker_id, note),) = made.memory.workers.items()
+    silent = replace(note, silent_s=12.5, price_per_hour=0.096, moved=("31", "32"))
+    made = replace(made, memory=replace(made.memory, workers={worker_id: silent}))
+    told = explain_host(world, made, "w1", UTC)
+    assert told is not None
+    lines = set(host_lines(told))
+    wanted = {"remembered: silent s 12.5", "remembered: price per hour 0.096", "remembered: moved 31, 32"}
+    assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
+    assert json.dumps(told["remembered"])

@@ -90,6 +90,22 @@ def test_what_is_done_about_a_machine_that_is_gone_is_told() -> None:
     assert "removing w1 (gone)" in sentence(plan(removed), 3)
 
 
+def test_a_pass_that_only_watches_silent_and_lost_workers_says_so() -> None:
+    silent = kept("w1", because(Code.SILENT, silent_s=13.0, limit_s=600.0), verdict="wait")
+    lost = kept("w2", because(Code.LOST_JOBS_STAY, jobs=("31",)).then(because(Code.GONE)), verdict="wait")
+    gone = kept("w3", because(Code.GONE), verdict="wait")
+    assert sentence(plan(workers=(silent, lost, gone)), 3).endswith(
+        "leaving alone w1 (silent 13s of 10m), w2 (gone, and its jobs may not start again)"
+    )
+
+
+def test_lost_jobs_are_told_of_in_a_few_words_each() -> None:
+    why = because(Code.LOST_JOBS_DELETED, jobs=("31", "32"))
+    assert "killing job 31 (its machine is gone), job 32 (its machine is gone)" in sentence(
+        plan(Kill(("31", "32"), why, lost=True)), 3
+    )
+
+
 def test_a_thousand_workers_still_make_a_line() -> None:
     workers = tuple(kept(f"ip-10-0-{n // 250}-{n % 250}", because(Code.RUNS_JOBS, jobs=(str(n),))) for n in range(990))
     leaving = tuple(disable(f"ip-10-1-0-{n}", idle_s=600.0 + n) for n in range(10))
