@@ -29,6 +29,7 @@ LOOK_EVERY = 0.7
 DEADLINE = 170.0
 """Seconds from the submission until the demo gives up."""
 _ENDED_WELL = "0"
+_NEVER = "-/-"
 
 
 class DemoFailed(AutoscalerError):
@@ -83,11 +84,13 @@ PROVIDERS = {
 
 @dataclass(frozen=True, slots=True)
 class TaskEnd:
-    """What Grid Engine's accounting says of one task. `wait` in seconds from submission to start."""
+    """What Grid Engine's accounting says of one task. `wait` in seconds from submission to start; None: it says of no
+    start, as of a task that was pushed back, or whose job could not be begun.
+    """
 
     task: str
     host: str
-    wait: float
+    wait: float | None
     failed: str
     exit_status: str
 
@@ -106,10 +109,11 @@ class Summary:
     at: float
 
     def lines(self) -> Iterator[str]:
-        waits = [task.wait for task in self.tasks]
+        waits = [task.wait for task in self.tasks if task.wait is not None]
         yield f"{len(self.tasks)} tasks ended well in {self.seconds:.0f} s (qacct)"
         for task in self.tasks:
-            yield f"  task {task.task:>2} waited {task.wait:3.0f} s, ran on {task.host}"
+            waited = "?" if task.wait is None else f"{task.wait:.0f}"
+            yield f"  task {task.task:>2} waited {waited:>3} s, ran on {task.host}"
         yield f"  waits: median {statistics.median(waits):.0f} s, longest {max(waits):.0f} s"
         yield f"{len(self.workers)} additional workers launched and removed (qhost shows the master alone)"
         for worker in self.workers:
@@ -259,7 +263,7 @@ def read_task_ends(text: str) -> tuple[TaskEnd, ...]:
         TaskEnd(
             task=record["taskid"].strip(),
             host=record["hostname"].strip(),
-            wait=_accounting_time(record["start_time"]) - _accounting_time(record["qsub_time"]),
+            wait=_wait(record["qsub_time"].strip(), record["start_time"].strip()),
             failed=record["failed"].strip(),
             exit_status=record["exit_status"].strip(),
         )
@@ -267,6 +271,10 @@ def read_task_ends(text: str) -> tuple[TaskEnd, ...]:
         if "taskid" in record
     ]
     return tuple(sorted(ends, key=lambda end: int(end.task) if end.task.isdigit() else 0))
+
+
+def _wait(submitted: str, started: str) -> float | None:
+    return None if started == _NEVER else _accounting_time(started) - _accounting_time(submitted)
 
 
 def _accounting_time(text: str) -> float:

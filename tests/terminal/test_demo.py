@@ -38,6 +38,11 @@ def test_a_task_that_failed_did_not_end_well() -> None:
     assert [end.well for end in read_task_ends(QACCT)] == [False, True]
 
 
+def test_a_record_without_a_start_is_read_too() -> None:
+    pushed_back = QACCT.replace("Sat Nov 21 11:23:30 2026", "-/-").replace("Sat Nov 21 11:23:42 2026", "-/-")
+    assert [(end.task, end.wait) for end in read_task_ends(pushed_back)] == [("2", 0.0), ("10", None)]
+
+
 def test_no_accounting_yet_is_no_task() -> None:
     assert read_task_ends("error: job id 1 not found\n") == ()
 
