@@ -16,7 +16,8 @@ from autoscaler.core.steps import Moment, Step, enable, enrol, terminate, wait
 def join(machine: Machine, moment: Moment) -> Step:
     """The next step of a machine that is on its way into service."""
     asked_away = moment.let_go(machine)
-    late = overdue(machine, moment.now)
+    # One that a person keeps may come up as late as it likes.
+    late = None if machine.host is None and moment.kept(machine) else overdue(machine, moment.now)
     if machine.host is None:
         if machine.life is Life.NAME_AWAITED and late is None and asked_away is None:
             return wait(machine, because(Code.NAME_AWAITED))

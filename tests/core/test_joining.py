@@ -111,6 +111,16 @@ def test_a_machine_that_will_never_come_up_is_ended_at_once_as_the_failure_it_is
     )
 
 
+def test_a_machine_that_a_person_keeps_is_not_ended_for_coming_up_late() -> None:
+    late = a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN)
+    assert acts(plan(a_snapshot(late, Wishes(keep=frozenset({"w1"}))))) == []
+
+
+def test_a_kept_worker_that_a_person_took_out_of_grid_engine_is_enrolled_anew_however_late() -> None:
+    late = a_machine("w1", age=900, note=SEEN)
+    assert acts(plan(a_snapshot(late, Wishes(keep=frozenset({"w1"}))))) == [("enrol", "w1")]
+
+
 def test_a_machine_just_within_its_time_is_waited_for() -> None:
     assert acts(plan(a_snapshot(a_machine("w1", state=MachineState.PENDING, age=899, note=SEEN)))) == []
 
