@@ -47,7 +47,7 @@ def print_workers(rows: Sequence[Row]) -> None:
             "-" if row["slots"] is None else f"{row['used']}/{row['slots']}",
             row["state"] or "-",
             row["verdict"],
-            price(row["price_per_hour"]) if row["id"] else "-",
+            price(row["price_per_hour"]) if row["id"] and row["state"] != "terminated" else "-",
             row["reason"]["text"],
         )
     _print(_console(), "", table)

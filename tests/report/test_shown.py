@@ -27,7 +27,7 @@ from autoscaler.core.reasons import Code, because
 from autoscaler.errors import WriteRefused
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
-from autoscaler.report.tables import print_plan
+from autoscaler.report.tables import print_plan, print_workers
 from autoscaler.store.lock import CellKey, hold, lock_directory
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb
@@ -229,3 +229,11 @@ def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsy
     refused = {row["reason"]["code"] for row in every if row not in allowed}
     assert (bool(allowed), refused <= {"BUCKET_NOT_ALLOWED"}) == (True, True)
     assert any(row["can_be_launched"] > 0 and row["reason"] is None for row in allowed)
+
+
+def test_what_a_machine_cost_an_hour_is_not_told_when_it_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    row: dict[str, Any] = {"name": "w1", "id": "i-1", "instance_type": "m5.large", "slots": None, "verdict": "wait"}
+    row |= {"price_per_hour": 0.096, "reason": {"text": "its provider says that it is gone"}}
+    print_workers([row | {"state": state} for state in ("running", "terminated")])
+    _, running, terminated = (line for line in capsys.readouterr().out.splitlines() if line.strip())
+    assert ("0.096" in running, "0.096" in terminated) == (True, False)
