@@ -195,6 +195,8 @@ class Rules:
             self.breaks(4, f"{what}: {name} is to be kept")
         if by_person and argv[:2] == ("qmod", "-e"):
             self.breaks(4, f"{what}: a person disabled {by_person}")
+        if argv[:2] == ("qmod", "-d") and name in world.drained:
+            cell.off |= dict.fromkeys(by_person, "us")  # who asks to drain it hands it over
         if by_person and not gone and (removing or shutting) and name not in world.drained and world.stopping is None:
             self.breaks(4, f"{what}: a person disabled {by_person}")
         if removing and name in cell.hosts:
