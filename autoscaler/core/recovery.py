@@ -352,14 +352,17 @@ def _close(machine: Machine, moment: Moment, mark: Disabling, reason: Reason) ->
 
 
 def to_ask(sight: Sight, after: Aftermath) -> tuple[int, ...]:
-    """Jobs on workers that may be lost, of which nobody knows yet whether they may start again."""
+    """Jobs on workers that may be lost, of which nobody knows yet whether they may start again.
+
+    No more than one look asks about: of a job that was not asked about nothing follows from having no answer.
+    """
     jobs = {
         job.number
         for machine in sight.known
         if machine.life in _JOBS_MATTER and machine.host is not None
         for job in machine.host.jobs
     }
-    return tuple(sorted(jobs - after.where.details.keys()))
+    return tuple(sorted(jobs - after.where.details.keys())[: after.policy.detail_lookups])
 
 
 def details_to_keep(sight: Sight, after: Aftermath) -> Mapping[int, JobDetail]:

@@ -225,6 +225,16 @@ def test_whether_lost_jobs_may_start_again_is_asked_before_anything_is_done() ->
     assert (acts(first), asked, first.due) == ([], (9000,), NOW + 1)
 
 
+def test_a_job_that_there_was_no_room_to_ask_about_is_not_taken_for_one_without_an_answer() -> None:
+    """More jobs were lost than one look asks about."""
+    jobs = tuple(HostJob(number, "", "r", 1) for number in (11, 12, 13))
+    few = replace(seen().policy, detail_lookups=2)
+    first = plan(replace(seen(lost(*jobs)), policy=few))
+    answered = seen(lost(*jobs), details=(replace(NO, job=11), replace(NO, job=12)), now=NOW + 1)
+    second = plan(replace(answered, policy=few, memory=first.memory))
+    assert (first.memory.asked, second.memory.asked, of(second, PushBack)) == ((11, 12), (13,), [])
+
+
 @pytest.mark.parametrize(
     ("detail", "rerun", "forced"), ((YES, False, False), (BY_QUEUE, True, False), (CHECKPOINTING, False, True))
 )
