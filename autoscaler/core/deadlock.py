@@ -119,8 +119,8 @@ class _Ledger:
         before = self._situation.suspicions.get(one.job, Suspicion())
         if before.held and before.released_at is None:
             before = replace(before, spared=True)
-        if before.held:
-            before = replace(before, held=False, held_at=None, released_at=None)
+        if before.held:  # what was found before it was released counts no more
+            before = replace(before, since=None, held=False, held_at=None, released_at=None)
         if case.unproven is not None or runs:
             return replace(before, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
         fingerprint = self._situation.prover.fingerprint(one.ask)

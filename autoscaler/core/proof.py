@@ -112,7 +112,7 @@ class Prover:
             return Case(refusal, unproven=demands)
         if not demands:
             return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
-        possible = any(self.most.serves(demand, only_to_be_had=True) for demand in demands)
+        possible = any(self.allowed.serves(demand, only_to_be_had=True) for demand in demands)
         nothing = self._nothing_known(demands)
         if nothing is not None or any(self.most.serves(demand) for demand in demands):
             cause = nothing or self._may_pass(demands)

@@ -463,6 +463,26 @@ def test_it_is_released_when_a_worker_could_run_it() -> None:
     assert [(type(action), action.reason.code) for action in made.actions] == [(Release, Code.POSSIBLE_AGAIN)]
 
 
+def test_after_a_release_of_ours_all_is_to_be_proven_anew() -> None:
+    history = held_history()
+    history.look(1)
+    history.shapes(a_job(slots=16, state="hqw"))
+    history.look(1)
+    history.shapes(HOPELESS)
+    looks = [history.look(later) for later in (1, 1, 28)]
+    assert [touched(made) for made in looks] == [[], [], []]
+
+
+def test_it_stays_held_while_a_running_job_hides_what_a_host_has() -> None:
+    hopeless = a_job(hard={"h_vmem": "2000G"})
+    history = a_history(hopeless, a_host(consumables={"h_vmem": "1G"}), kill=False)
+    to_the_end(history)
+    history.shapes(replace(hopeless, ask=replace(hopeless.ask, state="hqw")))
+    busy = a_host(used=1, consumables={"h_vmem": "1G"})
+    history.world = replace(history.world, cluster=replace(history.world.cluster, hosts=(busy,)))
+    assert [type(action) for action in history.look(1).actions] == []
+
+
 def test_it_stays_held_while_the_catalogue_is_empty() -> None:
     history = held_history()
     history.world = _a_moments_obstacle(history.world)
