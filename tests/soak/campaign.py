@@ -6,7 +6,7 @@ A history is its seed and its events, so a failing one is played again, and made
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,18 +146,21 @@ def help_out(world: World, done: Pass | None) -> None:
         for run in list(job.runs):
             if world.lost(run) and not job.rerun:
                 job.runs.remove(run)
-    stuck = {number for shape in (done.plan.shapes if done else ()) for number in shape.jobs if _swap_off(shape.reason)}
+    spared = done is not None and any(note.spared for note in done.plan.memory.swaps.values())
+    hindered = (Code.SWAP_OFF, Code.NO_SWAP) if spared else (Code.SWAP_OFF,)
+    shapes = done.plan.shapes if done else ()
+    stuck = {number for shape in shapes for number in shape.jobs if _tells(shape.reason, hindered)}
     for job in world.cell.jobs:
         if job.number in stuck:
-            world.cell.delete(job)  # weaker workers are in its way, and an operator wants them left alone
+            world.cell.delete(job)  # weaker workers are in its way, and a person wants them left alone
         if not world.allowed.by_one_type(job) or job.queue == OTHER:
             world.cell.delete(job)
         if job.number in world.rules.jobs.held_since_loss:
             job.held_by_operator = False
 
 
-def _swap_off(reason: Reason) -> bool:
-    return reason.code is Code.SWAP_OFF or any(map(_swap_off, reason.trail))
+def _tells(reason: Reason, codes: Sequence[Code]) -> bool:
+    return reason.code in codes or any(_tells(link, codes) for link in reason.trail)
 
 
 def unfinished(world: World) -> list[tuple[int, str | None, int]]:
