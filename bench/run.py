@@ -70,29 +70,28 @@ def decide(outputs: Outputs) -> Callable[[], object] | None:
     if importlib.util.find_spec("autoscaler.core.plan") is None:
         return None
     from autoscaler.core.plan import plan
-
     from bench.world import snapshot_of, world
 
     rest = world(outputs)
     return lambda: plan(snapshot_of(read(outputs), rest))
 
 
-def measure(outputs: Outputs, rounds: int) -> Measured:
+def measure(outputs: Outputs, rounds: int, clock: Callable[[], float] = time.perf_counter) -> Measured:
     planned = decide(outputs)
     walks, reads, plans = [], [], []
     for _ in range(rounds):
-        walks.append(_seconds(lambda: walk(outputs)))
-        reads.append(_seconds(lambda: read(outputs)))
+        walks.append(_seconds(lambda: walk(outputs), clock))
+        reads.append(_seconds(lambda: read(outputs), clock))
         if planned is not None:
-            plans.append(_seconds(planned))
+            plans.append(_seconds(planned, clock))
     return Measured(min(walks), min(reads), min(plans, default=None))
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:
     gc.collect()
-    began = time.perf_counter()
+    began = clock()
     work()
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def peak_megabytes(outputs: Outputs) -> float:

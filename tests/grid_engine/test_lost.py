@@ -127,6 +127,7 @@ def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
         until(lambda: len(witness.starts()) == 2, 60)
         witness.open()
         until(witness.ends, 40)
+        until(lambda: first not in scaling.execution_hosts(), 40)
         ended = next(machine for machine in machines(scaling) if machine.name == first)
     assert (ended.message, witness.twice()) == ("ended by request", False)
     assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
@@ -149,6 +150,7 @@ def test_a_worker_with_a_notice_is_replaced_before_it_is_taken_and_its_job_moves
         until(lambda: len(witness.starts()) == 2, 40)
         witness.open()
         until(witness.ends, 40)
+        until(lambda: first not in scaling.execution_hosts(), 40)
     assert (ordered_while_it_ran, witness.twice()) == (True, False)
     assert kinds(scaling, first)[-4:] == ["disable", "terminate", "push_back", "remove"]
 

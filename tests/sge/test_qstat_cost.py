@@ -4,6 +4,7 @@ has the real ones.
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 
 import pytest
@@ -22,7 +23,7 @@ def outputs() -> Outputs:
 
 
 def test_reading_costs_at_most_three_times_the_bare_walk(outputs: Outputs) -> None:
-    measured = measure(outputs, rounds=3)
+    measured = measure(outputs, rounds=3, clock=time.process_time)  # other work on this machine does not count
     assert measured.cluster <= 3 * measured.walk
 
 

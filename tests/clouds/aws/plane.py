@@ -18,7 +18,8 @@ from tests.clouds.aws.process import Region
 LAUNCHES = ("RunInstances", "CreateFleet")
 NOWHERE = "http://127.0.0.1:9"
 """A port that nobody serves: calls are refused at once."""
-LAG = 0.5
+LAG = 2.0
+"""Seconds: longer than a launch and a listing take on a busy machine."""
 _clients: dict[bool, Calls] = {}
 
 

@@ -26,7 +26,8 @@ from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
 ROOT = Path(__file__).parents[3]
 NOWHERE = "http://127.0.0.1:9"
 """A port that nobody serves: calls are refused at once."""
-LAG = 0.3
+LAG = 2.0
+"""Seconds: longer than a launch and a listing take on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
