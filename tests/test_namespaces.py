@@ -214,9 +214,7 @@ def test_nothing_is_left_when_the_owner_is_killed(tmp_path: Path) -> None:
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
     deadline = time.monotonic() + 5
-    while (
-        left := [pid for pid in (first, host) if os.path.lexists(f"/proc/{pid}/exe")]
-    ) and time.monotonic() < deadline:
+    while (left := [pid for pid in (first, host) if Path(f"/proc/{pid}/exe").exists()]) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert left == []
 
