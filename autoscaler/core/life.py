@@ -118,7 +118,7 @@ class Sight:
 def look(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float) -> Sight:
     """Match machines with hosts and derive every state."""
     hosts = Hosts(cluster)
-    claims = Claims(hosts, fleet.workers, memory.workers)
+    claims = Claims(hosts, fleet.workers, memory.workers, now - policy.order_grace)
     eye = _Eye(hosts, claims, fleet, memory, policy, now, any(host.heard for host in cluster.hosts))
     listed = {worker.id for worker in fleet.workers}
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}

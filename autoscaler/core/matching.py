@@ -52,6 +52,8 @@ class Claims:
     """As listed."""
     notes: Mapping[str, WorkerNote]
     """What is remembered of workers, by id."""
+    settled: float
+    """What listings lacked then, they show by now if it lives."""
 
     def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
         """Host name → id of the worker whose execution host it is.
@@ -64,7 +66,7 @@ class Claims:
         for worker in sorted(self.workers, key=_claim_order(self.notes)):
             note = self.notes.get(worker.id)
             host = self.hosts.named(worker.name or (note.host if note else None))
-            if host is not None and (worker.exists or note is None or not note.left):
+            if host is not None and (worker.exists or self._was_of(host, note)):
                 claims.setdefault(host.name, []).append(worker)
         surest_last = sorted(unlisted.items(), key=lambda item: (not item[1].gone, item[1].first_seen))
         absent = {host.name: key for key, n in surest_last if not n.left and (host := self.hosts.named(n.host))}
@@ -75,6 +77,18 @@ class Claims:
             elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
             owners[name] = self._owner(self.hosts.full[name.lower()], workers[0], elders)
         return owners
+
+    def _was_of(self, host: ExecutionHost, note: WorkerNote | None) -> bool:
+        """Whether a host may be what an ended machine left behind, rather than a living one's of the same name.
+
+        Of a machine that was only ever seen ended, as after a lost store, the name alone proves nothing: while its host
+        is heard, or a listing may still leave somebody out, the host is not taken for its (rule 7).
+        """
+        if note is None or note.left:
+            return False
+        if note.host is not None or note.disabling is not None:
+            return True
+        return not host.heard and note.first_seen <= self.settled
 
     def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
         note = self.notes.get(newest.id)

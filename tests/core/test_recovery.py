@@ -549,3 +549,25 @@ def test_the_entry_of_a_worker_that_a_listing_leaves_out_is_not_removed_for_a_de
     world = seen(a_host("h1"), dead, a_worker("w1", states="d", known=False))
     made = plan(replace(world, fleet=replace(world.fleet, workers=(dead.worker,))))
     assert acts(made) == []
+
+
+def only_seen_ended(*, first_seen: float | None = None, heard: bool = True, **world: Any) -> Snapshot:
+    """The store was lost; a machine is listed as ended, and an execution host bears its name, with a job."""
+    known = None if first_seen is None else WorkerNote(first_seen)
+    worker = replace(a_worker(used=1, state=GONE, heard=heard, states="" if heard else "u"), note=known)
+    return seen(HEARD, worker, details=(NO,), lost_jobs=LostJobs.DELETE, **world)
+
+
+@pytest.mark.parametrize(
+    ("first_seen", "heard"), ((None, True), (None, False), (LONG_AGO, True), (NOW - 60, False)), ids=str
+)
+def test_a_host_that_may_be_a_living_machines_is_not_taken_for_that_of_one_only_ever_seen_ended(
+    first_seen: float | None, heard: bool
+) -> None:
+    made = plan(only_seen_ended(first_seen=first_seen, heard=heard))
+    assert (acts(made), made.memory.workers["i-w1"].host) == ([], None)
+
+
+def test_a_silent_host_that_no_listing_explains_for_long_is_what_the_ended_machine_left() -> None:
+    made = plan(only_seen_ended(first_seen=NOW - 601, heard=False))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.GONE))
