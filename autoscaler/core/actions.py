@@ -42,6 +42,10 @@ class Launch:
     node_array: str
     candidates: tuple[Candidate, ...]
     reason: Reason
+    group_id: str = ""
+    """Set: all these workers make (the rest of) one group; they carry it as a tag."""
+    nodes: tuple[str, ...] = ()
+    """Ids of created nodes that these workers serve, one each, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,9 @@ class Order:
     price_per_hour: float | None = None
     ids: tuple[str, ...] = ()
     """Worker ids the provider acknowledged."""
+    group_id: str = ""
+    nodes: tuple[str, ...] = ()
+    """As its Launch had them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Disabling(StrEnum):
     """Its machine is ending or gone without our doing."""
     SWAP = "swap"
     """It makes room for a stronger worker."""
+    AUTO_STOP = "auto_stop"
+    """It asked to stop, and was told that it does: it is never let in again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from autoscaler.core.fleet import BucketKey, Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Reason
+from autoscaler.core.request_sets import AutoStopAnswer, Requests
 
 Amounts = tuple[tuple[str, float], ...]
 """A vector of consumables: (name, amount), sorted by name, zero entries left out. Memory in bytes."""
@@ -87,7 +88,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What people and callers asked for through commands (and, later, request sets)."""
+    """What people asked for through commands."""
 
     paused: bool = False
     paused_by: str = ""
@@ -116,6 +117,7 @@ class Snapshot:
     policy: Policy
     now: float
     evidence: Evidence = field(default_factory=Evidence)
+    requests: Requests = field(default_factory=Requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +175,5 @@ class Plan:
     """Counted tasks that fit on what is there or coming."""
     due: float | None = None
     """When time alone would change this decision; None: never."""
+    auto_stops: Mapping[str, tuple[AutoStopAnswer, Reason]] = field(default_factory=lambda: MappingProxyType({}))
+    """By id of every worker that asked to stop: the answer. STOPS is durable: it leaves whatever comes."""

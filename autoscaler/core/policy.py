@@ -62,6 +62,15 @@ class NodeArrayPolicy:
     unavailability_delay: float = 1800.0
     unavailability_count_capacity: int = 5
     unavailability_count_failure: int = 5
+    machine_types: tuple[str, ...] = ()
+    """Set by a request: exactly these instance types, tried in this order, whatever family they are of."""
+    extends: str | None = None
+    """Set for a dynamic array: the array of the settings that it stems from, whose limits hold for both together."""
+    group_cores: int | None = None
+    group_count: int | None = None
+    """Set for an array of groups: vCPUs or workers of each."""
+    wanted: bool = True
+    """False: nothing is launched for it any more (a dynamic array that no request names)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +140,10 @@ class Policy:
     lost_jobs: LostJobs = LostJobs.REPORT
     black_hole_failures: int = 3
     """So many jobs that failed on a worker one after another, with none that ran, make it suspect; 0: none do."""
+    queue_demand: bool = True
+    """Whether waiting jobs ask for workers; without, only requests do."""
+    group_pes: tuple[str, ...] = ()
+    """Parallel environments whose jobs want all their hosts out of one group."""
     detail_age: float = 600.0
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
 
