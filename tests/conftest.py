@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,10 @@ pytest.register_assert_rewrite("providers.contract")
 
 PROGRAMS = ("sge_qmaster", "sge_execd", "qconf", "qsub")
 """Grid Engine's, of which Debian's packages put some where only root's PATH looks."""
+
+# Whoever runs us in the background may have us ignore Ctrl-C, and every process that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no defect: no deadline. A run by root in somebody else's checkout leaves no example database there.
 settings.register_profile(
