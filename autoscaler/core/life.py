@@ -248,6 +248,7 @@ def _machine(
         missing_since=None,
         bucket=worker.bucket if worker.exists else None,
         gone=not worker.exists,
+        only_ended=not worker.exists and (before is None or before.only_ended),
         order_id=worker.order_id,
         vcpus=worker.type.vcpus,
         price_per_hour=worker.price_per_hour,
@@ -255,7 +256,8 @@ def _machine(
     if host is None:
         had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
         left = seen.left or (taken is None and had)
-        note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left)
+        name = seen.host or (worker.name if seen.only_ended else None)
+        note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
     else:
         seen = replace(seen, silent_s=eye.silence(before, host), left=False)
         half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)

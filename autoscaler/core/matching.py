@@ -69,7 +69,11 @@ class Claims:
             if host is not None and (worker.exists or self._was_of(host, note)):
                 claims.setdefault(host.name, []).append(worker)
         surest_last = sorted(unlisted.items(), key=lambda item: (not item[1].gone, item[1].first_seen))
-        absent = {host.name: key for key, n in surest_last if not n.left and (host := self.hosts.named(n.host))}
+        absent = {
+            host.name: key
+            for key, note in surest_last
+            if (host := self.hosts.named(note.host)) is not None and self._was_of(host, note)
+        }
         owners = dict(absent)
         for name, workers in claims.items():
             if name in absent and not workers[0].exists and not unlisted[absent[name]].gone:
@@ -86,9 +90,7 @@ class Claims:
         """
         if note is None or note.left:
             return False
-        if note.host is not None or note.disabling is not None:
-            return True
-        return not host.heard and note.first_seen <= self.settled
+        return not note.only_ended or (not host.heard and note.first_seen <= self.settled)
 
     def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
         note = self.notes.get(newest.id)

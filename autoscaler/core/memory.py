@@ -79,6 +79,8 @@ class WorkerNote:
     """Whether its provider confirmed its end."""
     left: bool = False
     """Whether a look showed that it is no execution host any more: one of its name is then another machine's."""
+    only_ended: bool = False
+    """Whether no look ever showed its machine alive, as after a lost store: its name alone proves no host to be its."""
     moved: tuple[str, ...] = ()
     """Lost jobs of its that were last pushed back or deleted."""
     moved_at: float | None = None

@@ -553,7 +553,7 @@ def test_the_entry_of_a_worker_that_a_listing_leaves_out_is_not_removed_for_a_de
 
 def only_seen_ended(*, first_seen: float | None = None, heard: bool = True, **world: Any) -> Snapshot:
     """The store was lost; a machine is listed as ended, and an execution host bears its name, with a job."""
-    known = None if first_seen is None else WorkerNote(first_seen)
+    known = None if first_seen is None else WorkerNote(first_seen, host="w1", gone=True, only_ended=True)
     worker = replace(a_worker(used=1, state=GONE, heard=heard, states="" if heard else "u"), note=known)
     return seen(HEARD, worker, details=(NO,), lost_jobs=LostJobs.DELETE, **world)
 
@@ -565,9 +565,20 @@ def test_a_host_that_may_be_a_living_machines_is_not_taken_for_that_of_one_only_
     first_seen: float | None, heard: bool
 ) -> None:
     made = plan(only_seen_ended(first_seen=first_seen, heard=heard))
-    assert (acts(made), made.memory.workers["i-w1"].host) == ([], None)
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.GONE))
 
 
-def test_a_silent_host_that_no_listing_explains_for_long_is_what_the_ended_machine_left() -> None:
-    made = plan(only_seen_ended(first_seen=NOW - 601, heard=False))
+@pytest.mark.parametrize("listed", (True, False))
+def test_a_silent_host_that_no_listing_explains_for_long_is_what_the_ended_machine_left(listed: bool) -> None:
+    world = only_seen_ended(first_seen=NOW - 601, heard=False)
+    made = plan(world if listed else replace(world, fleet=replace(world.fleet, workers=())))
     assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.GONE))
+
+
+def test_a_machine_that_a_look_showed_alive_is_remembered_as_such_when_it_ends() -> None:
+    first = plan(seen(a_worker(known=False)))
+    ended = plan(replace(seen(a_worker(known=False, state=GONE)), memory=first.memory))
+    assert [ended.memory.workers["i-w1"].only_ended, plan(only_seen_ended()).memory.workers["i-w1"].only_ended] == [
+        False,
+        True,
+    ]
