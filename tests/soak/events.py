@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from autoscaler.core.actions import PHANTOM_PREFIX
 from autoscaler.core.evidence import Health, JobFailure
 from autoscaler.core.fleet import Ending, Interruption
 from autoscaler.store.wishes import Verb
@@ -343,7 +344,8 @@ def disable(world: World, a: int, b: int) -> bool:
 
 
 def enable(world: World, a: int, b: int) -> bool:
-    name = _one(sorted({name for _, name in world.cell.off}), a)
+    """A person enables a host; nobody does a phantom, of which nothing is ever heard."""
+    name = _one(sorted({name for _, name in world.cell.off if not name.startswith(PHANTOM_PREFIX)}), a)
     if name is None:
         return False
     for at in world.cell.instances_of(name):
