@@ -114,6 +114,8 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     swaps = swap_workers(scene, memory.swaps, allowed=policy.swap)
     if swaps.called_off or swaps.leaving:
         supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes))
+    # Nobody is kept for work that only has room once they are gone.
+    if swaps.called_off or swaps.leaving or swaps.hopeless:
         serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps, suspects)
     # Workers on their way in go on, whatever is paused: they cost already.
     steps = [join(machine, moment) for machine in sight.machines if machine.coming]
@@ -215,7 +217,7 @@ def _shrink(
     return shrink(
         serving,
         moment,
-        needed=needed_hosts([*outlook.possible(reading.wanted), *again], fixed, supply.dispensable),
+        needed=needed_hosts([*outlook.possible(reading.wanted), *again], fixed, supply.dispensable, swaps.hopeless),
         floors=_floors(sight, policy, moment, swaps.leaving),
         quiet=quiet,
         under_way=Counter(

@@ -50,12 +50,15 @@ def let_go_order(machine: Machine) -> tuple[bool, float, float, str]:
 
 
 def needed_hosts(
-    wanted: Sequence[Wanted], fixed: Sequence[Host], leaving: Sequence[tuple[Machine, Host]]
+    wanted: Sequence[Wanted],
+    fixed: Sequence[Host],
+    leaving: Sequence[tuple[Machine, Host]],
+    hopeless: frozenset[int] = frozenset(),
 ) -> frozenset[str]:
     """Names among `leaving` that waiting demand would use, `fixed` capacity coming first.
 
     Demand over several hosts that does not fit as a whole yet holds what it could use of them: it may be waiting for
-    the rest.
+    the rest. Not so at the `hopeless` positions: the rest has no room beside those who are there.
     """
     if not leaving:
         return frozenset()
@@ -63,7 +66,9 @@ def needed_hosts(
     hosts = [*fixed, *(host for _, host in leaving)]
     full = place(wants, hosts)
     spread = [
-        (demand, unmet) for (demand, _), unmet in zip(wants, full.unmet, strict=True) if unmet and not demand.one_host
+        (demand, unmet)
+        for at, ((demand, _), unmet) in enumerate(zip(wants, full.unmet, strict=True))
+        if unmet and not demand.one_host and at not in hopeless
     ]
     names = frozenset(host.name for _, host in leaving)
     needed = full.used & names

@@ -85,6 +85,8 @@ class Swaps:
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     told: Mapping[str, Reason] = field(default_factory=dict)
     """By array: what makes room, or why nothing does."""
+    hopeless: frozenset[int] = frozenset()
+    """Positions among the wanted demands of those that workers who stay would only stand in the way of."""
     due: float | None = None
     """When time alone would change any of it."""
 
@@ -97,6 +99,7 @@ class _Turn:
     leaving: Mapping[str, Reason] = field(default_factory=dict)
     replacement: Replacement | None = None
     told: Reason | None = None
+    hopeless: frozenset[int] = frozenset()
     due: float | None = None
 
 
@@ -122,6 +125,7 @@ def swap_workers(scene: Scene, notes: Mapping[str, SwapNote], *, allowed: bool) 
         },
         replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
         told={name: turn.told for name, turn in turns.items() if turn.told is not None},
+        hopeless=frozenset().union(*(turn.hopeless for turn in turns.values())),
         due=min((turn.due for turn in turns.values() if turn.due is not None), default=None),
     )
 
@@ -144,7 +148,7 @@ def _begin(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
         return _Turn(nothing)  # nothing that can be had would do, or a launch will without any swap
     array = standing.array
     if not allowed:
-        return _Turn(nothing, told=because(Code.SWAP_OFF, node_array=array.name))
+        return _Turn(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=standing.positions)
     rest = boot_time(array, scene.sight)
     if note.ended_at is not None and now - note.ended_at < rest:
         told = because(Code.SWAP_RESTS, node_array=array.name, limit_s=rest)
@@ -152,7 +156,7 @@ def _begin(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
     leavers = tuple(leavers_of(array, scene, note.spared, now + rest))
     best = best_change(standing, leavers)
     if best is None:
-        return _Turn(nothing, told=because(Code.NO_SWAP, node_array=array.name))
+        return _Turn(nothing, told=because(Code.NO_SWAP, node_array=array.name), hopeless=standing.positions)
     change = _same_again(note, standing, leavers, best)
     since = note.since if change.ids == note.leaving and note.since is not None else now
     considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)

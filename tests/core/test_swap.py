@@ -540,3 +540,30 @@ def test_a_second_pass_over_an_unchanged_world_changes_nothing(seen: Snapshot) -
     made = plan(seen)
     again = plan(replace(seen, memory=made.memory))
     assert (again.actions, replace(again.memory, passes=0)) == ((), replace(made.memory, passes=0))
+
+
+def a_spread_job_on_weak_workers(*workers: AWorker, swap: bool = False) -> Snapshot:
+    """Three workers are allowed; job 1 wants 16 slots over any hosts, which larger ones would have."""
+    things: tuple[Thing, ...] = (a_job(slots=16, pe="mpi", waited=9999), *workers)
+    made = a_snapshot(*things, hybrid=True, max_cores_per_worker=8, limits=Limits(max_workers=3), scale_down_batch=5)
+    return replace(made, policy=replace(made.policy, swap=swap))
+
+
+def test_idle_workers_that_leave_no_room_for_the_rest_of_a_job_are_not_kept_for_it() -> None:
+    made = plan(a_spread_job_on_weak_workers(*(a_worker(f"w{n}", idle=99) for n in (1, 2, 3))))
+    assert [told(made, f"w{n}") for n in (1, 2, 3)] == [("disable", Code.IDLE)] * 3
+
+
+def test_what_the_job_needs_is_launched_when_they_are_gone() -> None:
+    assert launched(plan(a_spread_job_on_weak_workers())) == {"m5.2xlarge": 2}
+
+
+def test_idle_workers_beside_which_there_is_room_for_the_rest_of_a_job_are_kept_for_it() -> None:
+    made = plan(a_spread_job_on_weak_workers(a_worker("w1", idle=99)))
+    assert told(made, "w1") == ("keep", Code.NEEDED)
+
+
+def test_idle_workers_are_kept_for_a_job_that_waits_for_busy_ones_besides() -> None:
+    busy_ones = (busy("w2", used=16, type_=X4LARGE), busy("w3", used=16, type_=X4LARGE))
+    made = plan(a_spread_job_on_weak_workers(a_worker("w1", idle=99), *busy_ones))
+    assert told(made, "w1") == ("keep", Code.NEEDED)
