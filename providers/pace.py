@@ -69,9 +69,18 @@ class Pace:
         return ask()
 
     def _turn(self) -> None:
-        """Wait until a call may start."""
+        """Wait until a call may start. Raises Throttled where the cloud wants quiet for longer than our patience."""
         while (seconds := self._take_or_wait()) > 0:
+            if self._quiet_for > self.patience:
+                error = Throttled(f"it asked a moment ago not to be called for {self._quiet_for:.0f} s")
+                error.retry_after = self._quiet_for
+                raise error
             self.sleep(seconds)
+
+    @property
+    def _quiet_for(self) -> float:
+        with self._guard:
+            return self._quiet_until - self.clock()
 
     def _take_or_wait(self) -> float:
         with self._guard:

@@ -131,6 +131,7 @@ def worker_from(record: Mapping[str, Any], tag: Tag, arrays: Sequence[NodeArray]
         price_per_hour=offer.price(price_type) if priced and offer else None,
         order_id=tag.order or None,
         message=_message(record),
+        failure=_failure(record),
     )
 
 
@@ -149,6 +150,15 @@ def _type(record: Mapping[str, Any], array: NodeArray | None, catalog: Catalog) 
         return catalog.types[name]
     cores, memory = record.get("CoreCount"), record.get("Memory")
     return InstanceType(name, family_of(name, "azure"), max(1, int(cores or 1)), int(float(memory or 0) * GIB))
+
+
+def _failure(record: Mapping[str, Any]) -> str | None:
+    """Why it will never come up. Without a machine it was the cloud that gave none; with one, its set-up failed, and
+    CycleCloud does nothing more with it by itself.
+    """
+    if record.get("Status") != FAILED:
+        return None
+    return "capacity" if is_void(record) else "boot"
 
 
 def _price_type(record: Mapping[str, Any], array: NodeArray | None) -> PriceType:

@@ -196,7 +196,8 @@ def test_a_node_that_azure_had_no_machine_for_is_terminated_and_cleared_away_by_
     cloud.tell(do="cluster", set={"failing": "Allocation failed: no capacity"})
     (failed,) = provider.launch(order(provider)).ids
     until(cloud, lambda: provider.workers()[0].state is MachineState.TERMINATED)
-    assert provider.workers()[0].message == "CycleCloud says Failed: Allocation failed: no capacity"
+    worker = provider.workers()[0]
+    assert (worker.message, worker.failure) == ("CycleCloud says Failed: Allocation failed: no capacity", "capacity")
     cloud.tell(do="cluster", set={"failing": None})
     provider.launch(order(provider))
     until(cloud, lambda: failed not in cloud.billable())
@@ -218,7 +219,8 @@ def test_a_node_that_failed_with_its_machine_is_left_to_be_ended(cloud: CycleClo
     until(cloud, lambda: provider.workers()[0].state is MachineState.RUNNING)
     cloud.tell(do="node", id=worker_id, set={"failed": "cluster-init script failed"})
     (worker,) = provider.workers()
-    assert (worker.exists, worker.message) == (True, "CycleCloud says Failed: cluster-init script failed")
+    said = "CycleCloud says Failed: cluster-init script failed"
+    assert (worker.exists, worker.message, worker.failure) == (True, said, "boot")
 
 
 def test_a_node_that_is_kept_alive_says_why_it_was_not_ended(cloud: CycleCloudPlane) -> None:

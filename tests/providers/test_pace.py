@@ -87,11 +87,12 @@ def test_the_wait_that_the_cloud_asks_for_is_kept(clock: Clock) -> None:
 
 
 def test_one_throttled_call_slows_every_other(clock: Clock) -> None:
-    kept = pace(clock, patience=1)
+    kept = pace(clock, patience=8)
     with pytest.raises(Throttled):
-        kept.call(throttled(1, retry_after=60))
+        kept.call(throttled(1000, retry_after=5))
+    quiet_until = clock.now + 5
 
-    assert kept.call(lambda: clock.now) == pytest.approx(160.0)
+    assert kept.call(lambda: clock.now) == pytest.approx(quiet_until)
 
 
 def test_any_other_error_is_not_asked_again(clock: Clock) -> None:
@@ -119,3 +120,23 @@ def test_threads_share_the_pace() -> None:
 def test_a_cloud_has_one_pace_in_a_process() -> None:
     assert pace_of("somewhere") is pace_of("somewhere")
     assert pace_of("somewhere") is not pace_of("elsewhere")
+
+
+def test_nobody_waits_out_a_quiet_that_is_longer_than_our_patience(clock: Clock) -> None:
+    kept = pace(clock, patience=8)
+    with pytest.raises(Throttled):
+        kept.call(throttled(1, retry_after=60))
+
+    with pytest.raises(Throttled) as told:
+        kept.call(lambda: "answer")
+
+    assert (clock.slept, told.value.retry_after) == ([], pytest.approx(60))
+
+
+def test_it_is_called_again_when_that_quiet_is_over(clock: Clock) -> None:
+    kept = pace(clock, patience=8)
+    with pytest.raises(Throttled):
+        kept.call(throttled(1, retry_after=60))
+    clock.now += 60
+
+    assert kept.call(lambda: "answer") == "answer"
