@@ -9,7 +9,8 @@ from pathlib import Path
 
 from autoscaler.core.evidence import Evidence
 from autoscaler.core.model import Plan
-from autoscaler.store import evidence, health, history, journal, memory, starts, wishes
+from autoscaler.store import auto_stops, evidence, health, history, journal, memory, starts, wishes
+from autoscaler.store.auto_stops import AutoStopTable
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.evidence import EvidenceTable
 from autoscaler.store.health import HealthTable
@@ -23,6 +24,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     (*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),
     evidence.TABLE,
     (*starts.TABLES, *health.TABLE),
+    auto_stops.TABLE,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -43,6 +45,7 @@ class Store:
         self.evidence = EvidenceTable(database)
         self.starts = StartTable(database)
         self.health = HealthTable(database)
+        self.auto_stops = AutoStopTable(database)
         self._new_id = new_id
 
     @classmethod
@@ -51,9 +54,12 @@ class Store:
         return cls(Database.open(path, MIGRATIONS))
 
     def accept(self, plan: Plan, *, pass_number: int, at: float) -> tuple[Journalled, ...]:
-        """Make a plan's memory, actions and orders durable in one transaction: only what this returns may begin."""
+        """Make a plan's memory, answers, actions and orders durable in one transaction: only what this returns may
+        begin.
+        """
         with self.database.transaction():
             self.memory.save(plan.memory, at)
+            self.auto_stops.answer_all(plan.auto_stops, at)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
 
     def findings(self, now: float) -> Evidence:
@@ -71,6 +77,7 @@ class Store:
         with self.database.transaction():
             self.history.forget(now - KEPT_FOR)
             self.journal.forget(now - KEPT_FOR)
+            self.auto_stops.forget(now - KEPT_FOR)
             for findings in (self.evidence, self.starts, self.health):
                 findings.forget(now - evidence.KEPT_FOR)
 

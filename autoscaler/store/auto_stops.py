@@ -1,0 +1,92 @@
+"""Workers that asked whether they may stop, and what they were told.
+
+The listener writes the question, a pass answers it together with its plan, and the caller is told what stands here:
+so whoever reads STOPS reads what is already durable, and a crash in between takes no answer back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from autoscaler.core.reasons import Reason
+from autoscaler.core.request_sets import AutoStopAnswer
+from autoscaler.store import notation
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE auto_stops (
+        worker_id TEXT PRIMARY KEY,
+        asked_at REAL NOT NULL,
+        answered_at REAL,
+        answer TEXT,
+        reason TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+)
+
+_OPEN = "(answered_at IS NULL OR answered_at < asked_at OR answer = 'stops')"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a worker was told. `at`: of the look that it rests on, as Unix seconds."""
+
+    worker_id: str
+    at: float
+    answer: AutoStopAnswer
+    reason: Reason
+
+
+class AutoStopTable:
+    """The table above: of every worker its last question and its last answer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ask(self, worker_id: str, at: float) -> None:
+        """Note that a worker asks. One that was told that it stops has its answer, and asks nothing new."""
+        self._database.execute(
+            "INSERT INTO auto_stops (worker_id, asked_at) VALUES (?, ?) ON CONFLICT DO UPDATE"
+            " SET asked_at = max(asked_at, excluded.asked_at) WHERE answer IS NOT 'stops'",
+            (worker_id, at),
+        )
+
+    def open(self) -> frozenset[str]:
+        """Who has no answer to the last question, or was told that it stops and is not gone."""
+        rows = self._database.rows(f"SELECT worker_id FROM auto_stops WHERE {_OPEN}")
+        return frozenset(row["worker_id"] for row in rows)
+
+    def answer(self, worker_id: str, answer: AutoStopAnswer, reason: Reason, at: float) -> None:
+        """Note the answer of a plan that rests on a look at `at`. STOPS is never taken back."""
+        self._database.execute(
+            "UPDATE auto_stops SET answer = ?, reason = ?, answered_at = ?"
+            " WHERE worker_id = ? AND answer IS NOT 'stops'",
+            (answer.value, notation.write(reason), at, worker_id),
+        )
+
+    def answer_all(self, answers: Mapping[str, tuple[AutoStopAnswer, Reason]], at: float) -> None:
+        """All answers of one plan."""
+        with self._database.transaction():
+            for worker_id, (answer, reason) in sorted(answers.items()):
+                self.answer(worker_id, answer, reason, at)
+
+    def answered(self, worker_id: str, since: float) -> Answered | None:
+        """The answer to a question asked at `since`: one that rests on an earlier look is none, unless it is STOPS."""
+        row = self._database.row(
+            "SELECT * FROM auto_stops WHERE worker_id = ? AND (answered_at >= ? OR answer = 'stops')",
+            (worker_id, since),
+        )
+        if row is None:
+            return None
+        reason = notation.read(row["reason"], Reason)
+        return Answered(worker_id, row["answered_at"], AutoStopAnswer(row["answer"]), reason)
+
+    def end(self, workers: Iterable[str]) -> None:
+        """These are gone: nothing is left to be answered."""
+        self._database.execute_many("DELETE FROM auto_stops WHERE worker_id = ?", [(each,) for each in sorted(workers)])
+
+    def forget(self, before: float) -> None:
+        """Drop the answers of workers that stayed and last asked before this time."""
+        self._database.execute(f"DELETE FROM auto_stops WHERE asked_at < ? AND NOT {_OPEN}", (before,))

@@ -1,0 +1,85 @@
+"""What is kept of workers that ask to stop: nobody is told what no pass decided, and no STOPS is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.memory import Memory
+from autoscaler.core.model import Plan
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.request_sets import AutoStopAnswer
+from autoscaler.store.auto_stops import Answered
+from autoscaler.store.store import Store
+
+NOW = 10_000.0
+WHY = because(Code.NEEDED_AGAIN, node_array="execute")
+STOPS, STAYS = AutoStopAnswer.STOPS, AutoStopAnswer.STAYS
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "store.sqlite")
+    yield store
+    store.close()
+
+
+def told(store: Store, answer: AutoStopAnswer, *, asked: float = NOW, at: float = NOW, reason: Reason = WHY) -> None:
+    store.auto_stops.ask("i-1", asked)
+    store.auto_stops.answer("i-1", answer, reason, at)
+
+
+def test_a_question_is_open_until_it_is_answered(store: Store) -> None:
+    store.auto_stops.ask("i-1", NOW)
+    before = store.auto_stops.open()
+    store.auto_stops.answer("i-1", STAYS, WHY, NOW + 1)
+    assert (before, store.auto_stops.open()) == (frozenset({"i-1"}), frozenset())
+
+
+def test_an_answer_that_rests_on_an_earlier_look_answers_nothing(store: Store) -> None:
+    told(store, STAYS, asked=NOW, at=NOW - 0.5)
+    assert (store.auto_stops.answered("i-1", NOW), store.auto_stops.open()) == (None, frozenset({"i-1"}))
+
+
+def test_who_stayed_may_ask_again_and_gets_a_new_answer(store: Store) -> None:
+    told(store, STAYS)
+    store.auto_stops.ask("i-1", NOW + 5)
+    assert (store.auto_stops.answered("i-1", NOW + 5), store.auto_stops.open()) == (None, frozenset({"i-1"}))
+
+
+def test_who_stops_is_open_until_it_is_gone(store: Store) -> None:
+    told(store, STOPS)
+    before = store.auto_stops.open()
+    store.auto_stops.end(["i-1"])
+    assert (before, store.auto_stops.open()) == (frozenset({"i-1"}), frozenset())
+
+
+def test_stops_is_never_taken_back(store: Store) -> None:
+    told(store, STOPS)
+    told(store, STAYS, asked=NOW + 9, at=NOW + 9)
+    assert store.auto_stops.answered("i-1", NOW + 9) == Answered("i-1", NOW, STOPS, WHY)
+
+
+def test_an_answer_to_nobodys_question_is_not_kept(store: Store) -> None:
+    store.auto_stops.answer("i-1", STOPS, WHY, NOW)
+    assert (store.auto_stops.open(), store.auto_stops.answered("i-1", 0.0)) == (frozenset(), None)
+
+
+def test_an_answer_is_durable_together_with_its_plan(store: Store, tmp_path: Path) -> None:
+    store.auto_stops.ask("i-1", NOW)
+    store.accept(Plan((), Memory(passes=7), auto_stops={"i-1": (STOPS, WHY)}), pass_number=7, at=NOW + 1)
+    again = Store.open(tmp_path / "store.sqlite")
+    kept = again.auto_stops.answered("i-1", NOW), again.memory.load().passes
+    again.close()
+    assert kept == (Answered("i-1", NOW + 1, STOPS, WHY), 7)
+
+
+def test_only_answered_questions_are_forgotten(store: Store) -> None:
+    told(store, STAYS)
+    store.auto_stops.ask("i-2", NOW)
+    store.auto_stops.ask("i-3", NOW)
+    store.auto_stops.answer("i-3", STOPS, WHY, NOW)
+    store.auto_stops.forget(NOW + 1)
+    assert (store.auto_stops.answered("i-1", 0.0), store.auto_stops.open()) == (None, frozenset({"i-2", "i-3"}))
