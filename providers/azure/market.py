@@ -39,13 +39,12 @@ class Market:
 
     def buckets(self) -> Sequence[Bucket]:
         """All that may be ordered, and why not what may not. Raises ProviderError."""
-        known, families = self._quotas.get(), self.settings.families
-        return [
-            bucket
-            for size in self._sizes.get().values()
-            if not families or size.type.family in families
-            for bucket in self._buckets_of(size, known)
-        ]
+        known = self._quotas.get()
+        return [bucket for size in self._offered() for bucket in self._buckets_of(size, known)]
+
+    def _offered(self) -> list[Size]:
+        families = self.settings.families
+        return [size for size in self._sizes.get().values() if not families or size.type.family in families]
 
     def type_of(self, name: str) -> InstanceType:
         """The size of any machine, offered here or not. Raises ProviderError."""
@@ -59,7 +58,8 @@ class Market:
     def offers(self, as_of: str) -> Sequence[Offer]:
         """Sizes as this subscription has them now, at the prices that Azure's list tells. Raises ProviderError."""
         location = self.settings.location
-        return offers((size.type for size in self._sizes.get().values()), ask_prices(location), location, as_of)
+        known = ask_prices(location, self.settings.price_list)
+        return offers((size.type for size in self._offered()), known, location, as_of)
 
     def price(self, name: str, price_type: PriceType) -> float | None:
         """The catalogue's figure, as far as it is this region's: another's would only look like knowledge."""

@@ -16,7 +16,6 @@ from autoscaler.core.fleet import InstanceType
 from providers.catalog import Offer
 from providers.interface import Refused, Unreachable
 
-LIST = "https://prices.azure.com/api/retail/prices"
 TIMEOUT = (5.0, 30.0)
 MOST_PAGES = 1000
 
@@ -29,7 +28,7 @@ class Price:
     spot: float | None = None
 
 
-def ask_prices(location: str, address: str = LIST) -> Mapping[str, Price]:
+def ask_prices(location: str, address: str) -> Mapping[str, Price]:
     """Every size's prices in a region. Raises Unreachable: a part of the list is none."""
     wanted = f"serviceName eq 'Virtual Machines' and armRegionName eq '{location}' and priceType eq 'Consumption'"
     items: list[Mapping[str, Any]] = []

@@ -18,6 +18,7 @@ PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COMPUTE = "Microsoft.Compute"
 NETWORK = "Microsoft.Network"
+PRICE_LIST = "https://prices.azure.com/api/retail/prices"
 
 
 def _sets(value: object) -> object:
@@ -104,6 +105,10 @@ class AzureSettings(BaseSettings):
     )
     host_domain: str = Field("", description="Domain that a worker's host name has in Grid Engine. Default: none.")
     catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    price_list: str = Field(
+        PRICE_LIST,
+        description="Address of Azure's public list of retail prices, for a mirror of it: `catalog refresh` reads it.",
+    )
     calls_per_second: float = Field(
         10.0, gt=0, description="Most calls a second to Azure in the long run, of all threads together."
     )

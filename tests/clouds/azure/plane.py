@@ -89,6 +89,7 @@ class AzurePlane(ControlPlane):
             "resource_group": GROUP,
             "location": LOCATION,
             "endpoint": NOWHERE if self.unreachable else self.region.address,
+            "price_list": f"{self.region.address}/api/retail/prices",
             "image": "p:o:s:latest",
             "subnet": "net/default",
             "key": "ssh-ed25519 AAAA played",

@@ -24,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.clouds.aws.faults import Fault, Kind
 from tests.clouds.azure.answers import Reply, Request, error, not_found
+from tests.clouds.azure.prices import price_page
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION, Azure
 from tests.clouds.azure.routes import ROUTES, Route, answered
 from tests.clouds.machines import announce
@@ -94,6 +95,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(Reply(200, control(self.azure, address.path.rpartition("/")[2], body)))
         elif address.path == "/msi/token":
             self._send(self._token(request))
+        elif address.path == "/api/retail/prices":
+            self._send(price_page(query, host))
         elif address.path.startswith("/console/"):
             self._send(Reply(200, text=f"{address.path.rpartition('/')[2]} login:\n"))
         else:

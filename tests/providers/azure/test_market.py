@@ -140,6 +140,11 @@ def test_a_price_list_makes_a_catalogue_that_can_be_read(tmp_path: Path) -> None
     assert (offer.type, offer.region, offer.on_demand, offer.spot) == (type_, "westeurope", 0.6, 0.2)
 
 
+def test_offers_are_the_subscriptions_sizes_at_the_prices_of_all_pages_of_the_list(connect: Connect) -> None:
+    found = {offer.type.name: (offer.on_demand, offer.spot) for offer in connect().offers("2026-01-02")}
+    assert found == {"Standard_D2s_v5": (0.096, 0.0173), "Standard_D4s_v5": (0.192, None)}
+
+
 def test_a_price_list_that_does_not_answer_is_no_empty_list() -> None:
     with pytest.raises(Unreachable, match="list of prices"):
         ask_prices("eastus", f"{NOWHERE}/api/retail/prices")
