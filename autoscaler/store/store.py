@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoscaler.core.evidence import Evidence
 from autoscaler.core.model import Plan
-from autoscaler.store import auto_stops, evidence, health, history, journal, memory, starts, wishes
+from autoscaler.store import auto_stops, evidence, health, history, journal, memory, requests, starts, wishes
 from autoscaler.store.auto_stops import AutoStopTable
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.evidence import EvidenceTable
@@ -17,6 +17,7 @@ from autoscaler.store.health import HealthTable
 from autoscaler.store.history import KEPT_FOR, History
 from autoscaler.store.journal import Journal, Journalled
 from autoscaler.store.memory import MemoryTable
+from autoscaler.store.requests import RequestTable
 from autoscaler.store.starts import StartTable
 from autoscaler.store.wishes import WishTable
 
@@ -25,6 +26,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     evidence.TABLE,
     (*starts.TABLES, *health.TABLE),
     auto_stops.TABLE,
+    requests.TABLES,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -46,6 +48,7 @@ class Store:
         self.starts = StartTable(database)
         self.health = HealthTable(database)
         self.auto_stops = AutoStopTable(database)
+        self.requests = RequestTable(database, auto_stops=self.auto_stops.open)
         self._new_id = new_id
 
     @classmethod

@@ -1,0 +1,190 @@
+"""Request sets and what they say of node arrays, until they lapse.
+
+A set's newest update is all that it wants. Definitions are merged over updates; that of an array of the settings holds
+while a live set names it, a dynamic array's until `remove_array`. An update is one transaction: whoever looks sees all
+of it or none. Nothing here knows the settings: what may be asked for is judged before (`nodearrays.requests`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.errors import SettingsError
+from autoscaler.store import notation
+from autoscaler.store.database import Database, Migration
+
+TABLES: Migration = (
+    """
+    CREATE TABLE request_sets (
+        name TEXT PRIMARY KEY,
+        by TEXT NOT NULL,
+        at REAL NOT NULL,
+        expires_at REAL,
+        targets TEXT NOT NULL,
+        arrays TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE TABLE array_definitions (name TEXT PRIMARY KEY, definition TEXT NOT NULL) STRICT",
+)
+
+_DEFINITION = ArrayDefinition("")
+_OBJECTS = ("configuration", "attributes")
+
+
+def merged(existing: ArrayDefinition, given: ArrayDefinition) -> ArrayDefinition:
+    """What is known of an array once `given` was said of it: what it does not say stays as it was.
+
+    Objects are merged key by key, to any depth; a key given as null is taken out.
+    """
+    said = {
+        field.name: getattr(given, field.name)
+        for field in fields(ArrayDefinition)
+        if field.name not in _OBJECTS and getattr(given, field.name) != getattr(_DEFINITION, field.name)
+    }
+    objects: dict[str, Any] = {
+        name: json.dumps(_merged_objects(json.loads(getattr(existing, name)), json.loads(getattr(given, name))))
+        for name in _OBJECTS
+    }
+    return replace(existing, **said, **objects)
+
+
+def _merged_objects(existing: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    result = dict(existing)
+    for key, value in given.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            before = result.get(key)
+            result[key] = _merged_objects(before if isinstance(before, dict) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+class RequestTable:
+    """The tables above. `nodes` and `auto_stops` tell what the owners of those tables hold."""
+
+    def __init__(
+        self,
+        database: Database,
+        nodes: Callable[[], tuple[CreatedNode, ...]] = tuple,
+        auto_stops: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        self._database = database
+        self._nodes = nodes
+        self._auto_stops = auto_stops
+
+    def update(
+        self,
+        set_name: str,
+        by: str,
+        at: float,
+        expires_at: float | None,
+        targets: Sequence[Target],
+        definitions: Sequence[ArrayDefinition],
+    ) -> None:
+        """Replace all that a set wants; the arrays it names are those of its targets and definitions.
+
+        Raises SettingsError, having changed nothing, where an array would have two sizes of groups.
+        """
+        named = sorted({target.node_array for target in targets} | {definition.name for definition in definitions})
+        with self._database.transaction():
+            self.lapse(at)
+            known = {definition.name: definition for definition in self._definitions()}
+            for given in definitions:
+                known[given.name] = merged(known.get(given.name, ArrayDefinition(given.name)), _one_size(given, known))
+                self._database.execute(
+                    "INSERT OR REPLACE INTO array_definitions VALUES (?, ?)",
+                    (given.name, notation.write(known[given.name])),
+                )
+            self._database.execute(
+                "INSERT OR REPLACE INTO request_sets VALUES (?, ?, ?, ?, ?, ?)",
+                (set_name, by, at, expires_at, notation.write(tuple(targets)), json.dumps(named)),
+            )
+            self._drop_unnamed()
+
+    def load(self, now: float) -> Requests:
+        """All that holds now. Only reads: what has lapsed is left out, whether or not `lapse` has dropped it."""
+        with self._database.transaction():
+            rows = [row for row in self._set_rows() if row["expires_at"] is None or row["expires_at"] > now]
+            definitions = self._definitions()
+            nodes, auto_stops = self._nodes(), self._auto_stops()
+        named = _named(rows)
+        arrays = (replace(definition, wanted=definition.name in named) for definition in definitions)
+        return Requests(
+            sets=tuple(_request_set(row) for row in rows),
+            arrays=tuple(array for array in arrays if array.wanted or array.dynamic),
+            nodes=nodes,
+            auto_stops=auto_stops,
+        )
+
+    def lapse(self, now: float) -> tuple[str, ...]:
+        """Drop sets whose time is over, and what only they said of arrays of the settings; returns their names."""
+        with self._database.transaction():
+            over = tuple(
+                row["name"] for row in self._set_rows() if row["expires_at"] is not None and row["expires_at"] <= now
+            )
+            for name in over:
+                self._database.execute("DELETE FROM request_sets WHERE name = ?", (name,))
+            if over:
+                self._drop_unnamed()
+        return over
+
+    def end(self, set_name: str) -> bool:
+        """Take a whole set back; tells whether there was one."""
+        with self._database.transaction():
+            ended = bool(self._database.execute("DELETE FROM request_sets WHERE name = ?", (set_name,)))
+            self._drop_unnamed()
+        return ended
+
+    def remove_array(self, name: str) -> bool:
+        """Forget a dynamic array whose last worker is gone. One that a set has named meanwhile stays: False."""
+        with self._database.transaction():
+            if name in _named(self._set_rows()):
+                return False
+            return bool(self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,)))
+
+    def clear(self) -> None:
+        """Forget all sets and arrays: the cluster is given back."""
+        with self._database.transaction():
+            self._database.execute("DELETE FROM request_sets")
+            self._database.execute("DELETE FROM array_definitions")
+
+    def _set_rows(self) -> list[Any]:
+        return list(self._database.rows("SELECT * FROM request_sets ORDER BY name"))
+
+    def _definitions(self) -> tuple[ArrayDefinition, ...]:
+        rows = self._database.rows("SELECT definition FROM array_definitions ORDER BY name")
+        return tuple(notation.read(row["definition"], ArrayDefinition) for row in rows)
+
+    def _drop_unnamed(self) -> None:
+        named = _named(self._set_rows())
+        for definition in self._definitions():
+            if not definition.dynamic and definition.name not in named:
+                self._database.execute("DELETE FROM array_definitions WHERE name = ?", (definition.name,))
+
+
+def _named(rows: Iterable[Any]) -> frozenset[str]:
+    return frozenset(name for row in rows for name in json.loads(row["arrays"]))
+
+
+def _request_set(row: Any) -> RequestSet:
+    targets = notation.read(row["targets"], tuple[Target, ...])
+    return RequestSet(row["name"], row["by"], row["at"], row["expires_at"], targets)
+
+
+def _one_size(given: ArrayDefinition, known: dict[str, ArrayDefinition]) -> ArrayDefinition:
+    """The definition, unless its groups are counted otherwise than those the array has already."""
+    before = known.get(given.name)
+    if before is not None:
+        for mine, other, words in (("group_cores", "group_count", "vCPUs"), ("group_count", "group_cores", "workers")):
+            if getattr(given, other) is not None and getattr(before, mine) is not None:
+                size = getattr(before, mine)
+                raise SettingsError(
+                    f"{given.name}: its groups are of {size} {words} each: ask for that, or for groups of another size"
+                )
+    return given

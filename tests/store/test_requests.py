@@ -1,0 +1,166 @@
+"""Request sets in the store: the newest update is all a set wants, nothing lapses early or holds on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.fleet import PriceType
+from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from autoscaler.errors import SettingsError
+from autoscaler.store.requests import RequestTable, merged
+from autoscaler.store.store import Store
+
+EXECUTE = ArrayDefinition("execute")
+DYNAMIC = ArrayDefinition("big", dynamic=True, extends="execute")
+
+
+@pytest.fixture
+def table() -> RequestTable:
+    return Store.open(None).requests
+
+
+def ask(
+    table: RequestTable,
+    name: str,
+    *targets: Target,
+    arrays: Sequence[ArrayDefinition] = (),
+    at: float = 0.0,
+    until: float | None = 300.0,
+) -> None:
+    table.update(name, "root", at, until, targets, arrays)
+
+
+def names(requests: Requests) -> list[str]:
+    return [array.name for array in requests.arrays]
+
+
+def test_the_newest_update_of_a_set_is_all_that_it_wants(table: RequestTable) -> None:
+    ask(table, "a", Target("execute", count=2), Target("other", count=1))
+    ask(table, "a", Target("execute", cores=8), at=10.0, until=310.0)
+    assert table.load(11.0).sets == (RequestSet("a", "root", 10.0, 310.0, (Target("execute", cores=8),)),)
+
+
+def test_sets_of_other_names_are_left_alone(table: RequestTable) -> None:
+    ask(table, "b", Target("execute", count=2))
+    ask(table, "a", Target("execute", count=3))
+    assert [(one.name, one.targets[0].count) for one in table.load(1.0).sets] == [("a", 3), ("b", 2)]
+
+
+def test_a_set_lapses_at_its_very_time(table: RequestTable) -> None:
+    ask(table, "a", Target("execute", count=2))
+    assert [bool(table.load(now).sets) for now in (299.9, 300.0)] == [True, False]
+
+
+def test_a_set_without_an_end_never_lapses(table: RequestTable) -> None:
+    ask(table, "a", Target("execute", count=2), until=None)
+    table.lapse(1e12)
+    assert table.load(1e12).sets
+
+
+def test_what_lapsed_is_told_once(table: RequestTable) -> None:
+    ask(table, "a", Target("execute", count=2))
+    assert (table.lapse(301.0), table.lapse(302.0)) == (("a",), ())
+
+
+def test_definitions_of_several_sets_are_merged(table: RequestTable) -> None:
+    ask(table, "a", arrays=[ArrayDefinition("execute", machine_types=("m5.large",), max_count=4)])
+    ask(table, "b", arrays=[ArrayDefinition("execute", price_type=PriceType.SPOT)])
+    (array,) = table.load(1.0).arrays
+    assert (array.machine_types, array.max_count, array.price_type) == (("m5.large",), 4, PriceType.SPOT)
+
+
+def test_objects_are_merged_to_any_depth_and_null_takes_a_key_out() -> None:
+    before = ArrayDefinition("execute", configuration='{"a": {"b": 1, "c": 2}, "d": 3}')
+    after = merged(before, ArrayDefinition("execute", configuration='{"a": {"b": 9, "c": null}, "e": {"f": null}}'))
+    assert json.loads(after.configuration) == {"a": {"b": 9}, "d": 3, "e": {}}
+
+
+def test_what_was_said_of_an_array_of_the_settings_ends_with_the_last_set_that_names_it(table: RequestTable) -> None:
+    ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4)])
+    ask(table, "b", Target("execute", count=1), until=500.0)
+    held = [names(table.load(now)) for now in (299.0, 499.0, 500.0)]
+    ask(table, "a", arrays=[EXECUTE], at=501.0, until=900.0)
+    assert (held, table.load(502.0).arrays) == ([["execute"], ["execute"], []], (EXECUTE,))
+
+
+def test_an_array_of_the_settings_that_a_set_no_longer_names_is_as_it_was(table: RequestTable) -> None:
+    ask(table, "a", arrays=[ArrayDefinition("execute", max_count=4)])
+    ask(table, "a")
+    assert table.load(1.0).arrays == ()
+
+
+def test_a_dynamic_array_that_no_set_names_is_flagged_and_stays(table: RequestTable) -> None:
+    ask(table, "a", Target("big", count=1), arrays=[DYNAMIC])
+    wanted = [table.load(now).arrays[0].wanted for now in (1.0, 301.0)]
+    table.lapse(301.0)
+    assert (wanted, names(table.load(302.0))) == ([True, False], ["big"])
+
+
+def test_a_dynamic_array_is_wanted_again_with_all_that_was_said_of_it(table: RequestTable) -> None:
+    ask(table, "a", arrays=[ArrayDefinition("big", dynamic=True, extends="execute", max_count=7)])
+    ask(table, "a", at=5.0)
+    ask(table, "a", arrays=[ArrayDefinition("big", dynamic=True)], at=400.0, until=700.0)
+    (array,) = table.load(401.0).arrays
+    assert (array.wanted, array.max_count, array.extends) == (True, 7, "execute")
+
+
+def test_only_a_dynamic_array_that_no_set_names_is_removed(table: RequestTable) -> None:
+    ask(table, "a", arrays=[DYNAMIC])
+    first = table.remove_array("big")
+    ask(table, "a")
+    assert (first, table.remove_array("big"), names(table.load(1.0))) == (False, True, [])
+
+
+def test_groups_of_one_array_are_counted_in_one_way_and_a_refused_update_changes_nothing(table: RequestTable) -> None:
+    by_cores = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_cores=16)
+    by_count = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_count=16)
+    ask(table, "a", Target("execute:16", groups=1, group_cores=16), arrays=[by_cores])
+    before = table.load(1.0)
+    with pytest.raises(SettingsError, match=r"^execute:16: its groups are of 16 vCPUs each"):
+        ask(table, "b", Target("execute:16", groups=1, group_count=16), arrays=[EXECUTE, by_count])
+    assert table.load(1.0) == before
+
+
+def test_a_set_can_be_taken_back(table: RequestTable) -> None:
+    ask(table, "a", Target("execute", count=2))
+    assert (table.end("a"), table.end("a"), table.load(1.0)) == (True, False, Requests())
+
+
+def test_requests_survive_a_restart(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "cell.sqlite")
+    ask(store.requests, "a", Target("execute:64", groups=4, group_cores=64), arrays=[DYNAMIC])
+    before = store.requests.load(1.0)
+    store.close()
+    assert Store.open(tmp_path / "cell.sqlite").requests.load(1.0) == before
+
+
+def test_with_the_cluster_all_of_it_ends(table: RequestTable) -> None:
+    ask(table, "a", Target("big", count=2), arrays=[DYNAMIC])
+    table.clear()
+    assert table.load(1.0) == Requests()
+
+
+def test_whoever_looks_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
+    """Targets and definition of each update carry the same number; a torn look would show two."""
+    path = tmp_path / "cell.sqlite"
+    Store.open(path).close()
+
+    def write() -> None:
+        own = Store.open(path)
+        for number in range(1, 40):
+            ask(own.requests, "a", Target("x", count=number), arrays=[ArrayDefinition("x", max_count=number)])
+        own.close()
+
+    writer, reader, seen = threading.Thread(target=write), Store.open(path), set()
+    writer.start()
+    while writer.is_alive():
+        looked = reader.requests.load(1.0)
+        seen |= {(one.targets[0].count, array.max_count) for one in looked.sets for array in looked.arrays}
+    writer.join()
+    reader.close()
+    assert len(seen) > 1 and all(count == limit for count, limit in seen)
