@@ -31,6 +31,11 @@ TABLES: Migration = (
     "CREATE TABLE array_definitions (name TEXT PRIMARY KEY, definition TEXT NOT NULL) STRICT",
 )
 
+_BOTH = (
+    "SELECT name, by, at, expires_at, targets, arrays, NULL AS definition FROM request_sets"
+    " UNION ALL SELECT name, NULL, NULL, NULL, NULL, NULL, definition FROM array_definitions ORDER BY name"
+)
+"""In one statement, so that a look is of one moment and keeps no writer waiting."""
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
 
@@ -109,25 +114,22 @@ class RequestTable:
 
     def load(self, now: float) -> Requests:
         """All that holds now. Only reads: what has lapsed is left out, whether or not `lapse` has dropped it."""
-        with self._database.transaction():
-            rows = [row for row in self._set_rows() if row["expires_at"] is None or row["expires_at"] > now]
-            definitions = self._definitions()
-            nodes, auto_stops = self._nodes(), self._auto_stops()
-        named = _named(rows)
+        rows = self._database.rows(_BOTH)
+        live = [row for row in rows if row["targets"] is not None and not _over(row, now)]
+        named = _named(live)
+        definitions = (notation.read(row["definition"], ArrayDefinition) for row in rows if row["definition"])
         arrays = (replace(definition, wanted=definition.name in named) for definition in definitions)
         return Requests(
-            sets=tuple(_request_set(row) for row in rows),
+            sets=tuple(_request_set(row) for row in live),
             arrays=tuple(array for array in arrays if array.wanted or array.dynamic),
-            nodes=nodes,
-            auto_stops=auto_stops,
+            nodes=self._nodes(),
+            auto_stops=self._auto_stops(),
         )
 
     def lapse(self, now: float) -> tuple[str, ...]:
         """Drop sets whose time is over, and what only they said of arrays of the settings; returns their names."""
         with self._database.transaction():
-            over = tuple(
-                row["name"] for row in self._set_rows() if row["expires_at"] is not None and row["expires_at"] <= now
-            )
+            over = tuple(row["name"] for row in self._set_rows() if _over(row, now))
             for name in over:
                 self._database.execute("DELETE FROM request_sets WHERE name = ?", (name,))
             if over:
@@ -166,6 +168,10 @@ class RequestTable:
         for definition in self._definitions():
             if not definition.dynamic and definition.name not in named:
                 self._database.execute("DELETE FROM array_definitions WHERE name = ?", (definition.name,))
+
+
+def _over(row: Any, now: float) -> bool:
+    return row["expires_at"] is not None and row["expires_at"] <= now
 
 
 def _named(rows: Iterable[Any]) -> frozenset[str]:
