@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoscaler.core.evidence import Evidence
 from autoscaler.core.model import Plan
-from autoscaler.store import auto_stops, evidence, health, history, journal, memory, requests, starts, wishes
+from autoscaler.store import auto_stops, evidence, health, history, journal, memory, nodes, requests, starts, wishes
 from autoscaler.store.auto_stops import AutoStopTable
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.evidence import EvidenceTable
@@ -17,6 +17,7 @@ from autoscaler.store.health import HealthTable
 from autoscaler.store.history import KEPT_FOR, History
 from autoscaler.store.journal import Journal, Journalled
 from autoscaler.store.memory import MemoryTable
+from autoscaler.store.nodes import NodeTable
 from autoscaler.store.requests import RequestTable
 from autoscaler.store.starts import StartTable
 from autoscaler.store.wishes import WishTable
@@ -27,6 +28,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     (*starts.TABLES, *health.TABLE),
     auto_stops.TABLE,
     requests.TABLES,
+    nodes.TABLES,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -47,8 +49,9 @@ class Store:
         self.evidence = EvidenceTable(database)
         self.starts = StartTable(database)
         self.health = HealthTable(database)
+        self.nodes = NodeTable(database)
         self.auto_stops = AutoStopTable(database)
-        self.requests = RequestTable(database, auto_stops=self.auto_stops.open)
+        self.requests = RequestTable(database, nodes=self.nodes.live, auto_stops=self.auto_stops.open)
         self._new_id = new_id
 
     @classmethod
@@ -80,6 +83,7 @@ class Store:
         with self.database.transaction():
             self.history.forget(now - KEPT_FOR)
             self.journal.forget(now - KEPT_FOR)
+            self.nodes.forget(now - KEPT_FOR)
             self.auto_stops.forget(now - KEPT_FOR)
             for findings in (self.evidence, self.starts, self.health):
                 findings.forget(now - evidence.KEPT_FOR)

@@ -1,0 +1,216 @@
+"""Nodes that callers created one by one, and the operations that created, ended or changed nodes.
+
+A row is a caller's wish for one worker. The loop writes which worker serves it, and that a worker ended by itself;
+callers write that it is to end. Names are unique among the nodes that have not ended; ids are never given twice.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from autoscaler.core.request_sets import CreatedNode
+from autoscaler.store import notation
+from autoscaler.store.database import Database, Migration
+
+TABLES: Migration = (
+    """
+    CREATE TABLE operations (
+        id TEXT PRIMARY KEY,
+        request_id TEXT NOT NULL DEFAULT '',
+        action TEXT NOT NULL,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        nodes TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX operations_by_request ON operations(request_id) WHERE request_id != ''",
+    "CREATE INDEX operations_by_time ON operations(at)",
+    """
+    CREATE TABLE nodes (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL,
+        node_array TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        request_id TEXT NOT NULL,
+        machine_type TEXT,
+        placement_group TEXT,
+        attributes TEXT NOT NULL,
+        worker_id TEXT,
+        ended_at REAL,
+        ended_by TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX nodes_live_names ON nodes(name) WHERE ended_at IS NULL",
+    "CREATE INDEX nodes_live ON nodes(number) WHERE ended_at IS NULL",
+    "CREATE UNIQUE INDEX nodes_by_worker ON nodes(worker_id) WHERE worker_id IS NOT NULL",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call that did something with nodes."""
+
+    id: str
+    action: str
+    """`create`, `terminate`, … as the call was named."""
+    at: float
+    who: str
+    nodes: tuple[str, ...] = ()
+    """Ids of the nodes that it is about."""
+    request_id: str = ""
+    """The caller's own token, '' without: one that was used before is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A created node with what its caller gave it, and its end."""
+
+    node: CreatedNode
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """`nodeAttributes` as they were given."""
+    ended_at: float | None = None
+    ended_by: str = ""
+
+
+class NodeTable:
+    """The tables above. Every method is one transaction, or part of the caller's."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # -- operations ----------------------------------------------------------------------------------------------
+
+    def begin(self, operation: Operation) -> bool:
+        """Note an operation; False when its request id was used before, and nothing may be done."""
+        return bool(
+            self._database.execute(
+                "INSERT INTO operations (id, request_id, action, at, who, nodes) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (request_id) WHERE request_id != '' DO NOTHING",
+                (
+                    operation.id,
+                    operation.request_id,
+                    operation.action,
+                    operation.at,
+                    operation.who,
+                    notation.write(operation.nodes),
+                ),
+            )
+        )
+
+    def operation(self, operation_id: str) -> Operation | None:
+        return next(self._operations("WHERE id = ?", (operation_id,)), None)
+
+    def operation_of(self, request_id: str) -> Operation | None:
+        """The operation of a caller's token."""
+        return next(self._operations("WHERE request_id = ? AND request_id != ''", (request_id,)), None)
+
+    def operations(self, limit: int = 1000) -> tuple[Operation, ...]:
+        """The newest ones, newest first."""
+        return tuple(self._operations("ORDER BY at DESC, rowid DESC LIMIT ?", (limit,)))
+
+    def _operations(self, clause: str, values: Sequence[Any]) -> Iterator[Operation]:
+        for row in self._database.rows(f"SELECT * FROM operations {clause}", values):
+            yield Operation(
+                row["id"],
+                row["action"],
+                row["at"],
+                row["who"],
+                notation.read(row["nodes"], tuple[str, ...]),
+                row["request_id"],
+            )
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def create(self, rows: Iterable[NodeRow]) -> None:
+        """Add nodes. Their names must be free among the live ones (else sqlite3.IntegrityError: a defect)."""
+        self._database.execute_many(
+            "INSERT INTO nodes"
+            " (id, name, node_array, created_at, request_id, machine_type, placement_group, attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    row.node.id,
+                    row.node.name,
+                    row.node.node_array,
+                    row.node.created_at,
+                    row.node.request_id,
+                    row.node.machine_type,
+                    row.node.placement_group,
+                    notation.write(row.attributes),
+                )
+                for row in rows
+            ],
+        )
+
+    def live(self) -> tuple[CreatedNode, ...]:
+        """Created and not ended, oldest first: what a plan sees."""
+        return tuple(row.node for row in self._rows("WHERE ended_at IS NULL"))
+
+    def rows(self, since: float) -> tuple[NodeRow, ...]:
+        """Those that have not ended, and those that ended after `since`, oldest first."""
+        return tuple(self._rows("WHERE ended_at IS NULL OR ended_at > ?", (since,)))
+
+    def row(self, node_id: str) -> NodeRow | None:
+        return next(self._rows("WHERE id = ?", (node_id,)), None)
+
+    def bind(self, node_id: str, worker_id: str) -> bool:
+        """A worker serves this node from now on; False when the node or the worker is bound already.
+
+        An ended node is bound, too: its worker was ordered before the end was asked for, and has to be known as its.
+        """
+        return bool(
+            self._database.execute(
+                "UPDATE OR IGNORE nodes SET worker_id = ? WHERE id = ? AND worker_id IS NULL", (worker_id, node_id)
+            )
+        )
+
+    def end(self, node_id: str, *, at: float, by: str) -> bool:
+        """It is wanted no more; tells whether it was until now."""
+        return bool(
+            self._database.execute(
+                "UPDATE nodes SET ended_at = ?, ended_by = ? WHERE id = ? AND ended_at IS NULL", (at, by, node_id)
+            )
+        )
+
+    def lose(self, worker_ids: Iterable[str], *, at: float) -> None:
+        """These machines ended: a node that one of them served ends with it, and is not replaced."""
+        self._database.execute_many(
+            "UPDATE nodes SET ended_at = ?, ended_by = 'its machine ended' WHERE worker_id = ? AND ended_at IS NULL",
+            [(at, worker_id) for worker_id in worker_ids],
+        )
+
+    def forget(self, before: float) -> None:
+        """Drop nodes that ended, and operations of which no node is left, before this time."""
+        with self._database.transaction():
+            self._database.execute("DELETE FROM nodes WHERE ended_at < ?", (before,))
+            self._database.execute(
+                "DELETE FROM operations WHERE at < ? AND NOT EXISTS ("
+                "SELECT 1 FROM json_each(operations.nodes) JOIN nodes ON nodes.id = value)",
+                (before,),
+            )
+
+    def _rows(self, clause: str, values: Sequence[Any] = ()) -> Iterator[NodeRow]:
+        for row in self._database.rows(f"SELECT * FROM nodes {clause} ORDER BY number", values):
+            yield _row(row)
+
+
+def _row(row: sqlite3.Row) -> NodeRow:
+    return NodeRow(
+        CreatedNode(
+            id=row["id"],
+            name=row["name"],
+            node_array=row["node_array"],
+            created_at=row["created_at"],
+            request_id=row["request_id"],
+            machine_type=row["machine_type"],
+            placement_group=row["placement_group"],
+            worker_id=row["worker_id"],
+        ),
+        notation.read(row["attributes"], dict[str, Any]),
+        row["ended_at"],
+        row["ended_by"],
+    )
