@@ -97,6 +97,8 @@ class Loop:
     """Keeps the names of workers resolvable on this host."""
     health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
     """Begins health checks of workers that are due."""
+    monitor: Callable[[Snapshot, Plan], None] | None = None
+    """Adds what was seen to the history."""
     stopwatch: Callable[[], float] = time.monotonic
     _stop: str = ""
     _ended: bool = False
@@ -149,6 +151,8 @@ class Loop:
         with self.store.database.transaction():
             self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
             self.store.history.explain(plan.shapes, snapshot.now)
+            if self.monitor is not None:
+                self.monitor(snapshot, plan)
             self._note_failures(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:

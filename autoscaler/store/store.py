@@ -9,7 +9,19 @@ from pathlib import Path
 
 from autoscaler.core.evidence import Evidence
 from autoscaler.core.model import Plan
-from autoscaler.store import auto_stops, evidence, health, history, journal, memory, nodes, requests, starts, wishes
+from autoscaler.store import (
+    auto_stops,
+    evidence,
+    health,
+    history,
+    journal,
+    memory,
+    nodes,
+    requests,
+    samples,
+    starts,
+    wishes,
+)
 from autoscaler.store.auto_stops import AutoStopTable
 from autoscaler.store.database import Database, Migration
 from autoscaler.store.evidence import EvidenceTable
@@ -19,6 +31,7 @@ from autoscaler.store.journal import Journal, Journalled
 from autoscaler.store.memory import MemoryTable
 from autoscaler.store.nodes import NodeTable
 from autoscaler.store.requests import RequestTable
+from autoscaler.store.samples import SampleTable
 from autoscaler.store.starts import StartTable
 from autoscaler.store.wishes import WishTable
 
@@ -29,6 +42,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     auto_stops.TABLE,
     requests.TABLES,
     nodes.TABLES,
+    samples.TABLES,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -49,6 +63,7 @@ class Store:
         self.evidence = EvidenceTable(database)
         self.starts = StartTable(database)
         self.health = HealthTable(database)
+        self.samples = SampleTable(database)
         self.nodes = NodeTable(database)
         self.auto_stops = AutoStopTable(database)
         self.requests = RequestTable(database, nodes=self.nodes.live, auto_stops=self.auto_stops.open)
@@ -82,6 +97,7 @@ class Store:
         """Drop what is older than the history is kept for."""
         with self.database.transaction():
             self.history.forget(now - KEPT_FOR)
+            self.samples.forget(now)
             self.journal.forget(now - KEPT_FOR)
             self.nodes.forget(now - KEPT_FOR)
             self.auto_stops.forget(now - KEPT_FOR)

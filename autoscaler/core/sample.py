@@ -1,0 +1,230 @@
+"""What one look leaves for the history: how much waits and runs, and what stands, comes and leaves, by node array.
+
+A `Sample` of one look has its numbers as they were. One of a period has means over the seconds that were observed, and
+so their product with the period's observed hours is what it amounted to: `price_per_hour` becomes a cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+
+from autoscaler.core.cluster import Cluster
+from autoscaler.core.fleet import Worker
+from autoscaler.core.life import Life, Machine, look
+from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.request_sets import RequestSet
+from autoscaler.core.supply import outstanding, price_of
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySample:
+    """The workers of one node array, and what request sets want of it."""
+
+    coming: float = 0.0
+    """Ordered, booting or joining."""
+    busy: float = 0.0
+    """In service, with a job or a reserved slot."""
+    idle: float = 0.0
+    """In service, with nothing on them."""
+    leaving: float = 0.0
+    """Draining, being removed or ending."""
+    aside: float = 0.0
+    """Not heard, disabled by a person, or of a name that is another machine's."""
+    cores: float = 0.0
+    """vCPUs of all machines that exist."""
+    price_per_hour: float = 0.0
+    """Of all machines that exist and whose price is known."""
+    unknown_prices: float = 0.0
+    """Machines whose price is not."""
+    target_workers: float = 0.0
+    """Σ over live request sets that count workers."""
+    target_cores: float = 0.0
+    """Σ over those that count vCPUs, whole groups included."""
+    most: float = 0.0
+    """Most machines at a time."""
+
+    @property
+    def workers(self) -> float:
+        """Those that are there or coming."""
+        return self.coming + self.busy + self.idle + self.leaving + self.aside
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Jobs and tasks that began between two looks, and for how long they had waited since their submission."""
+
+    count: int = 0
+    waited: float = 0.0
+    """Seconds, all together."""
+    longest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look, or a period of many."""
+
+    at: float
+    """Of the look, or the begin of the period, in Unix seconds."""
+    seconds: float = 0.0
+    """For so long it is known; 0 for one look. Less than the period where the autoscaler did not run or saw nothing."""
+    waiting: float = 0.0
+    """Tasks that wait, counted or not."""
+    counted: float = 0.0
+    fitting: float = 0.0
+    """Counted tasks that fit on what is there or coming."""
+    running: float = 0.0
+    """Jobs and tasks on any host."""
+    slots: float = 0.0
+    """Of the autoscaled queues."""
+    slots_used: float = 0.0
+    persistent: float = 0.0
+    """Hosts that are not ours."""
+    longest_wait: float = 0.0
+    """Longest time for which a counted task that waits has been able to run, in seconds."""
+    most_waiting: float = 0.0
+    started: float = 0.0
+    """Jobs and tasks that began: a number, no mean. Those that began and ended between two looks are missed."""
+    waited: float = 0.0
+    """Seconds from their submission, all together."""
+    longest_waited: float = 0.0
+    arrays: Mapping[str, ArraySample] = field(default_factory=lambda: MappingProxyType({}))
+    """By node array, those with any worker or target."""
+
+    @property
+    def price_per_hour(self) -> float:
+        return sum(array.price_per_hour for array in self.arrays.values())
+
+    @property
+    def cost(self) -> float:
+        """What the machines of known price cost in the observed time, by their price an hour."""
+        return self.price_per_hour * self.seconds / 3600
+
+    @property
+    def mean_wait(self) -> float | None:
+        """Of the jobs that began; None where none did."""
+        return self.waited / self.started if self.started else None
+
+
+_STAGES = {
+    "coming": (Life.BOOTING, Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED),
+    "leaving": (Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.INTERRUPTED, Life.FENCED, Life.ENDING),
+    "aside": (Life.UNHEARD, Life.SILENT, Life.DISABLED_BY_HAND, Life.NAME_TAKEN, Life.UNLISTED, Life.UNKNOWN_ARRAY),
+}
+_STAGE = {life: stage for stage, lives in _STAGES.items() for life in lives}
+_SUMMED = tuple(one.name for one in fields(ArraySample))
+
+
+def sample_of(snapshot: Snapshot, plan: Plan) -> Sample:
+    """One look's numbers. `plan` was made of `snapshot`."""
+    cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
+    sight = look(cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
+    arrays = _targets(snapshot.requests.sets)
+    for machine in sight.machines:
+        if machine.life is not Life.GONE:
+            _add(arrays, machine.worker.node_array, _of_machine(machine, snapshot))
+    for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
+        _add(arrays, order.node_array, {"coming": count})
+    return Sample(
+        at=snapshot.now,
+        waiting=plan.waiting,
+        counted=plan.counted,
+        fitting=plan.fitting,
+        running=len(running(cluster)),
+        slots=sum(instance.slots for instance in instances),
+        slots_used=sum(instance.used for instance in instances),
+        persistent=len(sight.others),
+        longest_wait=max((shape.waited for shape in plan.shapes if shape.counted), default=0.0),
+        most_waiting=plan.waiting,
+        arrays={name: ArraySample(**numbers) for name, numbers in sorted(arrays.items())},
+    )
+
+
+def running(cluster: Cluster) -> Mapping[tuple[int, str], float | None]:
+    """Job and task → when it started, of all that occupy a host; None: not known (yet)."""
+    return {(job.number, job.task): job.started for host in cluster.hosts for job in host.jobs}
+
+
+def starts(before: Cluster, after: Cluster) -> Starts:
+    """What waited at one look and ran at the next. A job that ran at both, or was moved, did not begin in between."""
+    ran = running(before)
+    new = {key: began for key, began in running(after).items() if key not in ran and began is not None}
+    if not new:
+        return Starts()
+    jobs = {number for number, _ in new}
+    submitted = {
+        number: at
+        for shape in before.shapes
+        for number, at in zip(shape.jobs, shape.submitted, strict=True)
+        if number in jobs
+    }
+    waits = [max(0.0, began - submitted[number]) for (number, _), began in new.items() if number in submitted]
+    return Starts(len(waits), sum(waits), max(waits, default=0.0))
+
+
+def merged(samples: Sequence[Sample], at: float) -> Sample:
+    """One sample for the time of several that do not overlap. `at`: where that time begins."""
+    seconds = sum(sample.seconds for sample in samples)
+
+    def mean(name: str) -> float:
+        return sum(getattr(sample, name) * sample.seconds for sample in samples) / seconds if seconds else 0.0
+
+    def array_mean(array: str, name: str) -> float:
+        parts = (getattr(s.arrays[array], name) * s.seconds for s in samples if array in s.arrays)
+        return sum(parts) / seconds if seconds else 0.0
+
+    names = sorted({name for sample in samples for name in sample.arrays})
+    return Sample(
+        at=at,
+        seconds=seconds,
+        **{name: mean(name) for name in MEANS},
+        **{name: max((getattr(sample, name) for sample in samples), default=0.0) for name in MOSTS},
+        **{name: sum(getattr(sample, name) for sample in samples) for name in SUMS},
+        arrays={
+            array: ArraySample(
+                **{name: array_mean(array, name) for name in ARRAY_MEANS},
+                most=max(sample.arrays[array].most for sample in samples if array in sample.arrays),
+            )
+            for array in names
+        },
+    )
+
+
+MEANS = ("waiting", "counted", "fitting", "running", "slots", "slots_used", "persistent")
+MOSTS = ("longest_wait", "most_waiting", "longest_waited")
+SUMS = ("started", "waited")
+"""Fields of a Sample by how those of a period follow from its looks."""
+ARRAY_MEANS = tuple(name for name in _SUMMED if name != "most")
+
+
+def _of_machine(machine: Machine, snapshot: Snapshot) -> dict[str, float]:
+    price = _price(machine.worker, snapshot)
+    numbers = {"cores": float(machine.worker.type.vcpus), "most": 1.0, _stage(machine): 1.0}
+    return {**numbers, **({"unknown_prices": 1.0} if price is None else {"price_per_hour": price})}
+
+
+def _stage(machine: Machine) -> str:
+    return _STAGE.get(machine.life) or ("idle" if machine.empty else "busy")
+
+
+def _price(worker: Worker, snapshot: Snapshot) -> float | None:
+    return worker.price_per_hour if worker.price_per_hour is not None else price_of(worker, snapshot.fleet.buckets)
+
+
+def _targets(sets: Sequence[RequestSet]) -> dict[str, dict[str, float]]:
+    arrays: dict[str, dict[str, float]] = {}
+    for target in (target for one in sets for target in one.targets):
+        groups = target.groups or 0
+        workers = (target.count or 0) + groups * (target.group_count or 0)
+        cores = (target.cores or 0) + groups * (target.group_cores or 0)
+        if workers or cores:
+            _add(arrays, target.node_array, {"target_workers": workers, "target_cores": cores})
+    return arrays
+
+
+def _add(arrays: dict[str, dict[str, float]], name: str, numbers: Mapping[str, float]) -> None:
+    sums = arrays.setdefault(name, {})
+    for key, value in numbers.items():
+        sums[key] = sums.get(key, 0.0) + value

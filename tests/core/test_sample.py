@@ -1,0 +1,121 @@
+"""What one look leaves for the history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.cluster import ExecutionHost, HostJob, QueueInstance
+from autoscaler.core.life import Life
+from autoscaler.core.memory import Disabling
+from autoscaler.core.plan import plan
+from autoscaler.core.request_sets import Requests, RequestSet, Target
+from autoscaler.core.sample import _STAGE, ArraySample, Sample, Starts, merged, sample_of, starts
+from tests.core.building import (
+    NOW,
+    Thing,
+    a_bucket,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    an_order,
+    jobs,
+)
+
+
+def sampled(*things: Thing) -> Sample:
+    snapshot = a_snapshot(*things)
+    return sample_of(snapshot, plan(snapshot))
+
+
+def stages(*things: Thing) -> dict[str, float]:
+    """By stage, how many workers of `execute` stand there."""
+    array = sampled(*things).arrays["execute"]
+    found = {name: getattr(array, name) for name in ("coming", "busy", "idle", "leaving", "aside")}
+    return {name: count for name, count in found.items() if count}
+
+
+def running(*jobs: HostJob) -> ExecutionHost:
+    return ExecutionHost("h1", (QueueInstance("main.q", "h1", 9, len(jobs), 0, "", jobs),))
+
+
+def test_every_life_of_a_machine_that_exists_has_a_stage() -> None:
+    assert set(_STAGE) == set(Life) - {Life.IN_SERVICE, Life.GONE}
+
+
+@pytest.mark.parametrize(
+    ("thing", "stage"),
+    (
+        (a_machine(None), "coming"),
+        (a_worker(mark=Disabling.ENROL), "coming"),
+        (an_order(), "coming"),
+        (a_worker(used=1), "busy"),
+        (a_worker(idle=10), "idle"),
+        (a_worker(mark=Disabling.IDLE, used=1), "leaving"),
+        (a_worker(states="d"), "aside"),
+        (a_worker(heard=False), "aside"),
+    ),
+)
+def test_a_worker_is_counted_where_it_stands(thing: Thing, stage: str) -> None:
+    assert stages(thing) == {stage: 1}
+
+
+def test_what_waits_and_fits_is_as_the_plan_found_it() -> None:
+    sample = sampled(a_host("h1", slots=2), jobs(3, waited=70), a_job(9, state="hqw", waited=999))
+    assert (sample.waiting, sample.counted, sample.fitting, sample.longest_wait) == (4, 3, 2, 70)
+
+
+def test_slots_are_those_of_autoscaled_queues() -> None:
+    other = QueueInstance("other.q", "h1", 50, 7, 0)
+    sample = sampled(a_host("h1", slots=4, used=3, more=(other,)))
+    assert (sample.slots, sample.slots_used, sample.running, sample.persistent) == (4, 3, 3, 1)
+
+
+def test_machines_cost_what_their_provider_or_the_catalogue_says() -> None:
+    things = (a_worker("w1", price_per_hour=0.3), a_worker("w2"), a_bucket(price=0.1))
+    array = sampled(*things).arrays["execute"]
+    assert (round(array.price_per_hour, 9), array.unknown_prices, array.cores) == (0.4, 0, 4)
+
+
+def test_a_price_that_nobody_knows_is_counted_and_not_taken_for_nothing() -> None:
+    array = sampled(a_worker("w1"), a_bucket(price=-1)).arrays["execute"]
+    assert (array.price_per_hour, array.unknown_prices) == (0.0, 1)
+
+
+def test_targets_of_all_sets_add_up_with_whole_groups() -> None:
+    targets = (Target("execute", count=3), Target("execute", cores=8), Target("execute", groups=2, group_cores=64))
+    snapshot = a_snapshot()
+    sets = tuple(RequestSet(f"set{n}", "ann", NOW, None, (target,)) for n, target in enumerate(targets))
+    snapshot = replace(snapshot, requests=Requests(sets=sets))
+    array = sample_of(snapshot, plan(a_snapshot())).arrays["execute"]
+    assert (array.target_workers, array.target_cores) == (3, 136)
+
+
+def test_a_job_that_began_between_two_looks_has_waited_since_its_submission() -> None:
+    before = a_snapshot(jobs(2, waited=100)).cluster
+    after = a_snapshot(running(HostJob(1, "", "r", 1, started=NOW - 60), HostJob(2, "", "r", 1, started=NOW - 80)))
+    assert starts(before, after.cluster) == Starts(2, 60.0, 40.0)
+
+
+def test_a_job_that_ran_before_or_was_never_seen_waiting_has_not_begun() -> None:
+    old = HostJob(1, "", "r", 1, started=NOW - 500)
+    before = a_snapshot(a_job(1, waited=600), running(old)).cluster
+    after = a_snapshot(running(old, HostJob(7, "", "r", 1, started=NOW))).cluster
+    assert starts(before, after) == Starts()
+
+
+def test_a_job_on_several_hosts_begins_once() -> None:
+    job = HostJob(1, "", "r", 2, started=NOW)
+    hosts = [replace(running(job), name=name) for name in ("h1", "h2")]
+    assert starts(a_snapshot(a_job(waited=30)).cluster, a_snapshot(*hosts).cluster).count == 1
+
+
+def test_samples_of_unequal_length_weigh_by_their_seconds() -> None:
+    long = Sample(0.0, 30.0, waiting=2, most_waiting=4, started=1, arrays={"execute": ArraySample(busy=4, most=5)})
+    short = Sample(60.0, 10.0, waiting=6, most_waiting=6, started=2)
+    one = merged((long, short), 0.0)
+    told = (one.seconds, one.waiting, one.most_waiting, one.started)
+    assert (told, one.arrays["execute"]) == ((40.0, 3.0, 6, 3), ArraySample(busy=3.0, most=5))
