@@ -1,4 +1,4 @@
-"""Looks up what is needed right before a job is touched: which jobs run at this moment, and how its owner is told.
+"""Looks up what is needed right before a job is touched: what runs and waits at this moment, and how its owner is told.
 
 Both are questions about a few jobs, asked rarely; the listing that plans rest on is read elsewhere.
 """
@@ -6,19 +6,21 @@ Both are questions about a few jobs, asked rarely; the listing that plans rest o
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from html import unescape
 
+from autoscaler.core.cluster import Ask, names_of
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Runner
 from sge.markup import clean
 from sge.messages import Meaning, meaning
+from sge.qstat import COMMAND, read_qstat
+from sge.shapes import UNREADABLE
 
 TIMEOUT = 30.0
 
-_RUNNING = re.compile(rb'<job_list state="running">\s*<JB_job_number>\s*([0-9]+)\s*</JB_job_number>')
-_LISTED = re.compile(rb"<job_list\b")
-_WHOLE = re.compile(rb"</job_info>\s*\Z")
 _MAIL = re.compile(rb"<MR_user>([^<]*)</MR_user>\s*(?:<MR_host>([^<]*)</MR_host>)?")
 
 
@@ -38,22 +40,37 @@ class JobOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsNow:
+    """What jobs do at this moment."""
+
+    running: frozenset[int]
+    """Those with a task on a host, in whatever state (also suspended, in transfer, being deleted)."""
+    waiting: Mapping[str, Ask]
+    """What each asks for and in which state it waits, by name as commands take it: `12`, `12.3-9:2`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """Grid Engine as one who asks about single jobs sees it."""
 
     runner: Runner
     timeout: float = TIMEOUT
 
-    def running(self) -> frozenset[int]:
-        """Jobs with a task on a host, in whatever state (also suspended, in transfer, being deleted).
-
-        Raises GridEngineNotObservable: an answer that is not whole does not say that nothing runs.
-        """
-        answer = self._ask("qstat", "-u", "*", "-s", "rs", "-xml")
-        numbers = [int(number) for number in _RUNNING.findall(answer)]
-        if not _WHOLE.search(answer) or len(numbers) != len(_LISTED.findall(answer)):
-            raise GridEngineNotObservable("qstat's list of running jobs is not whole; nothing is deleted on it")
-        return frozenset(numbers)
+    def jobs(self) -> JobsNow:
+        """All jobs, in one look. Raises GridEngineNotObservable: what is not whole does not say that nothing runs."""
+        listing = read_qstat(self._ask(*COMMAND), UTC)
+        running = frozenset(job.number for instance in listing.instances for job in instance.jobs)
+        if listing.set_aside or UNREADABLE.number in running:
+            raise GridEngineNotObservable("qstat's list of jobs is not whole; nothing is deleted or held on it")
+        return JobsNow(
+            running,
+            {
+                name: shape.ask
+                for shape in listing.shapes
+                for job, tasks in zip(shape.jobs, shape.tasks, strict=True)
+                for name in names_of(job, tasks)
+            },
+        )
 
     def owner(self, job: int) -> JobOwner | None:
         """None: there is no such job (any more). Raises GridEngineNotObservable."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from autoscaler.act.jobs import explain, outcome_of
+from autoscaler.act.jobs import explain, outcome_of, unchanged
 from autoscaler.act.means import Means
 from autoscaler.core.actions import Hold, Release
 from autoscaler.store.journal import Outcome
+from sge.admin import JobsOutcome
 
 
 def hold(action: Hold, means: Means) -> Outcome:
-    """As operator, so that it is told apart from the owner's own hold. What became of the context hinders nothing."""
-    explain(action.jobs, action.reason, means)
-    held = means.grid_engine.hold(action.jobs)
-    told = means.owners.tell([job for job in action.jobs if job in held.done], "held", action.reason)
-    return outcome_of(action, held, told)
+    """As operator, so that it is told apart from the owner's own hold. What became of the context hinders nothing.
+
+    Waiting jobs are held only as they were judged: they are looked at again right before.
+    """
+    left = unchanged(action, means) if action.asks else JobsOutcome(action.jobs)
+    explain(left.done, action.reason, means)
+    held = means.grid_engine.hold(left.done)
+    told = means.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
+    came = JobsOutcome(held.done, (*left.gone, *held.gone), {**held.refused, **left.refused})
+    return outcome_of(action, came, told)
 
 
 def release(action: Release, means: Means) -> Outcome:

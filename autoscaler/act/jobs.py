@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoscaler.act.means import Means
-from autoscaler.core.actions import JobAction
+from autoscaler.core.actions import Hold, JobAction, Kill
 from autoscaler.core.reasons import Reason
 from autoscaler.report.wording import text
 from autoscaler.store.journal import Outcome, Result
@@ -36,6 +36,29 @@ def explain(jobs: Sequence[str], reason: Reason, means: Means) -> JobsOutcome:
             gone.append(job)
         else:
             refused[job] = told[number].refused.get(number, "Grid Engine said nothing")
+    return JobsOutcome(tuple(done), tuple(gone), refused)
+
+
+def unchanged(action: Hold | Kill, means: Means) -> JobsOutcome:
+    """Which of its jobs still wait, asking for exactly what they were judged by (rule 6); the others with the words for
+    each. May raise GridEngineNotObservable: then nobody knows.
+    """
+    now = means.jobs()
+    judged = dict(zip(action.jobs, action.asks, strict=False))
+    known = now.running | {int(name.partition(".")[0]) for name in now.waiting}
+    done: list[str] = []
+    gone: list[str] = []
+    refused: dict[str, str] = {}
+    for job in action.jobs:
+        number, ask = int(job.partition(".")[0]), judged.get(job)
+        if number in now.running:
+            refused[job] = "it runs now, and was left alone"
+        elif number not in known:
+            gone.append(job)
+        elif ask is None or now.waiting.get(job) != ask:
+            refused[job] = "it was changed meanwhile, and was left alone"
+        else:
+            done.append(job)
     return JobsOutcome(tuple(done), tuple(gone), refused)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.act.jobs import explain, outcome_of
+from autoscaler.act.jobs import explain, outcome_of, unchanged
 from autoscaler.act.means import Means
 from autoscaler.core.actions import Kill
 from autoscaler.store.journal import Outcome
@@ -10,21 +10,14 @@ from sge.admin import JobsOutcome
 
 
 def kill(action: Kill, means: Means) -> Outcome:
-    """A job of a machine that is gone (`lost`) is deleted by force; any other only while no task of it runs (rule 6).
+    """A job of a machine that is gone (`lost`) is deleted by force; any other only as it was judged (rule 6).
 
     Between the plan's look and now its owner may have changed it, and it may have started: it is looked at again right
     before. The notice is written before the deletion, because afterwards nobody knows where the job's output was.
     """
-    spared = {} if action.lost else _running(action, means)
-    doomed = [job for job in action.jobs if job not in spared]
-    said = explain(doomed, action.reason, means)
-    told = means.owners.tell([job for job in doomed if job not in said.gone], "deleted", action.reason)
-    deleted = means.grid_engine.delete(doomed, forced=action.lost)
-    came = JobsOutcome(deleted.done, deleted.gone, {**deleted.refused, **spared})
+    left = JobsOutcome(action.jobs) if action.lost else unchanged(action, means)
+    said = explain(left.done, action.reason, means)
+    told = means.owners.tell([job for job in left.done if job not in said.gone], "deleted", action.reason)
+    deleted = means.grid_engine.delete(left.done, forced=action.lost)
+    came = JobsOutcome(deleted.done, (*left.gone, *deleted.gone), {**deleted.refused, **left.refused})
     return outcome_of(action, came, told)
-
-
-def _running(action: Kill, means: Means) -> dict[str, str]:
-    """The jobs with a task that runs, is being started or suspended, with the words for each."""
-    running = means.running()
-    return {job: "it runs now, and was left alone" for job in action.jobs if int(job.partition(".")[0]) in running}

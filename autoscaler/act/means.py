@@ -13,6 +13,7 @@ from autoscaler.errand import Executor
 from autoscaler.store.store import Store
 from providers.interface import Provider
 from sge.admin import Change, JobsOutcome, RemovalOutcome
+from sge.lookup import JobsNow
 from sge.membership import Membership
 from sge.phantoms import Asked
 
@@ -70,8 +71,8 @@ class Means:
     """For calls to the provider, which may hang."""
     scheduler: Scheduler
     """Grid Engine's, which may be asked about hosts that do not exist."""
-    running: Callable[[], frozenset[int]]
-    """Jobs with a task on a host at this moment; may raise GridEngineNotObservable."""
+    jobs: Callable[[], JobsNow]
+    """What jobs do at this moment; may raise GridEngineNotObservable."""
     owners: Owners
     """Tells jobs' owners."""
     array_settings: Callable[[str], Mapping[str, str]] = lambda _: {}

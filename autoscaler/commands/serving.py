@@ -96,7 +96,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             clock=time.time,
             executor=on_thread,
             scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
-            running=lookup.running,
+            jobs=lookup.jobs,
             array_settings=invocation.settings.array_settings,
             load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from autoscaler.core.cluster import Ask
 from autoscaler.core.fleet import Bucket, InstanceType
 from autoscaler.core.reasons import Reason
 
@@ -160,6 +161,8 @@ class Hold:
 
     jobs: tuple[str, ...]
     reason: Reason
+    asks: tuple[Ask, ...] = ()
+    """What each was judged by: one that asks for something else by then is left alone. None for jobs that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ class Kill:
     jobs: tuple[str, ...]
     reason: Reason
     lost: bool = False
+    asks: tuple[Ask, ...] = ()
+    """As of Hold; none for lost jobs."""
 
 
 @dataclass(frozen=True, slots=True)

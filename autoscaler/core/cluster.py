@@ -167,6 +167,11 @@ class Shape:
     """How many tasks wait (a job that is no array counts one)."""
 
 
+def names_of(job: int, tasks: str) -> list[str]:
+    """A job with a list of tasks as commands take it: `12`, `12.3`, `12.5-9:2`."""
+    return [f"{job}.{some}" for some in tasks.split(",")] if tasks else [str(job)]
+
+
 @dataclass(frozen=True, slots=True)
 class JobDetail:
     """What only `qstat -j` tells of a waiting job, remembered between passes."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, Phantom, Question, Release
 from autoscaler.core.certainty import Doubtful, Situation, Standing, Step, answer_to, standing
+from autoscaler.core.cluster import Ask, names_of
 from autoscaler.core.eligibility import WAITING_STATES, Part
 from autoscaler.core.evidence import Answer
 from autoscaler.core.memory import Suspicion
@@ -176,7 +177,7 @@ class _Ledger:
         """Delete or hold the proven, the oldest first, few in a pass."""
         answer, now = self._situation.answer, self._situation.now
         most = max(1, min(MOST_A_PASS, len(self._waiting) // 10))
-        groups: dict[Reason, list[str]] = {}
+        groups: dict[Reason, list[tuple[str, Ask]]] = {}
         under_way = sum(self._under_way(mark) for mark in self._kept.values())
         for entry in self._entries:
             if entry.standing.step is not Step.ACT:
@@ -199,7 +200,9 @@ class _Ledger:
             self._kept[job] = replace(mark, deleted_at=now) if deletes else replace(mark, held_at=now)
             groups.setdefault(reason, []).extend(self._tasks(entry.one))
         kind = Kill if answer is DeadlockAnswer.KILL else Hold
-        self._actions += [kind(tuple(jobs), reason) for reason, jobs in groups.items()]
+        for reason, found in groups.items():
+            names, asks = tuple(name for name, _ in found), tuple(ask for _, ask in found)
+            self._actions.append(kind(names, reason, asks=asks))
 
     def _under_way(self, mark: Suspicion) -> bool:
         """Whether it was to be deleted or held a moment ago, and that only does not show yet."""
@@ -207,12 +210,13 @@ class _Ledger:
         done_at = mark.deleted_at if deletes else mark.held_at
         return done_at is not None and not mark.held and self._situation.now - done_at < AGAIN
 
-    def _tasks(self, one: Doubtful) -> Iterator[str]:
-        """All its tasks that wait for the same things, as Grid Engine takes them: `12`, `12.3-9:2`."""
+    def _tasks(self, one: Doubtful) -> Iterator[tuple[str, Ask]]:
+        """All its tasks that wait for the same things, as Grid Engine takes them, and what each was seen to ask for."""
         asked = request(one.ask)
         for shape in self._situation.cluster.shapes:
             if shape.ask.state in WAITING_STATES and request(shape.ask) == asked and one.job in shape.jobs:
-                yield from _names(one.job, shape.tasks[shape.jobs.index(one.job)])
+                for name in names_of(one.job, shape.tasks[shape.jobs.index(one.job)]):
+                    yield name, shape.ask
 
     def tell_owners(self) -> None:
         """Leave in the job's context what stands in its way, once, before anything else happens to it."""
@@ -251,7 +255,7 @@ class _Ledger:
                 if reason is not None:
                     self._kept[job] = replace(mark, released_at=self._situation.now)
                     self._told[job] = because(Code.HELD_AS_IMPOSSIBLE).then(reason)
-                    groups.setdefault(reason, []).extend(_names(job, tasks))
+                    groups.setdefault(reason, []).extend(names_of(job, tasks))
         self._actions += [Release(tuple(jobs), reason) for reason, jobs in groups.items()]
 
     def _release(self, case: Case, mark: Suspicion) -> Reason | None:
@@ -284,7 +288,3 @@ class _Ledger:
 
 def _matters(mark: Suspicion) -> bool:
     return mark.told is not None or mark.held_at is not None or mark.spared
-
-
-def _names(job: int, tasks: str) -> list[str]:
-    return [f"{job}.{some}" for some in tasks.split(",")] if tasks else [str(job)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,15 @@ from autoscaler.core.actions import (
     Question,
     Release,
 )
+from autoscaler.core.cluster import Ask
 from autoscaler.core.evidence import Answer, Finding
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.journal import Outcome, Result
+from sge.lookup import JobsNow
 from tests.act.test_launch import Bench
 
+PLAIN = Ask("qw", slots_min=100, slots_max=100, pe="mpi")
 REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 SENTENCE = "no parallel environment mpi of the queues main.q takes 100 slots"
 
@@ -45,6 +49,7 @@ class JobsBench(Bench):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.owners = self.told = Told()
+        self.waiting = {"12": PLAIN, "12.3-9:2": PLAIN, "13": PLAIN}
         self.restart()
         self.words: dict[str, str] = {}
         self.asked: list[tuple[str, ...]] = []
@@ -72,28 +77,50 @@ def bench(tmp_path: Path) -> JobsBench:
 
 
 def test_the_reason_is_in_the_context_before_a_job_is_deleted(bench: JobsBench) -> None:
-    bench.act(Kill(("12",), REASON))
+    bench.act(Kill(("12",), REASON, asks=(PLAIN,)))
     assert bench.asked == [("qalter", "-ac", f"autoscaler={SENTENCE}", "12"), ("qdel", "12")]
 
 
 def test_a_job_that_runs_by_now_is_left_alone(bench: JobsBench) -> None:
     bench.running.add(12)
-    result = bench.outcome(Kill(("12", "13"), REASON))
+    result = bench.outcome(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
     assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now, and was left alone"), ("qdel", "13"))
 
 
 def test_of_an_array_with_a_running_task_no_task_is_deleted(bench: JobsBench) -> None:
     bench.running.add(12)
-    bench.act(Kill(("12.3-9:2",), REASON))
+    bench.act(Kill(("12.3-9:2",), REASON, asks=(PLAIN,)))
     assert bench.asked == []
 
 
 def test_nothing_is_deleted_when_nobody_knows_what_runs(bench: JobsBench) -> None:
-    def unknown() -> frozenset[int]:
+    def unknown() -> JobsNow:
         raise GridEngineNotObservable("qstat's list of running jobs is not whole")
 
-    object.__setattr__(bench.actor._means, "running", unknown)
-    assert (bench.outcome(Kill(("12",), REASON))[0], bench.asked) == (Result.FAILED, [])
+    object.__setattr__(bench.actor._means, "jobs", unknown)
+    assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,)))[0], bench.asked) == (Result.FAILED, [])
+
+
+CHANGES = (replace(PLAIN, slots_min=1), replace(PLAIN, hard=(("h_vmem", "1G"),)), replace(PLAIN, state="hqw"))
+LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile, and was left alone")
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("kind", (Kill, Hold))
+def test_a_job_that_was_altered_since_the_look_is_left_alone(
+    kind: type[Kill | Hold], changed: Ask, bench: JobsBench
+) -> None:
+    bench.waiting["12"] = changed
+    assert (bench.outcome(kind(("12",), REASON, asks=(PLAIN,))), bench.asked) == (LEFT_ALONE, [])
+
+
+def test_a_job_of_which_nobody_knows_what_it_was_judged_by_is_not_deleted(bench: JobsBench) -> None:
+    assert (bench.outcome(Kill(("12",), REASON)), bench.asked) == (LEFT_ALONE, [])
+
+
+def test_a_job_that_is_in_no_listing_any_more_is_gone(bench: JobsBench) -> None:
+    bench.waiting.clear()
+    assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,))), bench.asked) == ((Result.DONE, "gone already: 12"), [])
 
 
 def test_a_job_of_a_lost_machine_is_deleted_by_force_though_it_seems_to_run(bench: JobsBench) -> None:
@@ -104,18 +131,18 @@ def test_a_job_of_a_lost_machine_is_deleted_by_force_though_it_seems_to_run(benc
 
 def test_the_owner_is_told_before_the_deletion_and_only_of_what_is_deleted(bench: JobsBench) -> None:
     bench.running.add(13)
-    bench.act(Kill(("12", "13"), REASON))
+    bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
     assert bench.told.told == [(("12",), "deleted")]
 
 
 def test_a_job_that_is_gone_already_needs_nothing_more(bench: JobsBench) -> None:
     bench.words = {"qalter": 'denied: job "12" does not exist', "qdel": 'denied: job "12" does not exist'}
-    assert bench.outcome(Kill(("12",), REASON)) == (Result.DONE, "gone already: 12")
+    assert bench.outcome(Kill(("12",), REASON, asks=(PLAIN,))) == (Result.DONE, "gone already: 12")
 
 
 def test_a_job_whose_context_cannot_be_reached_is_not_deleted(bench: JobsBench) -> None:
     bench.words = {"qalter": "error: commlib error: got select error"}
-    assert (bench.outcome(Kill(("12",), REASON))[0], bench.programs()) == (Result.FAILED, ["qalter"])
+    assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,)))[0], bench.programs()) == (Result.FAILED, ["qalter"])
 
 
 def test_holding_leaves_the_reason_and_tells_the_owner(bench: JobsBench) -> None:
@@ -158,7 +185,7 @@ def test_pushing_back_by_force_is_asked_for(bench: JobsBench) -> None:
 
 
 def test_what_is_done_with_a_job_is_found_by_its_number(bench: JobsBench) -> None:
-    bench.act(Hold(("12", "13"), REASON), Kill(("12.3-9:2",), REASON), Annotate(("112",), REASON))
+    bench.act(Hold(("12", "13"), REASON), Kill(("12.3-9:2",), REASON, asks=(PLAIN,)), Annotate(("112",), REASON))
     assert [row["kind"] for row in bench.store.journal.outcomes_of_job(12)] == ["kill", "hold"]
 
 

@@ -12,6 +12,7 @@ from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
 from autoscaler.act.owners import Nobody, Owners
 from autoscaler.core.actions import Action, Candidate, Launch
+from autoscaler.core.cluster import Ask
 from autoscaler.core.fleet import OrderState, Worker
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan
@@ -23,6 +24,7 @@ from providers.catalog import load_catalog
 from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
 from providers.interface import Launched, LaunchOrder, Unreachable
 from sge.admin import Administrator
+from sge.lookup import JobsNow
 from sge.phantoms import Phantoms
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.simulated.asking import NamesInMemory
@@ -49,6 +51,7 @@ class Bench:
         self.executor = executor
         self.names = NamesInMemory()
         self.running: set[int] = set()
+        self.waiting: dict[str, Ask] = {}
         self.owners: Owners = Nobody()
         self.restart()
 
@@ -62,7 +65,7 @@ class Bench:
             lambda: self.now,
             self.executor,
             Phantoms(self.grid_engine, self.names),
-            lambda: frozenset(self.running),
+            lambda: JobsNow(frozenset(self.running), self.waiting),
             self.owners,
         )
         self.actor = Actor(means, patience=0.0)

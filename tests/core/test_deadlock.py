@@ -98,6 +98,12 @@ def test_a_hopeless_job_is_deleted_after_two_looks_and_grid_engines_word() -> No
     assert kinds == [[], ["Annotate"], [], ["AskGridEngine"], ["Kill"]]
 
 
+@pytest.mark.parametrize("kill", (True, False))
+def test_what_it_was_judged_by_goes_with_it(kill: bool) -> None:
+    made = to_the_end(a_history(HOPELESS, kill=kill))
+    assert [action.asks for action in made.actions if isinstance(action, Kill | Hold)] == [(HOPELESS.ask,)]
+
+
 def test_its_reason_names_the_conflict_the_way_out_and_grid_engines_words() -> None:
     killed = [action for action in to_the_end(a_history(HOPELESS)).actions if isinstance(action, Kill)]
     assert [codes(action.reason) for action in killed] == [

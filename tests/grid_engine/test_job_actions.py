@@ -12,6 +12,7 @@ from autoscaler.act.actor import Actor
 from autoscaler.act.means import Means
 from autoscaler.act.owners import Notices
 from autoscaler.core.actions import Action, Hold, Kill, PushBack, Release
+from autoscaler.core.cluster import Ask
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan
 from autoscaler.core.reasons import Code, because
@@ -46,10 +47,16 @@ class Acting:
             clock=lambda: 1_795_252_200.0,
             executor=at_once,
             scheduler=Phantoms(cell.runner, NamesInMemory()),
-            running=lookup.running,
+            jobs=lookup.jobs,
             owners=Notices(OwnerNotice.FILE, lookup, cell.runner),
         )
         self.actor = Actor(means, patience=0.0)
+        self.jobs = lookup.jobs
+
+    def kill(self, *jobs: str) -> tuple[Result, str]:
+        """As they wait now."""
+        waiting = self.jobs().waiting
+        return self(Kill(jobs, REASON, asks=tuple(waiting.get(job, Ask("qw")) for job in jobs)))
 
     def __call__(self, action: Action) -> tuple[Result, str]:
         journalled = self.store.accept(Plan((action,), Memory()), pass_number=1, at=1_795_252_200.0)
@@ -91,7 +98,7 @@ def test_a_jobs_owner_finds_out_why_it_was_deleted(cell: Cell, acting: Acting, p
     job = cell.out(
         *as_nobody, "qsub", "-terse", "-b", "y", "-N", "sim", "-pe", "local", "99", "-o", str(place), "sleep", "60"
     ).strip()
-    outcome = acting(Kill((job,), REASON))
+    outcome = acting.kill(job)
     file = place / f"sim.{job}.autoscaler"
     assert (outcome, shown(cell, job), file.owner(), SENTENCE in file.read_text()) == (
         (Result.DONE, ""),
@@ -101,6 +108,20 @@ def test_a_jobs_owner_finds_out_why_it_was_deleted(cell: Cell, acting: Acting, p
     )
 
 
+@pytest.mark.parametrize(
+    "words", (("-pe", "local", "1"), ("-h", "u"), ("-l", "h_rt=9"), ("-q", "main.q")), ids=" ".join
+)
+def test_a_job_that_was_altered_since_it_was_judged_is_neither_deleted_nor_held(
+    words: tuple[str, ...], cell: Cell, acting: Acting
+) -> None:
+    job = cell.submit("-b", "y", "-pe", "local", "99", "sleep", "60")
+    asks = (acting.jobs().waiting[job],)
+    cell.out("qalter", *words, job)
+    outcomes = acting(Kill((job,), REASON, asks=asks)), acting(Hold((job,), REASON, asks=asks))
+    assert [result for result, _ in outcomes] == [Result.REFUSED, Result.REFUSED]
+    assert shown(cell, job)[4:5] in (["hqw"] if "-h" in words else ["qw"], ["r"], ["t"])
+
+
 @pytest.mark.parametrize("how", ("runs", "is suspended"))
 def test_a_job_that_started_meanwhile_is_not_deleted(how: str, cell: Cell, acting: Acting, until: Until) -> None:
     job = cell.submit("-b", "y", "sleep", "60")
@@ -108,7 +129,7 @@ def test_a_job_that_started_meanwhile_is_not_deleted(how: str, cell: Cell, actin
     if how == "is suspended":
         cell.out("qmod", "-sj", job)
         until(lambda: shown(cell, job)[4] == "s", message="the job was not suspended")
-    outcome = acting(Kill((job,), REASON))
+    outcome = acting.kill(job)
     assert (outcome[0], shown(cell, job)[4] in ("r", "s")) == (Result.REFUSED, True)
 
 
@@ -117,7 +138,7 @@ def test_of_an_array_with_a_running_task_the_waiting_ones_are_not_deleted_either
 ) -> None:
     job = cell.submit("-b", "y", "-t", "1-9", "sleep", "60")
     until(lambda: shown(cell, job)[4:5] == ["r"], message="no task started")
-    outcome = acting(Kill((f"{job}.7-9",), REASON))
+    outcome = acting.kill(f"{job}.7-9")
     assert (outcome[0], "7-9:1" in cell.out("qstat", "-u", "*") or "5-9:1" in cell.out("qstat", "-u", "*")) == (
         Result.REFUSED,
         True,

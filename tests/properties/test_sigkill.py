@@ -72,15 +72,15 @@ def _too_large(world: World) -> None:
 def _doubts(snapshot: Snapshot) -> Plan:
     """Ask about the job while nobody knows; once Grid Engine has said that it is impossible, delete it."""
     made = plan(snapshot)
-    waits = any(1 in shape.jobs for shape in snapshot.cluster.shapes)
-    if not waits:
+    waiting = [shape.ask for shape in snapshot.cluster.shapes if 1 in shape.jobs]
+    if not waiting:
         return made
     known = snapshot.evidence.answers.get(1)
     if known is None:
         phantoms = (Phantom("main.q", 2, ()), Phantom("main.q", 4, ()))
         return replace(made, actions=(*made.actions, AskGridEngine((Question(1, "as asked"),), phantoms, REASON)))
     assert (known.answer, known.fingerprint) == (Answer.IMPOSSIBLE, "as asked")
-    return replace(made, actions=(*made.actions, Kill(("1",), REASON)))
+    return replace(made, actions=(*made.actions, Kill(("1",), REASON, asks=tuple(waiting))))
 
 
 STORIES = (

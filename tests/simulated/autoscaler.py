@@ -107,7 +107,7 @@ def start(
         world.clock,
         at_once,
         Phantoms(runner, names or world.names, world.clock, world.clock),
-        Lookup(runner).running,
+        Lookup(runner).jobs,
         Nobody(),
     )
     observer = Observer(

@@ -142,8 +142,6 @@ class SimulatedCluster(GridEngineModel):
                 return 1, "no parallel environment defined"
             case ("qconf", "-sq", self.queue):
                 return 0, self.answer(("qconf", "-sq", "*"))[1] + "pe_list NONE\n"
-            case ("qstat", "-u", "*", "-s", "rs", "-xml"):
-                return 0, self._qstat_running()
             case ("qalter", "-w", "v", *numbers):
                 answers = [self._verified(number) for number in numbers]
                 return max(code for code, _ in answers), "\n".join(text for _, text in answers)
@@ -204,14 +202,6 @@ class SimulatedCluster(GridEngineModel):
             return f"Modify operation can not be applied on job-array task {job.number}.1 in pending/hold state"
         job.host, place = None, job.host
         return f"Pushed rescheduling of job {job.number} on host {place}"
-
-    def _qstat_running(self) -> str:
-        rows = (
-            f'<job_list state="running">\n<JB_job_number>{job.number}</JB_job_number>\n</job_list>'
-            for job in self.jobs
-            if job.host is not None
-        )
-        return f"<?xml version='1.0'?>\n<job_info>\n<queue_info>{''.join(rows)}</queue_info>\n</job_info>\n"
 
     # -- its listings ------------------------------------------------------------------------------------------------
 

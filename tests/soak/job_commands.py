@@ -36,8 +36,6 @@ class JobCommands:
                 return self._each([word], lambda job, tasks: (0, _push_back(job, tasks, forced=False)))
             case ("qmod", "-f", "-rj", word):
                 return self._each([word], lambda job, tasks: (0, _push_back(job, tasks, forced=True)))
-            case ("qstat", "-u", "*", "-s", "rs", "-xml"):
-                return 0, self._running()
             case _:
                 return None
 
@@ -68,15 +66,6 @@ class JobCommands:
             return 0, "verification: job is already running or is held"
         found = "suitable queue(s)" if job.pe is None else f"possible assignment with {job.slots} slots"
         return 0, f"verification: found {found}"
-
-    def _running(self) -> str:
-        """`qstat -u '*' -s rs -xml`."""
-        rows = (
-            f'<job_list state="running">\n<JB_job_number>{job.number}</JB_job_number>\n</job_list>'
-            for job in self.jobs()
-            for _ in job.runs
-        )
-        return f"<?xml version='1.0'?>\n<job_info>\n<queue_info>{''.join(rows)}</queue_info>\n</job_info>\n"
 
 
 def _annotate(job: Job, text: str) -> str:

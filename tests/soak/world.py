@@ -213,7 +213,7 @@ class World:
             means = Means(
                 Administrator(runner), provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
                 Phantoms(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
-                Lookup(runner).running, Nobody(),
+                Lookup(runner).jobs, Nobody(),
             )  # fmt: skip
             observer = Observer(
                 runner, provider, store, self.policy, details_wanted, UTC,

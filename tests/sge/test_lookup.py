@@ -1,0 +1,54 @@
+"""What jobs do at this moment: right before one is touched, and never by a part of the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.cluster import Ask
+from autoscaler.errors import GridEngineNotObservable
+from autoscaler.process import Completed
+from sge.lookup import Lookup
+from tests.sge.printed import qstat, queue_list, running_job, waiting_job
+
+
+def looked_up(listing: bytes) -> Lookup:
+    def runner(
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        return Completed(tuple(argv), 0, listing, b"", 0.0)
+
+    return Lookup(runner)
+
+
+RUNS = queue_list("main.q@w1", running_job(3, state="s"), used=1)
+
+
+def test_what_runs_and_what_waits_is_told_in_one_look() -> None:
+    now = looked_up(qstat([waiting_job(7, state="hqw"), waiting_job(8, tasks="3-9:2,12")], [RUNS])).jobs()
+    assert (now.running, sorted(now.waiting), now.waiting["7"]) == (
+        frozenset({3}),
+        ["7", "8.12", "8.3-9:2"],
+        Ask("hqw", owner="ann"),
+    )
+
+
+@pytest.mark.parametrize(
+    "listing",
+    (
+        qstat([waiting_job(7)], [RUNS])[:-40],
+        qstat([waiting_job("x")], [RUNS]),
+        qstat([waiting_job(7)], [queue_list("main.q@w1", running_job("x"), used=1)]),
+    ),
+    ids=("cut short", "a waiting job unreadable", "a running job unreadable"),
+)
+def test_a_listing_that_is_not_whole_tells_nothing(listing: bytes) -> None:
+    with pytest.raises(GridEngineNotObservable):
+        looked_up(listing).jobs()
