@@ -37,6 +37,8 @@ NOTICE_MARGIN = 30.0
 """Seconds before its cloud takes it that a worker is ended by us, where all that it runs may start again."""
 TRIES = 3
 """A job that still stands on its lost host after so many tries is one that Grid Engine does not push back."""
+TRY_AGAIN = 600.0
+"""Seconds after which it is tried once more all the same: what stood in the way may have passed."""
 
 RECOVERING = frozenset(
     {Life.UNHEARD, Life.SILENT, Life.INTERRUPTED, Life.FENCED, Life.ENDING, Life.GONE, Life.UNLISTED}
@@ -309,7 +311,8 @@ def _salvage(
     note = machine.note
     recently = note.moved_at is not None and moment.now - note.moved_at < moment.retry_after
     tried = frozenset(note.moved) if recently else frozenset()
-    refused = frozenset(note.moved) if note.moves >= TRIES else frozenset()
+    lately = note.moved_at is not None and moment.now - note.moved_at < TRY_AGAIN
+    refused = frozenset(note.moved) if note.moves >= TRIES and lately else frozenset()
     where = _as_gone(machine, lost, after.where)
     found: Salvage = salvage(lost, where, after.policy.lost_jobs, tried, refused)
     reason = found.reason.then(ended)

@@ -275,12 +275,20 @@ def test_the_same_jobs_are_not_pushed_back_again_at_once() -> None:
     assert (len(first.actions), acts(again)) == (1, [])
 
 
-def test_what_grid_engine_does_not_push_back_is_reported_in_the_end() -> None:
+def in_vain(ago: float) -> AWorker:
+    """A lost worker whose job was last pushed back so many seconds ago, as often as it is tried."""
     worker = lost()
     assert worker.note is not None
-    tried = replace(worker, note=replace(worker.note, moved=("9000",), moved_at=NOW - 60, moves=3))
-    made = plan(seen(tried, details=(YES,)))
+    return replace(worker, note=replace(worker.note, moved=("9000",), moved_at=NOW - ago, moves=3))
+
+
+def test_what_grid_engine_does_not_push_back_is_reported_in_the_end() -> None:
+    made = plan(seen(in_vain(60), details=(YES,)))
     assert (acts(made), told(made, "w1")) == ([], ("wait", Code.LOST_JOBS_STAY))
+
+
+def test_what_was_tried_in_vain_is_tried_again_after_a_while() -> None:
+    assert [action.jobs for action in of(plan(seen(in_vain(601), details=(YES,))), PushBack)] == [("9000",)]
 
 
 def test_a_host_without_a_machine_and_without_jobs_is_removed() -> None:
