@@ -144,9 +144,12 @@ class RequestTable:
         return ended
 
     def remove_array(self, name: str) -> bool:
-        """Forget a dynamic array whose last worker is gone. One that a set has named meanwhile stays: False."""
+        """Forget a dynamic array whose last worker is gone. One that a set has named meanwhile, or that another array
+        extends, stays: False.
+        """
         with self._database.transaction():
-            if name in _named(self._set_rows()):
+            extended = {definition.extends for definition in self._definitions()}
+            if name in _named(self._set_rows()) | extended:
                 return False
             return bool(self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,)))
 

@@ -116,6 +116,12 @@ def test_only_a_dynamic_array_that_no_set_names_is_removed(table: RequestTable) 
     assert (first, table.remove_array("big"), names(table.load(1.0))) == (False, True, [])
 
 
+def test_a_dynamic_array_that_another_extends_stays(table: RequestTable) -> None:
+    ask(table, "a", arrays=[DYNAMIC, ArrayDefinition("bigger", dynamic=True, extends="big")])
+    ask(table, "a", arrays=[ArrayDefinition("bigger", dynamic=True)])
+    assert table.remove_array("big") is False
+
+
 def test_groups_of_one_array_are_counted_in_one_way_and_a_refused_update_changes_nothing(table: RequestTable) -> None:
     by_cores = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_cores=16)
     by_count = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_count=16)

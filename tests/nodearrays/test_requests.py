@@ -1,0 +1,287 @@
+"""Lists of node arrays as callers write them: what they mean, and how they are told where they are wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from autoscaler.core.fleet import PriceType
+from autoscaler.core.request_sets import ArrayDefinition, Target
+from autoscaler.errors import SettingsError
+from autoscaler.nodearrays.requests import Update, ask, read_update, set_name_from
+from autoscaler.store.store import Store
+
+ARRAYS = ("execute", "execute_1")
+NEW = {"Name": "new", "Dynamic": True}
+
+
+def read(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | None = None) -> Update:
+    return read_update(list(elements), node_arrays=ARRAYS, dynamic=dynamic or {})
+
+
+def defined(**given: Any) -> ArrayDefinition:
+    (definition,) = read({"Name": "execute", **given}).definitions
+    return definition
+
+
+def told(*elements: Mapping[str, Any], dynamic: Mapping[str, ArrayDefinition] | None = None) -> str:
+    with pytest.raises(SettingsError) as raised:
+        read(*elements, dynamic=dynamic)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "target"),
+    (
+        ({"TargetCount": 3}, Target("execute", count=3)),
+        ({"TargetCount": 0}, Target("execute", count=0)),
+        ({"TargetCoreCount": 128}, Target("execute", cores=128)),
+        ({"TargetCoreCount": 128.0}, Target("execute", cores=128)),
+        ({"TargetGroupCount": 4, "GroupCoreCount": 64}, Target("execute:64", groups=4, group_cores=64)),
+        ({"TargetGroupCount": 4, "GroupInstanceCount": 16}, Target("execute:16", groups=4, group_count=16)),
+    ),
+)
+def test_a_target_is_of_workers_vcpus_or_groups(given: dict[str, Any], target: Target) -> None:
+    assert read({"Name": "execute", **given}).targets == (target,)
+
+
+def test_an_array_may_be_named_without_a_target() -> None:
+    assert read({"Name": "execute"}) == Update((), (ArrayDefinition("execute"),))
+
+
+def test_an_empty_list_wants_nothing() -> None:
+    assert read() == Update()
+
+
+@pytest.mark.parametrize(
+    ("given", "types"),
+    (
+        ("m5.large", ("m5.large",)),
+        ("m5.large, m5.xlarge", ("m5.large", "m5.xlarge")),
+        (["m5.xlarge", "m5.large"], ("m5.xlarge", "m5.large")),
+        (["m5.large", "m5.large"], ("m5.large",)),
+        (None, ()),
+    ),
+)
+def test_machine_types_keep_their_order(given: Any, types: tuple[str, ...]) -> None:
+    assert defined(MachineType=given).machine_types == types
+
+
+@pytest.mark.parametrize(("given", "price_type"), ((True, PriceType.SPOT), (False, PriceType.ON_DEMAND), (None, None)))
+def test_interruptible_workers_are_spot_ones(given: Any, price_type: PriceType | None) -> None:
+    assert defined(Interruptible=given).price_type is price_type
+
+
+def test_limits_and_configuration_are_read() -> None:
+    found = defined(MaxCount=5, MaxCoreCount=40, Configuration={"a": {"b": [1, None]}})
+    assert (found.max_count, found.max_cores, json.loads(found.configuration)) == (5, 40, {"a": {"b": [1, None]}})
+
+
+def test_any_other_attribute_is_kept_as_it_was_given() -> None:
+    found = defined(KeepAlive=True, SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
+    assert json.loads(found.attributes) == {
+        "KeepAlive": True,
+        "SubnetId": "a/b/c",
+        "custom_setting": {"x": 1.5},
+        "CoreCount": 4,
+    }
+
+
+def test_a_dynamic_array_says_what_it_extends() -> None:
+    assert read({**NEW, "Extends": "execute", "TargetCount": 1}).definitions == (
+        ArrayDefinition("new", dynamic=True, extends="execute"),
+    )
+
+
+def test_a_dynamic_array_may_extend_one_that_is_made_later_in_the_list() -> None:
+    found = read({**NEW, "Extends": "base"}, {"Name": "base", "Dynamic": True})
+    assert [array.extends for array in found.definitions] == ["base", None]
+
+
+def test_a_dynamic_array_that_exists_is_updated_like_others() -> None:
+    there = {"new": ArrayDefinition("new", dynamic=True)}
+    assert read({"Name": "new", "TargetCount": 2}, dynamic=there).targets == (Target("new", count=2),)
+
+
+def test_groups_make_an_array_of_their_size_and_leave_the_definition_of_their_base_alone() -> None:
+    found = read({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 64, "MachineType": "m5.xlarge"})
+    of_groups = ArrayDefinition("execute:64", True, "execute", machine_types=("m5.xlarge",), group_cores=64)
+    assert found.definitions == (ArrayDefinition("execute"), of_groups)
+
+
+def test_groups_of_a_dynamic_array_make_both() -> None:
+    found = read({**NEW, "Extends": "execute", "TargetGroupCount": 1, "GroupInstanceCount": 2})
+    assert [(array.name, array.extends, array.group_count) for array in found.definitions] == [
+        ("new", "execute", None),
+        ("new:2", "new", 2),
+    ]
+
+
+def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() -> None:
+    sized = [{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": cores} for cores in (64, 128)]
+    found = read(*sized, {"Name": "execute", "TargetCount": 2, "MaxCount": 9})
+    assert (
+        [target.node_array for target in found.targets],
+        [(array.name, array.max_count) for array in found.definitions],
+    ) == (
+        ["execute:64", "execute:128", "execute"],
+        [("execute", 9), ("execute:64", None), ("execute:128", None)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("elements", "error"),
+    (
+        ([{"TargetCount": 1}], "[0]: Name is missing: say which node array is meant"),
+        ([{"Name": ""}], "[0].Name: text is expected, not ''"),
+        ([{"Name": 5}], "[0].Name: text is expected, not 5"),
+        ([{"Name": "a b"}], "[0].Name: 'a b' is no name: up to 64 letters, digits and any of _ . - + : @ make one"),
+        (
+            [{"Name": "execute:64", "TargetCount": 1}],
+            "[0].Name: execute:64 is made for groups: name execute, with TargetGroupCount and GroupCoreCount",
+        ),
+        ([{}, "x"], "[1]: an object is expected, not 'x'"),
+        (
+            [{"Name": "execute"}, {"Name": "execute_1", "TargetCount": -1}],
+            "[1].TargetCount: a whole number from 0 to 1000000 is expected, not -1",
+        ),
+        (
+            [{"Name": "execute", "TargetCoreCount": "128"}],
+            "[0].TargetCoreCount: a whole number from 0 to 1000000 is expected, not '128'",
+        ),
+        (
+            [{"Name": "execute", "TargetCount": True}],
+            "[0].TargetCount: a whole number from 0 to 1000000 is expected, not True",
+        ),
+        (
+            [{"Name": "execute", "TargetCount": float("inf")}],
+            "[0].TargetCount: a whole number from 0 to 1000000 is expected, not inf",
+        ),
+        (
+            [{"Name": "execute", "TargetCount": 1, "TargetCoreCount": 4}],
+            "[0].TargetCoreCount: TargetCount is given too: one of them says what is wanted",
+        ),
+        ([{"Name": "execute", "TargetGroupCount": 4}], "[0].TargetGroupCount: say of what size, by GroupCoreCount or "),
+        (
+            [{"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 0}],
+            "[0].GroupCoreCount: a whole number from 1 to 1000000 is expected, not 0",
+        ),
+        (
+            [{"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 4, "GroupInstanceCount": 4}],
+            "[0].GroupInstanceCount: GroupCoreCount is given too: one of them is the size of a group",
+        ),
+        ([{"Name": "execute", "GroupCoreCount": 4}], "[0].GroupCoreCount: say how many groups, by TargetGroupCount"),
+        ([{"Name": "execute", "TargetCont": 4}], "[0].TargetCont: it is not known; did you mean TargetCount?"),
+        ([{"Name": "execute", "targetcount": 4}], "[0].targetcount: it is not known; did you mean TargetCount?"),
+        ([{"name": "execute"}], "[0].name: it is not known; did you mean Name?"),
+        ([{"Name": "execute", "machine_type": "x"}], "[0].machine_type: it is not known; did you mean MachineType?"),
+        ([{"Name": "execute", "MachineType": []}], "[0].MachineType: name at least one machine type, or leave it out"),
+        ([{"Name": "execute", "MachineType": ["a", 3]}], "[0].MachineType[1]: text is expected, not 3"),
+        ([{"Name": "execute", "MachineType": "a,,b"}], "[0].MachineType[1]: text is expected, not ''"),
+        ([{"Name": "execute", "Interruptible": 1}], "[0].Interruptible: true or false is expected, not 1"),
+        ([{"Name": "execute", "Configuration": [1]}], "[0].Configuration: an object is expected, not a list"),
+        (
+            [{"Name": "execute", "Configuration": {"a": float("nan")}}],
+            "[0].Configuration: it cannot be kept as JSON: ",
+        ),
+        ([{"Name": "execute", "x": object()}], "[0]: it cannot be kept as JSON: "),
+        (
+            [{"Name": "exceute", "TargetCount": 1}],
+            "[0].Name: there is no node array 'exceute'; did you mean execute?; to make it, say Dynamic: true",
+        ),
+        (
+            [{"Name": "gpu"}],
+            "[0].Name: there is no node array 'gpu'; known are execute, execute_1; to make it, say Dynamic: true",
+        ),
+        (
+            [{"Name": "execute", "Dynamic": True}],
+            "[0].Dynamic: execute is an array of the settings: leave it out, or name another",
+        ),
+        ([{"Name": "execute", "Extends": "execute_1"}], "[0].Extends: execute is an array of the settings and extends"),
+        ([{**NEW, "Extends": "exe"}], "[0].Extends: there is no node array 'exe'; did you mean execute?"),
+        ([{**NEW, "Extends": "new"}], "[0].Extends: new would extend itself"),
+        (
+            [{**NEW, "Extends": "b"}, {"Name": "b", "Dynamic": True, "Extends": "new"}],
+            "[0].Extends: new would extend itself",
+        ),
+        (
+            [{"Name": "execute", "TargetCount": 1}, {"Name": "execute", "TargetCount": 2}],
+            "[1]: execute is named twice: give each array once, with its one target",
+        ),
+        (
+            [{"Name": "execute", "MaxCount": 1}, {"Name": "execute", "MaxCount": 2}],
+            "[1]: execute is named twice: give each array once, with all that is said of it",
+        ),
+    ),
+)
+def test_an_error_names_its_place(elements: list[Any], error: str) -> None:
+    assert told(*elements).startswith(error)
+
+
+def test_a_chain_may_not_close_through_arrays_that_exist() -> None:
+    there = {"b": ArrayDefinition("b", dynamic=True, extends="new")}
+    assert told({**NEW, "Extends": "b"}, dynamic=there) == "[0].Extends: new would extend itself"
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    (
+        ({"Name": "execute"}, "the arrays: a list is expected, not one object: put it in brackets, as in [{…}]"),
+        ("execute", "the arrays: a list is expected, not 'execute'"),
+        ([{"Name": "execute"}] * 1001, "the arrays: 1001 are more than the 1000 that one update may name"),
+    ),
+)
+def test_only_a_list_of_arrays_is_read(value: Any, error: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read_update(value, node_arrays=ARRAYS)
+    assert str(raised.value) == error
+
+
+@pytest.mark.parametrize("name", ("queue", "policy:warm", "", "a\nb", "x" * 129, 3))
+def test_some_names_of_sets_are_not_for_callers(name: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^request_set: "):
+        set_name_from(name)
+
+
+def test_an_autoscale_policy_asks_under_its_prefix_only() -> None:
+    assert set_name_from("policy:warm", of_policy=True) == "policy:warm"
+    with pytest.raises(SettingsError):
+        set_name_from("warm", of_policy=True)
+
+
+@pytest.mark.parametrize("interval", (0, -1, float("nan"), float("inf"), True, "300"))
+def test_an_update_holds_for_some_time_that_ends(interval: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^expiration_interval: "):
+        ask(Store.open(None), [], node_arrays=ARRAYS, by="root", at=0.0, expiration_interval=interval)
+
+
+def test_what_is_asked_holds_for_five_minutes_in_the_set_standard() -> None:
+    store = Store.open(None)
+    ask(store, [{"Name": "execute", "TargetCount": 1}], node_arrays=ARRAYS, by="root", at=10.0)
+    (standard,) = store.requests.load(11.0).sets
+    assert (standard.name, standard.expires_at) == ("standard", 310.0)
+
+
+def test_a_list_with_an_error_changes_nothing() -> None:
+    store = Store.open(None)
+    ask(store, [{"Name": "execute", "TargetCount": 1}], node_arrays=ARRAYS, by="root", at=10.0)
+    before = store.requests.load(11.0)
+    wrong = [{"Name": "execute", "TargetCount": 5}, {"Name": "execute_1", "TargetCount": -5}]
+    with pytest.raises(SettingsError, match=r"^\[1\]\.TargetCount"):
+        ask(store, wrong, node_arrays=ARRAYS, by="root", at=11.0)
+    assert store.requests.load(11.0) == before
+
+
+def test_a_set_that_is_not_for_callers_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^request_set: "):
+        ask(Store.open(None), [], node_arrays=ARRAYS, by="root", at=0.0, request_set="queue")
+
+
+def test_a_dynamic_array_is_known_to_the_next_update_of_any_set() -> None:
+    store = Store.open(None)
+    ask(store, [NEW], node_arrays=ARRAYS, by="root", at=0.0)
+    ask(store, [{"Name": "new", "TargetCount": 2}], node_arrays=ARRAYS, by="root", at=1.0, request_set="other")
+    assert [one.name for one in store.requests.load(2.0).sets] == ["other", "standard"]
