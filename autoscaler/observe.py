@@ -12,11 +12,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import Bucket, Fleet, Interruption, Worker
 from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.policy import Policy
+from autoscaler.core.request_sets import Requests
 from autoscaler.errand import Executor, on_thread
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.process import Runner
@@ -81,6 +83,8 @@ class Observer:
     """Seconds for one of Grid Engine's commands."""
     listing_deadline: float = LISTING_DEADLINE
     stale_after: float = STALE_AFTER
+    requests: Callable[[float], Requests] | None = None
+    """What callers want of node arrays at a time; None: what the store holds."""
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
     _listing: Future[Listing] | None = field(default=None, init=False)
@@ -90,6 +94,7 @@ class Observer:
         began, now = self.stopwatch(), self.clock()
         wishes = self.store.wishes.load()
         memory = self._memory(wishes)
+        requests = (self.requests or self.store.requests.load)(now)
         listing = self._begin_listing()
         outputs, timings = read_outputs(
             self.runner,
@@ -111,7 +116,8 @@ class Observer:
             )
         self.gather(now)
         evidence = self.store.findings(now)
-        snapshot = Snapshot(cluster, fleet, wishes, memory, self.policy, now, evidence)
+        policy = in_force(self.policy, requests, arrays_present(fleet, memory))
+        snapshot = Snapshot(cluster, fleet, wishes, memory, policy, now, evidence, requests)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Candidate, Launch
+from autoscaler.core.arrays import family_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket, PriceType
 from autoscaler.core.growth.options import Option, options_for
@@ -136,7 +137,7 @@ def _launch(
     if last is not None and ground.now - last < ground.policy.batch_delay:
         note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=ground.policy.batch_delay)
         return replace(growth, note=note)
-    hourly = launches_left(array.limits, ground.launches, array.name, ground.now)
+    hourly = launches_left(array.limits, ground.launches, family_of(array), ground.now)
     batch = Room(array.scale_up_batch, because(Code.BATCHED, batch=array.scale_up_batch))
     reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
     if first.cap is not None:

@@ -7,8 +7,9 @@ they came to something or not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autoscaler.core.actions import Launch
 from autoscaler.core.brake import within
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.memory import Event
@@ -20,17 +21,41 @@ HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a node array's additional workers amount to, ordered ones included."""
+    """What the additional workers of all node arrays that stem from one amount to, ordered ones included."""
 
     workers: int = 0
     cores: int = 0
     price_per_hour: float | None = 0.0
     """None: some worker's price is unknown."""
+    own_workers: int = 0
+    """Of these, those of the one array."""
+    own_cores: int = 0
 
     def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
-        """With so many more workers of so many cores each."""
-        total = None if price is None or self.price_per_hour is None else self.price_per_hour + price * count
-        return Usage(self.workers + count, self.cores + vcpus * count, total if count else self.price_per_hour)
+        """With so many more workers of so many cores each in the one array."""
+        grown = self.plus_others(Usage(count, vcpus * count, None if price is None else price * count))
+        return replace(grown, own_workers=self.own_workers + count, own_cores=self.own_cores + vcpus * count)
+
+    def plus_others(self, others: Usage) -> Usage:
+        """With workers of other arrays of its kin."""
+        total = self.price_per_hour
+        if others.workers:
+            unknown = total is None or others.price_per_hour is None
+            total = None if unknown else (total or 0.0) + (others.price_per_hour or 0.0)
+        return replace(
+            self, workers=self.workers + others.workers, cores=self.cores + others.cores, price_per_hour=total
+        )
+
+
+def most_of(launch: Launch) -> Usage:
+    """What a launch amounts to at most, whichever of its candidates it gets."""
+    prices = [candidate.price_per_hour for candidate in launch.candidates]
+    dearest = [
+        price * candidate.count for price, candidate in zip(prices, launch.candidates, strict=True) if price is not None
+    ]
+    workers = max(candidate.count for candidate in launch.candidates)
+    cores = max(candidate.count * candidate.type.vcpus for candidate in launch.candidates)
+    return Usage(workers, cores, max(dearest) if len(dearest) == len(prices) else None, workers, cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,12 @@ def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
         rooms.append(Room(left, because(Code.CAPPED, cap="max_cores", limit=limits.max_cores)))
     if limits.max_price_per_hour is not None:
         rooms.append(_room_for_price(bucket, limits.max_price_per_hour, usage))
+    if limits.max_own_workers is not None:
+        cap = because(Code.CAPPED, cap="MaxCount", limit=limits.max_own_workers)
+        rooms.append(Room(limits.max_own_workers - usage.own_workers, cap))
+    if limits.max_own_cores is not None:
+        cap = because(Code.CAPPED, cap="MaxCoreCount", limit=limits.max_own_cores)
+        rooms.append(Room((limits.max_own_cores - usage.own_cores) // bucket.type.vcpus, cap))
     room = min(rooms, key=lambda room: room.count)
     return Room(max(room.count, 0), room.cap)
 
@@ -74,10 +105,10 @@ def _room_for_price(bucket: Bucket, limit: float, usage: Usage) -> Room:
     return Room(int((limit - usage.price_per_hour + 1e-9) // price), cap)
 
 
-def launches_left(limits: Limits, launches: Sequence[Event], node_array: str, now: float) -> Room | None:
-    """How many more launches this hour allows; None: as many as wanted."""
+def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: float) -> Room | None:
+    """How many more launches this hour allows to the arrays that stem from one; None: as many as wanted."""
     if limits.max_launches_per_hour is None:
         return None
-    done = within([event for event in launches if event.node_array == node_array], HOUR, now)
+    done = within([event for event in launches if (event.family or event.node_array) == family], HOUR, now)
     cap = because(Code.CAPPED, cap="max_launches_per_hour", limit=limits.max_launches_per_hour)
     return Room(max(limits.max_launches_per_hour - done, 0), cap)

@@ -173,6 +173,8 @@ class Event:
     at: float
     count: int
     node_array: str
+    family: str = ""
+    """The array of the settings that it stems from, where it is not one itself: whose launches an hour it counts to."""
 
 
 @dataclass(frozen=True, slots=True)

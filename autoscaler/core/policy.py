@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.fleet import ANY, BucketKey, PriceType
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,10 @@ class Limits:
     max_cores: int | None = None
     max_price_per_hour: float | None = None
     max_launches_per_hour: int | None = None
+    max_own_workers: int | None = None
+    """`MaxCount` of a request: of this array alone, while the others hold for all arrays that stem from one."""
+    max_own_cores: int | None = None
+    """`MaxCoreCount` of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,10 @@ class NodeArrayPolicy:
     """Set for an array of groups: vCPUs or workers of each."""
     wanted: bool = True
     """False: nothing is launched for it any more (a dynamic array that no request names)."""
+
+    def takes(self, bucket: BucketKey) -> bool:
+        """Whether a bucket, or a failure of one, concerns this array: any does, or the one that it stems from."""
+        return bucket.node_array in (ANY, self.name, self.extends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.fleet import ANY, Bucket
+from autoscaler.core.arrays import family_of
+from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.options import options_for
 from autoscaler.core.life import look
 from autoscaler.core.limits import Room, Usage, launches_left, room_for
@@ -47,9 +48,9 @@ def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Itera
     options, refused = options_for(array, fleet.buckets, rests, usage, snapshot.cluster.complexes)
     usable = {bucket.key for option in options for bucket in option.buckets}
     refusals = {verdict.bucket: verdict.reason for verdict in refused}
-    an_hour = launches_left(array.limits, memory.launches, array.name, now)
+    an_hour = launches_left(array.limits, memory.launches, family_of(array), now)
     for bucket in fleet.buckets:
-        if bucket.key.node_array not in (ANY, array.name):
+        if not array.takes(bucket.key):
             continue
         if bucket.key not in usable:
             other = because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name)

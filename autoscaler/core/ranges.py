@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.limits import most_ever
 from autoscaler.core.model import Host
@@ -70,7 +70,7 @@ def range_of(
     allowed = allowed_types(array, buckets)
     found: dict[str, tuple[Bucket, Reason | None]] = {}
     for bucket in sorted(buckets, key=lambda one: (_dear(one), one.key)):
-        if bucket.key.node_array not in (ANY, array.name) or bucket.key.price_type not in array.price_types:
+        if not array.takes(bucket.key) or bucket.key.price_type not in array.price_types:
             continue
         obstacle = _obstacle(bucket, array.limits)
         known = found.get(bucket.type.name)

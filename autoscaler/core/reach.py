@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
-from autoscaler.core.fleet import ANY, Bucket
+from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.limits import Room, most_ever
 from autoscaler.core.model import Demand, Host, Wanted
@@ -37,7 +37,9 @@ class Reach:
         self, policy: Policy, buckets: Sequence[Bucket], persistent: Sequence[Host], complexes: Mapping[str, Complex]
     ) -> None:
         self._persistent = persistent
-        self._best = {array.queue: _best(array, buckets, complexes) for array in policy.node_arrays}
+        self._best = {
+            array.queue: _best(array, buckets, complexes) for array in policy.node_arrays if array.extends is None
+        }
 
     def refusal(self, wanted: Wanted) -> Reason | None:
         """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None:
@@ -80,7 +82,7 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
     most: dict[str, Room] = {}
     obstacles: list[Reason] = []
     for bucket in buckets:
-        if bucket.key.node_array not in (ANY, array.name) or bucket.type.name not in allowed:
+        if not array.takes(bucket.key) or bucket.type.name not in allowed:
             continue
         room = most_ever(bucket, array.limits)
         obstacle = _obstacle(bucket, array, room)

@@ -35,8 +35,15 @@ def remember(
     """The memory for the next pass, without what can no longer matter."""
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
     window = max(HOUR, policy.brake.window)
+    extended = {array.name: array.extends for array in policy.node_arrays}
     launched = [
-        Event(now, max(candidate.count for candidate in launch.candidates), launch.node_array) for launch in launches
+        Event(
+            now,
+            max(candidate.count for candidate in launch.candidates),
+            launch.node_array,
+            extended.get(launch.node_array) or "",
+        )
+        for launch in launches
     ]
     removed = [Event(now, 1, step.machine.worker.node_array) for step in steps if _counts_as_removal(step)]
     return Memory(

@@ -39,7 +39,7 @@ def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dic
     """This array's failures that may pass, oldest first."""
     grouped: dict[BucketKey, list[LaunchFailure]] = {}
     for failure in sorted(failures, key=lambda failure: failure.at):
-        if failure.kind not in (_PERMANENT, _PASSING) and failure.bucket.node_array in (ANY, array.name):
+        if failure.kind not in (_PERMANENT, _PASSING) and array.takes(failure.bucket):
             grouped.setdefault(failure.bucket, []).append(failure)
     return grouped
 
@@ -52,7 +52,7 @@ def stopped_arrays(
     stopped = {} if resumed else dict(memory.stopped)
     for failure in failures:
         if failure.kind == _PERMANENT and failure.at > memory.failures_seen:
-            names = [array.name for array in policy.node_arrays if failure.bucket.node_array in (ANY, array.name)]
+            names = [array.name for array in policy.node_arrays if array.takes(failure.bucket)]
             stopped.update(dict.fromkeys(names, failure.message))
     return stopped
 
@@ -68,6 +68,8 @@ def _covers(failed: BucketKey, bucket: BucketKey, array: NodeArrayPolicy) -> boo
         one, other = getattr(failed, field.name), getattr(bucket, field.name)
         if field.name == "node_array":
             other = other or array.name
+            if one == array.extends:
+                continue
         if one != other and ANY not in (one, other):
             return False
     return True

@@ -4,9 +4,11 @@ for against limits.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from autoscaler.core.arrays import families
 from autoscaler.core.capacity import HOSTNAME, emptied_host, joined_host, offer_of
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderState, Worker
@@ -152,8 +154,8 @@ def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, i
 
 
 def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str, Usage]:
-    """What every node array's additional workers and orders amount to. A worker counts until its provider says it is
-    gone.
+    """What every node array's additional workers and orders amount to, with those of its kin. A worker counts until its
+    provider says it is gone.
     """
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)
@@ -174,7 +176,16 @@ def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str
         if order.node_array in usage:
             price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
             usage[order.node_array] = usage[order.node_array].plus(order.type.vcpus, price, count)
-    return usage
+    return _with_kin(usage, policy)
+
+
+def _with_kin(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]:
+    """Every array's with that of the others that stem from the same one: limits hold for all of them together."""
+    together = dict(usage)
+    for kin in families(policy).values():
+        for array, other in itertools.permutations(kin, 2):
+            together[array.name] = together[array.name].plus_others(usage[other.name])
+    return together
 
 
 def price_of(worker: Worker, buckets: Sequence[Bucket]) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.core.arrays import family_of
 from autoscaler.core.change import (
     Change,
     Leaver,
@@ -194,7 +195,7 @@ def _may_begin(array: NodeArrayPolicy, scene: Scene) -> bool:
     moment, ground = scene.moment, scene.ground
     if moment.held_back is not None or moment.wishes.stop is not None or array.name in ground.stopped:
         return False
-    hourly = launches_left(array.limits, ground.launches, array.name, moment.now)
+    hourly = launches_left(array.limits, ground.launches, family_of(array), moment.now)
     return hourly is None or hourly.count > 0
 
 

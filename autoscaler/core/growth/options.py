@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.capacity import Offer, offer_of
 from autoscaler.core.cluster import Complex
-from autoscaler.core.fleet import ANY, Bucket, InstanceType, PriceType
+from autoscaler.core.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.growth.price_types import other_price_type
 from autoscaler.core.limits import Room, Usage, room_for
 from autoscaler.core.memory import Rest
@@ -46,7 +46,11 @@ class Option:
 
 def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str, InstanceType]:
     """The instance types this node array may use, of those that the provider knows, whether to be had now or not."""
-    known = {bucket.type.name: bucket.type for bucket in buckets if bucket.key.node_array in (ANY, array.name)}
+    known = {bucket.type.name: bucket.type for bucket in buckets if array.takes(bucket.key)}
+    if not array.wanted:
+        return {}
+    if array.machine_types:
+        return {name: known[name] for name in array.machine_types if name in known}
     base = known.get(array.instance_type)
     if array.hybrid:
         family = array.family or (base.family if base else None)
@@ -85,7 +89,7 @@ def options_for(
     usable: dict[tuple[str, PriceType], list[Bucket]] = {}
     verdicts: list[BucketVerdict] = []
     for bucket in sorted(buckets, key=_preference):
-        if bucket.key.node_array not in (ANY, array.name):
+        if not array.takes(bucket.key):
             continue
         if bucket.type.family not in families:
             continue
@@ -110,7 +114,12 @@ def options_for(
 
 
 def by_size(option: Option, array: NodeArrayPolicy) -> tuple[int, float, str, int]:
-    """Smaller first, of equal ones the cheaper; of one type its price types in the order that was set."""
+    """Smaller first, of equal ones the cheaper; of one type its price types in the order that was set. Types that a
+    request named are in its order.
+    """
+    if array.machine_types:
+        order = array.machine_types.index(option.type.name)
+        return order, 0.0, option.type.name, array.price_types.index(option.price_type)
     return option.offer.slots, _type_price(option, array), option.type.name, array.price_types.index(option.price_type)
 
 

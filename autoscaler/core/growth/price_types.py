@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.core.fleet import ANY, Bucket
+from autoscaler.core.fleet import Bucket
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
 
@@ -28,7 +28,7 @@ def other_price_type(bucket: Bucket, array: NodeArrayPolicy, buckets: Sequence[B
         each.price_per_hour
         for each in buckets
         if (each.type.name, each.key.price_type) == (bucket.type.name, first)
-        and each.key.node_array in (ANY, array.name)
+        and array.takes(each.key)
         and each.price_per_hour is not None
     ]
     if bucket.price_per_hour is None or not preferred:

@@ -30,8 +30,16 @@ def largest_first(unmet: Sequence[Want], options: Sequence[Option]) -> tuple[Opt
     return tuple(sorted(options, key=lambda option: -option.type.vcpus))
 
 
+def as_named(unmet: Sequence[Want], options: Sequence[Option]) -> tuple[Option, ...]:
+    """For arrays whose types a request named: in its order, which options have already."""
+    del unmet
+    return tuple(options)
+
+
 def strategy_of(array: NodeArrayPolicy) -> Strategy:
     """The strategy of a node array. `default` is the seed's rule unless workers come in batches."""
+    if array.machine_types:
+        return as_named
     if not array.hybrid:
         return largest_first
     if array.strategy == "default":
