@@ -129,8 +129,8 @@ class NodeTable:
     def create(self, rows: Iterable[NodeRow]) -> None:
         """Add nodes. Their names must be free among the live ones (else sqlite3.IntegrityError: a defect)."""
         self._database.execute_many(
-            "INSERT INTO nodes"
-            " (id, name, node_array, created_at, request_id, machine_type, placement_group, attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO nodes (id, name, node_array, created_at, request_id, machine_type, placement_group,"
+            " attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     row.node.id,

@@ -15,6 +15,7 @@ from autoscaler.store import (
     health,
     history,
     journal,
+    looks,
     memory,
     nodes,
     requests,
@@ -28,6 +29,7 @@ from autoscaler.store.evidence import EvidenceTable
 from autoscaler.store.health import HealthTable
 from autoscaler.store.history import KEPT_FOR, History
 from autoscaler.store.journal import Journal, Journalled
+from autoscaler.store.looks import LookTable
 from autoscaler.store.memory import MemoryTable
 from autoscaler.store.nodes import NodeTable
 from autoscaler.store.requests import RequestTable
@@ -43,6 +45,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     requests.TABLES,
     nodes.TABLES,
     samples.TABLES,
+    looks.TABLE,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -65,6 +68,7 @@ class Store:
         self.health = HealthTable(database)
         self.samples = SampleTable(database)
         self.nodes = NodeTable(database)
+        self.looks = LookTable(database)
         self.auto_stops = AutoStopTable(database)
         self.requests = RequestTable(database, nodes=self.nodes.live, auto_stops=self.auto_stops.open)
         self._new_id = new_id

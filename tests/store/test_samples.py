@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from autoscaler.core.sample import ArraySample, Sample, Starts, merged
 from autoscaler.store import samples
+from autoscaler.store.database import Database
 from autoscaler.store.samples import HELD, RESOLUTIONS, SampleTable
-from autoscaler.store.store import Store
+from autoscaler.store.store import MIGRATIONS, Store
 
 DAY = 86_400.0
 ONE = Sample(1000.0, waiting=4, most_waiting=4, arrays={"execute": ArraySample(busy=2, price_per_hour=0.5, most=2)})
@@ -117,9 +118,5 @@ def test_no_observed_second_is_lost_or_doubled(looks: list[tuple[float, int]]) -
 
 def test_a_file_of_an_older_version_gets_the_tables(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
-    store = Store.open(file)
-    store.database.execute("DROP TABLE samples")
-    store.database.execute("DROP TABLE array_samples")
-    store.database.rows("PRAGMA user_version=6")
-    store.close()
+    Database.open(file, MIGRATIONS[: MIGRATIONS.index(samples.TABLES)]).close()
     assert Store.open(file).samples.between(0, 1, now=1) == ()

@@ -1,0 +1,86 @@
+"""Every call to the HTTP API: who, what, how it was answered. In a file of its own beside the store, so that a client
+which polls neither wakes the loop nor waits for it. Bounded; nothing secret is among it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE calls (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        method TEXT NOT NULL,
+        target TEXT NOT NULL,
+        status INTEGER NOT NULL,
+        operation TEXT NOT NULL,
+        seconds REAL NOT NULL
+    ) STRICT
+    """,
+)
+MOST = 10_000
+"""So many are kept, the newest."""
+LONGEST = 300
+"""Characters of a call's path and query that are kept."""
+_TRIM_EVERY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call."""
+
+    at: float
+    who: str
+    """The user that it proved to be; '' for one that did not."""
+    method: str
+    target: str
+    """Path and query."""
+    status: int
+    operation: str = ""
+    """Id of the operation that it began."""
+    seconds: float = 0.0
+    """What it took."""
+
+
+class CallLog:
+    """Where calls are kept."""
+
+    def __init__(self, database: Database, most: int = MOST) -> None:
+        self._database, self._most = database, most
+
+    @classmethod
+    def open(cls, path: Path | None, most: int = MOST) -> CallLog:
+        """None: in memory. Raises SettingsError where the file cannot be used."""
+        return cls(Database.open(path, (TABLE,)), most)
+
+    def add(self, call: Call) -> None:
+        with self._database.transaction():
+            number = self._database.insert(
+                "INSERT INTO calls (at, who, method, target, status, operation, seconds) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    call.at,
+                    call.who,
+                    call.method[:LONGEST],
+                    call.target[:LONGEST],
+                    call.status,
+                    call.operation,
+                    call.seconds,
+                ),
+            )
+            if number % _TRIM_EVERY == 0:
+                self._database.execute("DELETE FROM calls WHERE id <= ?", (number - self._most,))
+
+    def newest(self, limit: int = 100) -> tuple[Call, ...]:
+        """Newest first."""
+        return tuple(
+            Call(row["at"], row["who"], row["method"], row["target"], row["status"], row["operation"], row["seconds"])
+            for row in self._database.rows("SELECT * FROM calls ORDER BY id DESC LIMIT ?", (limit,))
+        )
+
+    def close(self) -> None:
+        self._database.close()

@@ -1,0 +1,29 @@
+"""Calls to the HTTP API, as they are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoscaler.store.calls import LONGEST, Call, CallLog
+
+CALL = Call(1.0, "anna", "POST", "/clusters/demo/nodes/create", 202, "o1", 0.01)
+
+
+def test_calls_are_kept_newest_first() -> None:
+    log = CallLog.open(None)
+    log.add(CALL)
+    log.add(replace(CALL, status=409))
+    assert [call.status for call in log.newest()] == [409, 202]
+
+
+def test_the_newest_calls_only_are_kept() -> None:
+    log = CallLog.open(None, most=150)
+    for number in range(400):
+        log.add(replace(CALL, at=float(number)))
+    assert len(log.newest(1000)) == 150 and log.newest(1)[0].at == 399.0
+
+
+def test_a_call_of_any_length_takes_little_room() -> None:
+    log = CallLog.open(None)
+    log.add(replace(CALL, target="/" + "x" * 100_000))
+    assert len(log.newest()[0].target) == LONGEST

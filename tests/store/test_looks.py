@@ -1,0 +1,53 @@
+"""What the loop last saw, as others read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from autoscaler.core.life import Life
+from autoscaler.store.looks import LastLook, last_look
+from autoscaler.store.store import Store
+from tests.simulated.autoscaler import World, start
+
+
+def seen(world: World, passes: int) -> LastLook:
+    """What such a world looks like after so many passes with five jobs in it."""
+    world.cluster.submit(slots=2, count=5)
+    loop = start(world)
+    for _ in range(passes):
+        done = loop.pass_once()
+        world.cluster.advance(10.0)
+    return last_look(done.observation.snapshot, done.plan, provider="fake")
+
+
+def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
+    told = seen(World(tmp_path / "s", boot_delay=0.0), 4)
+    store = Store.open(tmp_path / "s")
+    store.looks.keep(told, 100.0)
+    assert Store.open(tmp_path / "s").looks.load() == told and told.workers[0].life in Life
+
+
+def test_what_an_array_may_not_use_is_left_out(tmp_path: Path) -> None:
+    told = seen(World(tmp_path / "s"), 1)
+    assert {bucket.type.name for bucket in told.buckets} == {"m5.large"}
+
+
+def test_a_look_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> None:
+    store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
+    store.looks.keep(LastLook("fake"), 1.0)
+    before = other.database.changes_by_others
+    store.looks.keep(LastLook("fake"), 2.0)
+    assert other.database.changes_by_others == before
+
+
+def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+    store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
+    store.looks.keep(LastLook("fake"), 1.0)
+    first = other.looks.load()
+    store.looks.keep(replace(LastLook("fake"), stopping=True), 2.0)
+    assert (first, other.looks.load()) == (LastLook("fake"), LastLook("fake", stopping=True))
+
+
+def test_where_no_loop_has_looked_there_is_no_look() -> None:
+    assert Store.open(None).looks.load() is None
