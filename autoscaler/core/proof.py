@@ -211,7 +211,11 @@ class Prover:
             if name not in given or (queue is not None and name in queue.complex_values):
                 yield because(Code.UNPREDICTABLE, resource=name)
         for asked in demand.properties:
-            if asked.name not in given and not self._certain(asked, demand, each):
+            if asked.name in given:
+                continue
+            if asked.name in REPORTED and self.silent:
+                yield because(Code.SILENT_HOSTS, hosts=tuple(sorted(self.silent)), resource=asked.name)
+            elif not self._certain(asked, demand, each):
                 yield because(Code.UNPREDICTABLE, resource=asked.name)
 
     def _values(self, each: Range, type_: str) -> tuple[tuple[str, str], ...]:
@@ -220,7 +224,7 @@ class Prover:
 
     def _certain(self, asked: Property, demand: Demand, each: Range) -> bool:
         """Whether it is known what an execd would report, as far as this demand depends on it."""
-        if asked.name not in REPORTED or self.silent:
+        if asked.name not in REPORTED:
             return False
         without = replace(demand, properties=tuple(one for one in demand.properties if one is not asked))
         if not self.most.serves(without):

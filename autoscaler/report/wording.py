@@ -57,6 +57,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.OTHER_PE: "a queue that is not autoscaled has the parallel environment {pe}",
         Code.NAMES_PLACE: "it names a host, or a queue that is not autoscaled ({named})",
         Code.UNPREDICTABLE: "what a worker will have of {resource} is not known before",
+        Code.SILENT_HOSTS: "what {hosts} would report as {resource} is not known: Grid Engine hears nothing of it",
         Code.TOO_MANY_PHANTOMS: "Grid Engine cannot be asked: more than {most} hosts would have to be made up for it",
         Code.RUNNING_TASKS: "tasks of it run",
         Code.JUST_SEEN: "it was found so only a moment ago, and is looked at again at {again_at}",

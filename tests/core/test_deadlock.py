@@ -17,6 +17,7 @@ from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits
 from autoscaler.core.reasons import Code, because
+from autoscaler.report.wording import text
 from tests.core.building import (
     COMPLEXES,
     LARGE,
@@ -262,9 +263,13 @@ def test_memory_in_use_now_does_not_make_a_persistent_host_too_small() -> None:
     }
 
 
-def test_a_silent_persistent_host_might_be_what_it_asks_for() -> None:
+def test_a_silent_persistent_host_might_be_what_it_asks_for_and_is_named() -> None:
     host = a_host("big", slots=4, heard=False)
-    assert cause(a_history(a_job(hard={"mem_total": "400G"}), host).look()) is Code.UNPREDICTABLE
+    made = a_history(a_job(hard={"mem_total": "400G"}), host).look()
+    assert (cause(made), "what big would report as mem_total is not known" in text(shape_of(made).reason)) == (
+        Code.SILENT_HOSTS,
+        True,
+    )
 
 
 def test_consumables_that_running_jobs_hold_unseen_do_not_make_a_host_too_small() -> None:
