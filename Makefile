@@ -23,10 +23,10 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test check format format-check lint types imports docs-check soak bench lock clean
+.PHONY: help setup demo test check format format-check lint types imports docs-check soak bench bench-clouds lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 setup:  ## install what is missing: Debian packages, .venv with the pinned requirements
 	@bin/setup
@@ -66,6 +66,10 @@ soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan
 	@$(BIN)/python -m bench
+
+bench-clouds: setup  ## ordering and listing 1,000 workers against the clouds' bare clients
+	@$(BIN)/python -m bench.aws
+	@$(BIN)/python -m bench.clouds
 
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version
 	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in

@@ -193,7 +193,6 @@ class Rest:
             params=params,
             json=body,
             auth=self._auth,
-            verify=str(self._verify) if isinstance(self._verify, Path) else self._verify,
             timeout=(min(self.limits.connect, patience.left), min(self.limits.read, patience.left)),
             allow_redirects=False,
             stream=True,
@@ -202,9 +201,13 @@ class Rest:
             return Answer(what, response.status_code, _read(response, patience), dict(response.headers))
 
     def _connected(self) -> requests.Session:
+        """The session, which reads the environment's proxies and certificates once: that takes as long as a call."""
         with self._guard:
             if self._session is None:
                 session = requests.Session()
+                verify = str(self._verify) if isinstance(self._verify, Path) else self._verify
+                around = session.merge_environment_settings(self.base, {}, None, verify, None)
+                session.proxies, session.verify, session.trust_env = dict(around["proxies"]), around["verify"], False
                 session.headers.update({"Accept": "application/json", "User-Agent": "sge-autoscaler"})
                 self._session = session
             return self._session

@@ -291,6 +291,9 @@ def control(server: Server, path: str, asked: dict[str, Any]) -> Any:
                     setattr(run, name, value)
             case "end":
                 platform.end(platform.find(asked["id"]), asked["status"], asked.get("reason"))
+            case "forget":
+                platform.runs = {number: run for number, run in platform.runs.items() if number == server.master.id}
+                server.bodies.clear()
             case "static":
                 return platform.add(**{**server.master.asked, "parentRunId": server.master.id, "params": {}}).id
             case "expire":
