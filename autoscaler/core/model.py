@@ -48,6 +48,8 @@ class Demand:
     exclusive: bool = False
     assumed: Amounts = ()
     """Per slot, what it uses without having asked (a complex's default): binds only on hosts that offer it."""
+    together: bool = False
+    """All its slots on hosts of one group."""
 
     @property
     def one_host(self) -> bool:
@@ -84,6 +86,8 @@ class Host:
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     empty: bool = True
     """Nothing runs there: what an exclusive demand needs."""
+    group: str = ""
+    """The group of hosts near each other that it is one of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class _Need:
     """Once per task, on the host of its first visit, where a task makes several."""
     properties: tuple[Property, ...]
     exclusive: bool
+    together: bool
+    """All visits go to hosts of one group."""
 
 
 def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
@@ -93,6 +95,7 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
         demand.per_job,
         demand.assumed,
         tuple((asked.name, asked.relop, asked.value) for asked in demand.properties),
+        not demand.together,
     )
 
 
@@ -118,6 +121,7 @@ def _need(demand: Demand) -> _Need | None:
         once=() if whole else tuple(once.items()),
         properties=demand.properties,
         exclusive=demand.exclusive,
+        together=demand.together,
     )
 
 
@@ -136,6 +140,7 @@ class _Kind:
     names: tuple[str, ...]
     new: int = 0
     touched: bool = False
+    group: str = ""
 
     @property
     def count(self) -> int:
@@ -192,10 +197,10 @@ class _Kind:
                     free[name] -= amount * visits
             for name, amount in once:
                 free[name] -= amount
-        return _Kind(tuple(slots), free, self.properties, False, self.names, self.new, touched=True)
+        return _Kind(tuple(slots), free, self.properties, False, self.names, self.new, True, self.group)
 
     def _of(self, names: tuple[str, ...], new: int) -> _Kind:
-        return _Kind(self.slots, self.free, self.properties, self.empty, names, new, self.touched)
+        return _Kind(self.slots, self.free, self.properties, self.empty, names, new, self.touched, self.group)
 
 
 def _grouped(hosts: Sequence[Host]) -> Iterator[_Kind]:
@@ -219,6 +224,7 @@ def _alike(one: Host, other: Host) -> bool:
         and one.free == other.free
         and one.empty == other.empty
         and one.properties == other.properties
+        and one.group == other.group
     )
 
 
@@ -230,6 +236,7 @@ def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
         empty=host.empty,
         names=names,
         new=new,
+        group=host.group,
     )
 
 
@@ -257,15 +264,24 @@ class Board:
             demand, count = wanted[index]
             need = _need(demand)
             if need is not None and count > 0:
-                placed[index] = self._put(need, count)
+                placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
         unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
         return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
 
-    def _put(self, need: _Need, count: int) -> int:
-        """Place up to `count` tasks; returns how many."""
+    def _put_together(self, need: _Need, count: int) -> int:
+        """Place up to `count` tasks, each inside one group, group after group in the order of their first hosts."""
+        done = 0
+        for group in dict.fromkeys(kind.group for kind in self._kinds if kind.group):
+            done += self._put(need, count - done, group)
+            if done == count:
+                break
+        return done
+
+    def _put(self, need: _Need, count: int, group: str | None = None) -> int:
+        """Place up to `count` tasks, on hosts of `group` only where one is given; returns how many."""
         if need.once or (need.exclusive and not need.apart):
-            return next(done for done in range(count + 1) if done == count or not self._put_alone(need))
-        rooms = self._rooms(need)
+            return next(done for done in range(count + 1) if done == count or not self._put_alone(need, group))
+        rooms = self._rooms(need, group)
         if not rooms:
             return 0
         if need.apart and need.visits > 1:
@@ -276,9 +292,9 @@ class Board:
             self._take(need, rooms, tasks * need.visits)
         return tasks
 
-    def _put_alone(self, need: _Need) -> bool:
+    def _put_alone(self, need: _Need, group: str | None) -> bool:
         """One task over several hosts, the first of them charged for the task itself; or one that wants whole hosts."""
-        rooms = self._rooms(need)
+        rooms = self._rooms(need, group)
         first = next((pair for pair in rooms if self._kinds[pair[0]].holds(need.once)), None)
         most = 1 if need.apart else None
         there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
@@ -288,9 +304,10 @@ class Board:
         self._take(need, [first, *rooms], need.visits, most=most, once=need.once)
         return True
 
-    def _rooms(self, need: _Need) -> list[tuple[int, int]]:
+    def _rooms(self, need: _Need, group: str | None) -> list[tuple[int, int]]:
         """Where visits of this need find room: position among the kinds, and how many on each of its hosts."""
-        return [(at, room) for at, kind in enumerate(self._kinds) if (room := kind.room(need))]
+        kinds = enumerate(self._kinds)
+        return [(at, room) for at, kind in kinds if group in (None, kind.group) and (room := kind.room(need))]
 
     def _most_apart(self, rooms: list[tuple[int, int]], visits: int, count: int) -> int:
         """The most tasks T that make all their visits on different hosts: hosts offer T × visits, each at most T."""
