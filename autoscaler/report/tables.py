@@ -117,6 +117,16 @@ def print_catalog(rows: Sequence[Row]) -> None:
     _print(_console(), "", table)
 
 
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], after: str = "") -> None:
+    """A plain table of cells that are text already, with a line after it."""
+    table = _table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    _console().print(table)
+    if after:
+        _console().print(after, soft_wrap=True)
+
+
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """`name   value` lines."""
     table = _table("", "")

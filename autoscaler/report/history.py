@@ -1,0 +1,206 @@
+"""What `history` shows: the monitor's samples, merged into as many periods as a screen has lines."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, TextIO
+
+from autoscaler.core.sample import ArraySample, Sample, merged
+from autoscaler.report.schema import SCHEMA
+from autoscaler.report.tables import print_rows
+from autoscaler.report.wording import duration
+from autoscaler.store.samples import RESOLUTIONS, SampleTable
+
+STEPS = (10, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400)
+"""Lengths of a period that people count in, in seconds."""
+LINES = 30
+"""About so many periods, where nobody asks for others."""
+_COLUMNS = (
+    "from",
+    "workers",
+    "coming",
+    "busy",
+    "idle",
+    "leaving",
+    "target",
+    "waiting",
+    "running",
+    "slots",
+    "cost",
+    "began",
+    "mean wait",
+    "longest wait",
+)
+_BAR = 12
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - of the clock on the wall
+_ROUNDED = 6
+"""Decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A stretch of the history."""
+
+    since: float
+    until: float
+    step: float
+    periods: tuple[Sample, ...]
+    """Without gaps from the first to the last that is known; `seconds` is 0 where nothing is."""
+    zone: tzinfo | None
+
+    @property
+    def total(self) -> Sample:
+        return merged(self.periods, self.since)
+
+
+def told(
+    table: SampleTable, since: float, until: float, *, now: float, zone: tzinfo | None, step: float | None, array: str
+) -> Told:
+    """What is known between two times. `step`: length of a period in seconds, None: as fits a screen. `array`: only
+    workers of this node array, '': of all.
+    """
+    finest = next((one.seconds for one in RESOLUTIONS if since >= now - one.kept_for), RESOLUTIONS[-1].seconds)
+    wanted = step or next((one for one in STEPS if (until - since) / one <= LINES), STEPS[-1])
+    length = max(wanted, finest)
+    samples = table.between(since, until, now=now)
+    if array:
+        samples = tuple(replace(one, arrays={k: v for k, v in one.arrays.items() if k == array}) for one in samples)
+    return Told(since, until, length, tuple(_periods(samples, length, zone)), zone)
+
+
+def document(told: Told, now: float) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "schema": SCHEMA,
+        "now": _at(now, told.zone),
+        "since": _at(told.since, told.zone),
+        "until": _at(told.until, told.zone),
+        "step_s": told.step,
+        "periods": [_part(period, told.zone) for period in told.periods if period.seconds],
+    }
+
+
+def write_csv(told: Told, file: TextIO) -> None:
+    """One line a period; workers of all node arrays that were asked for together."""
+    rows = [_flat(period, told.zone) for period in told.periods if period.seconds]
+    writer = csv.DictWriter(file, list(_flat(Sample(0.0, 1.0), told.zone)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def print_history(told: Told) -> None:
+    """For people: busy and idle workers as a bar, then numbers."""
+    widest = max((_all(period).most for period in told.periods), default=0.0)
+    form = "%H:%M:%S" if told.step < 60 else "%d %H:%M" if told.step < 86_400 else "%Y-%m-%d"
+    rows = []
+    for period in told.periods:
+        began = datetime.fromtimestamp(period.at, told.zone).strftime(form)
+        rows.append((began, *(_cells(period, widest) if period.seconds else ("not observed",))))
+    if rows:
+        print_rows(_COLUMNS, rows, _sum(told))
+    else:
+        print_rows((), (), "nothing is known of this time: no autoscaler ran, or none that keeps a history")
+
+
+def _cells(period: Sample, widest: float) -> Iterator[str]:
+    array = _all(period)
+    yield _bar(array, widest)
+    yield from map(_number, (array.coming, array.busy, array.idle, array.leaving + array.aside))
+    targets = ((array.target_workers, ""), (array.target_cores, " cores"))
+    yield " + ".join(f"{_number(count)}{unit}" for count, unit in targets if count) or "-"
+    yield _number(period.waiting)
+    yield _number(period.running)
+    yield f"{_number(period.slots_used)}/{_number(period.slots)}"
+    yield f"{period.cost:.3f}" + ("+?" if array.unknown_prices else "")
+    yield _number(period.started)
+    yield "-" if period.mean_wait is None else duration(period.mean_wait)
+    longest = max(period.longest_wait, period.longest_waited)
+    yield duration(longest) if longest else "-"
+
+
+def _sum(told: Told) -> str:
+    total = told.total
+    unknown = " and machines of unknown price" if _all(total).unknown_prices else ""
+    waited = "" if total.mean_wait is None else f", which waited {duration(total.mean_wait)} on average"
+    return (
+        f"{duration(total.seconds)} observed: {total.cost:.3f}{unknown}, {_number(total.started)} jobs and tasks began"
+        f"{waited}"
+    )
+
+
+def _bar(array: ArraySample, widest: float) -> str:
+    """Busy workers full, idle ones half, those that come or leave as dots."""
+    share = _BAR / widest if widest else 0.0
+    busy, idle, rest = array.busy, array.idle, array.coming + array.leaving + array.aside
+    ends = [round(share * count) for count in (busy, busy + idle, busy + idle + rest)]
+    return "█" * ends[0] + "▒" * (ends[1] - ends[0]) + "·" * (ends[2] - ends[1])
+
+
+def _periods(samples: Sequence[Sample], step: float, zone: tzinfo | None) -> Iterator[Sample]:
+    groups: dict[float, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(_begin(sample.at, step, zone), []).append(sample)
+    at, last = min(groups, default=0.0), max(groups, default=-1.0)
+    while at <= last:
+        yield merged(groups.get(at, ()), at)
+        at = _begin(at + 1.5 * step, step, zone)  # into the next one, also where a day has an hour more or less
+
+
+def _begin(at: float, step: float, zone: tzinfo | None) -> float:
+    """Where the period of this time begins: days and their parts as the clock on the wall has them."""
+    local = datetime.fromtimestamp(at, zone)
+    wall = (local.replace(tzinfo=None) - _EPOCH).total_seconds()
+    return (_EPOCH + timedelta(seconds=wall // step * step)).replace(tzinfo=zone, fold=local.fold).timestamp()
+
+
+def _all(sample: Sample) -> ArraySample:
+    """All node arrays together. Most at a time: at most so many, since each had its most at a time of its own."""
+    names = ArraySample.__dataclass_fields__
+    return ArraySample(**{name: sum(getattr(one, name) for one in sample.arrays.values()) for name in names})
+
+
+def _part(period: Sample, zone: tzinfo | None) -> dict[str, Any]:
+    arrays = {name: {key: _round(value) for key, value in asdict(one).items()} for name, one in period.arrays.items()}
+    return {**_scalars(period, zone), "arrays": arrays}
+
+
+def _flat(period: Sample, zone: tzinfo | None) -> dict[str, Any]:
+    return {**_scalars(period, zone), **{key: _round(value) for key, value in asdict(_all(period)).items()}}
+
+
+def _scalars(period: Sample, zone: tzinfo | None) -> dict[str, Any]:
+    wait = period.mean_wait
+    return {
+        "at": _at(period.at, zone),
+        "observed_s": _round(period.seconds),
+        "waiting": _round(period.waiting),
+        "counted": _round(period.counted),
+        "fitting": _round(period.fitting),
+        "most_waiting": _round(period.most_waiting),
+        "longest_wait_s": _round(period.longest_wait),
+        "running": _round(period.running),
+        "slots": _round(period.slots),
+        "slots_used": _round(period.slots_used),
+        "persistent": _round(period.persistent),
+        "began": _round(period.started),
+        "mean_wait_s": None if wait is None else _round(wait),
+        "longest_waited_s": _round(period.longest_waited),
+        "price_per_hour": _round(period.price_per_hour),
+        "cost": _round(period.cost),
+    }
+
+
+def _round(value: float) -> float:
+    return round(value, _ROUNDED)
+
+
+def _number(value: float) -> str:
+    """At most one decimal, and none where it says nothing."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _at(seconds: float, zone: tzinfo | None) -> str:
+    return datetime.fromtimestamp(seconds, zone).astimezone(zone).isoformat(timespec="seconds")
