@@ -12,6 +12,7 @@ import contextlib
 import statistics
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,6 @@ from providers.cloud_pipeline.parameters import launch_body
 from providers.cloud_pipeline.provider import CloudPipelineProvider
 from providers.cloud_pipeline.runs import CELL as CELL_PARAMETER
 from providers.cloud_pipeline.runs import LIVING
-from providers.cyclecloud.nodes import request_id
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.interface import LaunchOrder, Provider
 from providers.pace import Pace
@@ -36,7 +36,7 @@ from providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane, Played
 from tests.clouds.azure.plane import played as played_azure
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, started
-from tests.clouds.cyclecloud.plane import CycleCloudPlane, serving
+from tests.clouds.cyclecloud.plane import CHOSEN, CycleCloudPlane, serving
 from tests.clouds.cyclecloud.server import PASSWORD, USER
 
 WORKERS, ROUNDS, MOST = 1000, 5, 1.5
@@ -111,7 +111,6 @@ def cloud_pipeline() -> Iterator[Cloud]:
         provider = CloudPipelineProvider(settings, cell=CELL, pace=Pace(rate=WITHOUT_PACE, burst=10))
         session.headers["Authorization"] = f"Bearer {plane.environment['API_TOKEN']}"
         api = plane.environment["API"].rstrip("/")
-        inherited = provider.orders._inherited()
 
         def ask(path: str, wanted: Any) -> Any:
             answer = session.post(f"{api}/{path}", json=wanted, timeout=30).json()
@@ -121,7 +120,7 @@ def cloud_pipeline() -> Iterator[Cloud]:
 
         def make(asked: LaunchOrder) -> None:
             for index in range(asked.count):
-                ask("run", launch_body(asked, index, settings, inherited))
+                ask("run", launch_body(asked, index, settings, {}))
 
         def listing() -> None:
             wanted = {
@@ -149,10 +148,8 @@ def cyclecloud() -> Iterator[Cloud]:
         cluster = f"{url}/clusters/demo"
 
         def make(asked: LaunchOrder) -> None:
-            request = request_id(CELL, asked.token, 0)
-            status = provider._recent(300.0)
-            array = provider._array_for(asked.buckets[0].key, status)
-            nodes = provider._node_set(asked, asked.buckets[0], array, asked.count)
+            request, kind = str(uuid.uuid4()), asked.buckets[0].type.name
+            nodes = {"nodearray": CHOSEN["array"], "count": asked.count, "definition": {"machineType": kind}}
             session.post(f"{cluster}/nodes/create", json={"requestId": request, "sets": [nodes]}, timeout=30).json()
             session.get(f"{cluster}/nodes", params={"request_id": request}, timeout=30).json()
 
