@@ -1,18 +1,22 @@
 """The script that a worker runs at its first boot, rendered from `conf/worker/`.
 
-Every value stands in it once, quoted for the shell; the rest of the templates is the same for all cells. It holds no
-secret: a cloud shows a machine's user data to whoever may describe it, and to every job on it.
+Every value stands in it once, quoted for the shell; the rest of the templates is the same for all cells. A cloud shows
+a machine's user data to whoever may describe it, and to every job on it: so the one secret in it, the key by which the
+machines of one order may ask to stop, opens nothing that demand does not allow anyhow.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil
 from shlex import quote
 
 import jinja2
+from jinja2.ext import Extension
 
+from autoscaler import worker_configuration
 from autoscaler.errors import SettingsError
 from sge.notices import COMPLEX
 
@@ -24,6 +28,9 @@ WITH_METADATA = ("aws", "azure")
 """Providers whose metadata tells a machine the name that the provider lists it under, and its coming end."""
 LOAD_SENSOR = "/usr/local/sbin/sge-worker-notice"
 """Where the script puts the load sensor that tells of that end."""
+_COMMENT = re.compile(r"^[ \t]*#(?!!).*\n", re.MULTILINE)
+_OF_LINES = ("bootstrap", "configuration")
+"""Values of more than one line: text that is only ever written to a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +58,17 @@ class WorkerBoot:
     """Whether the distribution's package is installed where there is no sge_execd."""
     stays_after: float = 10
     """A sge_execd that lives for so long with a connection to the queue master counts as let in."""
+    configuration: str = ""
+    """What scripts on the worker may ask for, as `worker_configuration.write` notes it."""
+    stop_url: str = ""
+    """Where it may ask to stop, without its own token; '' where nothing listens."""
+    stop_key: str = ""
+    """What the machines of its order make their tokens of."""
 
     def script(self) -> str:
         """The whole script, for any POSIX shell. Raises SettingsError for a value of more than one line."""
         for name, value in asdict(self).items():
-            if isinstance(value, str) and name != "bootstrap" and not value.isprintable():
+            if isinstance(value, str) and name not in _OF_LINES and not value.isprintable():
                 raise SettingsError(f"{name} of a worker's boot script cannot be {value!r}")
         values = asdict(self) | {
             "join_within": ceil(self.join_within),
@@ -63,6 +76,10 @@ class WorkerBoot:
             "longest_lease": ceil(max(self.lease, self.longest_lease)),
             "stays_after": ceil(self.stays_after),
             "look_every": max(1, min(LOOK_EVERY, int(self.lease / 20))),
+            "instance_id": worker_configuration.INSTANCE_ID,
+            "node_name": worker_configuration.NODE_NAME,
+            "stop_callback": worker_configuration.STOP_CALLBACK,
+            "file": worker_configuration.FILE,
             "notice": COMPLEX,
             "sensor": LOAD_SENSOR,
             "ending": self.provider if self.provider in OWN_ENDINGS else "",
@@ -71,10 +88,18 @@ class WorkerBoot:
         return _templates().get_template("boot.sh.j2").render(values)
 
 
+class _WithoutComments(Extension):
+    """User data is small: lines that only explain stay with us. Values are none of the source, so they stay whole."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return _COMMENT.sub("", source)
+
+
 @cache
 def _templates() -> jinja2.Environment:
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
+        extensions=[_WithoutComments],
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,

@@ -13,6 +13,15 @@ INIT = """\
 # WORKER_FOLDER lets the machine end itself: it says so there, and ends its PID 1.
 exec >>"$1/console.log" 2>&1 </dev/null
 export WORKER_FOLDER="$1"
+# Files are shared with all hosts, but a machine has settings and programs of its own.
+own=/run/sge-autoscaler/worker
+export WORKER_ETC="$own" WORKER_BIN="$own/bin"
+if mkdir -p "$own" && mount -t tmpfs -o mode=0755 own "$own" && mkdir "$own/bin" "$own/upper" "$own/work"; then
+    layers="lowerdir=/usr/local/bin,upperdir=$own/upper,workdir=$own/work"
+    ! mount -t overlay -o "$layers" own /usr/local/bin || WORKER_BIN=/usr/local/bin
+else
+    WORKER_ETC="$1" WORKER_BIN="$1/bin"
+fi
 cd /
 sleep "$2"
 echo "$(hostname): boot script starts"

@@ -35,9 +35,11 @@ BOOT = WorkerBoot(
 SYSTEM = (
     "/etc/hostname",
     "/etc/hosts",
+    "/etc/sge-autoscaler",
     "/etc/systemd/system/sge-worker.service",
     "/opt/cycle/jetpack/bin/jetpack",
     "/run/sge-worker-boot.pid",
+    "/usr/local/bin",
     "/usr/local/sbin/sge-worker-notice",
     "/usr/local/sbin/sge-worker-watch",
     "/usr/sbin/policy-rc.d",

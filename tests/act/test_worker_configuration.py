@@ -1,0 +1,137 @@
+"""What a booted worker answers scripts of its own: the same to a shell without Python as to our command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler import worker_configuration
+from autoscaler.act.boot_script import WorkerBoot
+from autoscaler.worker_configuration import answer, flat, order_key, read, stop_token
+from tests.act.test_boot_script import BOOT, HOSTILE, SHELLS, Machine, of_aws
+
+ODD = f"a\\b\\n 100% \t{HOSTILE}\nnext \\\\ line\\"
+CONFIGURATION = {
+    "application_version": "1.2.3",
+    "slurm": {"autoscale": True, "nodes": [1, 2], "note": None},
+    "odd": ODD,
+}
+URL = "http://10.0.0.1:8650/autostop/0123abcd"
+KEY = order_key(b"secret", "0123abcd")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> WorkerBoot:
+    text = worker_configuration.write(flat(CONFIGURATION))
+    return replace(BOOT, sge_root=str(tmp_path / "sge"), configuration=text, stop_url=URL, stop_key=KEY)
+
+
+def booted(machine: Machine, boot: WorkerBoot) -> dict[str, str]:
+    """What the file of a machine that booted so tells."""
+    assert machine.boot(boot).returncode == 0
+    return read((machine.root / "sge-autoscaler" / "worker.conf").read_text())
+
+
+def jetpack(machine: Machine, *words: str, shell: str = "sh") -> tuple[int, str]:
+    argv = [shell, "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run(
+        [*argv, str(machine.root / "bin" / "jetpack"), *words], capture_output=True, text=True, timeout=5, check=False
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    (
+        ("application_version", "1.2.3"),
+        ("slurm.autoscale", "true"),
+        ("slurm.nodes", "[1, 2]"),
+        ("slurm.note", ""),
+        ("odd", ODD),
+        ("cyclecloud.node.name", "w1"),
+    ),
+)
+def test_a_shell_and_our_command_read_the_same_value(
+    machine: Machine, boot: WorkerBoot, shell: str, key: str, value: str
+) -> None:
+    values = booted(machine, boot)
+    assert (jetpack(machine, "config", key, shell=shell), values[key]) == ((0, f"{value}\n"), value)
+
+
+def test_a_worker_makes_the_token_that_the_listener_expects(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("curl", of_aws("instance-id", "i-0abc"))
+    values = booted(machine, boot)
+    asked = values["cyclecloud.instance.id"], values["cyclecloud.cluster.autoscale.stop_callback"]
+    assert asked == ("i-0abc", f"{URL}/{stop_token(KEY, 'i-0abc')}")
+
+
+def test_azure_tells_a_machine_its_id(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("curl", 'case "$*" in *compute/name*) echo vm-7 ;; *) exit 22 ;; esac')
+    assert booted(machine, replace(boot, provider="azure"))["cyclecloud.instance.id"] == "vm-7"
+
+
+@pytest.mark.parametrize("metadata", ("exit 7", "echo '<html>$(touch x)</html>'", "true"))
+def test_a_machine_that_cannot_learn_its_id_goes_by_its_host_name(
+    machine: Machine, boot: WorkerBoot, metadata: str
+) -> None:
+    machine.fake("curl", metadata)
+    assert booted(machine, boot)["cyclecloud.instance.id"] == "w1"
+
+
+def test_where_nothing_listens_there_is_no_address_to_ask(machine: Machine, boot: WorkerBoot) -> None:
+    booted(machine, replace(boot, stop_url="", stop_key=""))
+    absent = "cyclecloud.cluster.autoscale.stop_callback"
+    assert (jetpack(machine, "config", absent), jetpack(machine, "config", absent, "none")) == ((1, ""), (0, "none\n"))
+
+
+def test_every_user_may_read_it_and_nobody_finds_the_key_of_the_order(machine: Machine, boot: WorkerBoot) -> None:
+    booted(machine, boot)
+    file, program = machine.root / "sge-autoscaler" / "worker.conf", machine.root / "bin" / "jetpack"
+    modes = file.stat().st_mode & 0o777, program.stat().st_mode & 0o777
+    assert (*modes, KEY in file.read_text() + program.read_text()) == (0o644, 0o755, False)
+
+
+def test_a_jetpack_that_is_there_already_is_left_alone(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("jetpack")
+    booted(machine, boot)
+    assert not (machine.root / "bin" / "jetpack").exists()
+
+
+def test_a_worker_joins_although_its_configuration_cannot_be_written(machine: Machine, boot: WorkerBoot) -> None:
+    (machine.root / "sge-autoscaler").touch()
+    ran = machine.boot(boot)
+    assert (ran.returncode, "could not be written" in ran.stdout) == (0, True)
+
+
+def test_nothing_of_a_configuration_replaces_what_the_autoscaler_tells(machine: Machine, boot: WorkerBoot) -> None:
+    claimed = worker_configuration.of_node_array({"cyclecloud": {"instance": {"id": "i-9"}, "mine": 1}}, cluster="c1")
+    values = booted(machine, replace(boot, configuration=worker_configuration.write(claimed)))
+    assert (values["cyclecloud.instance.id"], values["cyclecloud.mine"], values["cyclecloud.cluster.name"]) == (
+        "w1",
+        "1",
+        "c1",
+    )
+
+
+def test_all_below_a_key_is_an_object() -> None:
+    told = answer({"a.b": "1", "a.c.d": "2", "ab": "3"}, "a")
+    assert json.loads(told or "") == {"b": "1", "c": {"d": "2"}}
+
+
+def test_a_key_that_is_nowhere_has_no_answer() -> None:
+    assert answer({"a.b": "1"}, "a.b.c") is None
+
+
+def test_what_is_written_is_read_again() -> None:
+    values = {"a": ODD, "b\tc": "", "d": "\x00\x1f\x7f\r\u2028 é"}
+    assert read(worker_configuration.write(values)) == values
