@@ -11,6 +11,7 @@ import click
 
 from autoscaler import namespaces
 from autoscaler.errors import NotFound
+from autoscaler.report.wording import count
 from sge import cell_folder
 from sge.cell import FIRST_HOST, Cell, ExecHost
 from sge.private_root import CellError, missing
@@ -45,7 +46,7 @@ def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
         cell_folder.claim(name) as place,
         Cell.up(hosts=declared, directory=place, prepared=not bare) as cell,
     ):
-        click.echo(f"cell {place.name} is up: master and {hosts} hosts, SGE_ROOT {cell.root}")
+        click.echo(f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}")
         click.echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
         if sys.stdin.isatty():
             _run(cell, ("bash", "--norc"), None)

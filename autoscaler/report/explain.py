@@ -21,7 +21,7 @@ from autoscaler.core.reasons import Code, Reason
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.remedies import REMEDIES
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import duration, text
+from autoscaler.report.wording import count, duration, instant, shown, text
 from autoscaler.store import notation
 from autoscaler.store.history import Explanation, Lifetime
 
@@ -168,7 +168,7 @@ def gone_lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"{told['host'] or told['id']} ({told['instance_type']} of {told['node_array']}, {told['id']}) is no more:"
     for name in ("created_at", "joined_at", "removed_at", "ended_at"):
         if told[name]:
-            yield f"  {name.removesuffix('_at')} {told[name]}"
+            yield f"  {name.removesuffix('_at')} {_when(told[name])}"
     if told["cost"] is not None:
         yield f"  it cost {told['cost']:.3f}"
 
@@ -176,7 +176,7 @@ def gone_lines(told: Mapping[str, Any]) -> Iterator[str]:
 def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
     if told["state"] == "ended":
-        yield f"job {told['job']} neither waits nor runs; what is known of it, as of {told['now']}:"
+        yield f"job {told['job']} neither waits nor runs; what is known of it, as of {_when(told['now'])}:"
     for row in told["waiting"]:
         verb = "waited" if told["state"] == "ended" else "waits"
         counts = "counts as demand" if row["counted"] else "does not count as demand"
@@ -191,7 +191,7 @@ def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield from _reason_lines(action["reason"])
     for done in told["done"]:
         said = f" ({done['message']})" if done["message"] else ""
-        yield f"{done['kind']} at {done['at']}: {done['result'] or 'not ended'}{said}:"
+        yield f"{done['kind']} at {_when(done['at'])}: {done['result'] or 'not ended'}{said}:"
         yield from _reason_lines(done["reason"])
     for launch in told["launches"]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
@@ -215,19 +215,25 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
         jobs = ", ".join(instance["jobs"]) or "none"
         state = f", state {instance['states']}" if instance["states"] else ""
         yield (
-            f"{instance['queue']}: {instance['used']} of {instance['slots']} slots used, "
+            f"{instance['queue']}: {instance['used']} of {_slots(instance['slots'])} used, "
             f"{instance['reserved']} reserved{state}; jobs: {jobs}"
         )
     if machine and machine["message"]:
         yield f"the provider says: {machine['message']}"
     for name, value in (told["remembered"] or {}).items():
         if value not in (None, False, (), 0):
-            said = ", ".join(value) if isinstance(value, tuple) else value
-            yield f"remembered: {name.replace('_', ' ')}{'' if value is True else f' {said}'}"
+            said = _when(value) if name in _MOMENTS else shown(name, value)
+            what = name.removesuffix("_s").replace("_", " ")
+            yield f"remembered: {what}{'' if value is True else f' {said}'}"
 
 
-def _slots(count: int) -> str:
-    return f"{count} slot{'' if count == 1 else 's'}"
+def _slots(number: int) -> str:
+    return count(number, "slot")
+
+
+def _when(told: str) -> str:
+    """A moment of an answer, as reasons say theirs."""
+    return instant(datetime.fromisoformat(told).timestamp())
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:

@@ -1,6 +1,6 @@
 """A pass in one sentence: the log line, the history's line and what tests assert on.
 
-`pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); holding ip-10-0-3-9
+`pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); keeping ip-10-0-3-9
 (job 4411 runs)`. Few things are named, many are counted, so that it stays a line on a cluster of a thousand workers.
 """
 
@@ -51,7 +51,7 @@ _JOB_VERBS: tuple[tuple[type[JobAction], str], ...] = (
 _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     ("waiting for", frozenset({Code.BOOTING, Code.JOINING, Code.SETTLING, Code.ENDING})),
     (
-        "holding",
+        "keeping",
         frozenset({Code.RUNS_JOBS, Code.RESERVED, Code.NEEDED, Code.IDLE_NOT_LONG_ENOUGH, Code.QUEUE_NOT_EMPTY})
         | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.DRAINING, Code.SHRINK_BATCH},
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoscaler.report.document import reason_part
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import duration
+from autoscaler.report.wording import count, duration
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 
@@ -69,7 +69,8 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "last news", "none: no pass was ever made here"
     else:
         yield "last news", f"{told['sentence']} ({duration(told['pass_age_s'])} ago; {told['pass']} passes so far)"
-        yield "waiting", f"{told['waiting']} tasks, {told['counted']} count, {told['fitting']} of these fit"
+        waiting = count(told["waiting"], "task")
+        yield "waiting", f"{waiting}, {told['counted']} counted, {told['fitting']} of these can start"
     unknown = f" and {told['unknown_prices']} of unknown price" if told["unknown_prices"] else ""
     yield "workers", f"{told['workers']} additional, {told['persistent'] or 0} persistent"
     yield "price", f"{told['price_per_hour']:.3f} an hour{unknown}"

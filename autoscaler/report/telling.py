@@ -12,7 +12,7 @@ from autoscaler.core.model import Plan
 from autoscaler.observe import Observation
 from autoscaler.report.document import document
 from autoscaler.report.sentence import news, sentence
-from autoscaler.report.wording import text
+from autoscaler.report.wording import count, text
 from autoscaler.store.store import Store
 
 log = logging.getLogger("autoscaler.pass")
@@ -59,7 +59,7 @@ def abridged(told: Mapping[str, Any]) -> dict[str, Any]:
 def verdict_lines(plan: Plan) -> Iterator[str]:
     """Every verdict of a plan, a line each."""
     for shape in plan.shapes:
-        jobs = f"job {shape.jobs[0]}{' …' if len(shape.jobs) > 1 else ''} ({shape.count} tasks)"
+        jobs = f"job {shape.jobs[0]}{' …' if len(shape.jobs) > 1 else ''} ({count(shape.count, 'task')})"
         yield f"  {jobs}: {'counts' if shape.counted else 'does not count'}: {text(shape.reason)}"
     for worker in plan.workers:
         yield f"  {worker.name}: {worker.verdict}: {text(worker.reason)}"

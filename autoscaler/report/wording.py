@@ -17,9 +17,9 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
     {
         Code.COUNTED: "it counts, but only a host that it names can run it",
         Code.FITS: "it fits on what is free now",
-        Code.WAITS_FOR_COMING: "{tasks} fit on workers that are coming",
-        Code.NOT_EXPIRED: "{lacking} fit nowhere yet; a worker is launched when it has waited {limit_s}",
-        Code.EXPIRED: "{lacking} fit nowhere, and their queue has waited {limit_s} or more",
+        Code.WAITS_FOR_COMING: "{tasks} can start on workers that are coming",
+        Code.NOT_EXPIRED: "{lacking} can start nowhere yet; a worker is launched when it has waited {limit_s}",
+        Code.EXPIRED: "{lacking} can start nowhere, and their queue has waited {limit_s} or more",
         Code.HELD: "it is held (state {state})",
         Code.DEPENDENT: "it waits for other jobs to end (state {state})",
         Code.FUTURE: "it must not start before {start_at}",
@@ -142,7 +142,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.DELETED_BY_OWNER: "jobs {jobs} had been deleted already, and can only end by force",
         Code.PARTLY_ALIVE: "jobs {jobs} ran there, and may run on where hosts live ({hosts})",
         Code.ENDED_EVERYWHERE: "they have had the time to end on {hosts}, where a part of them still ran",
-        Code.DEMAND: "{tasks} jobs or tasks of {queue} with {slots} slots fit nowhere",
+        Code.DEMAND: "{tasks} tasks of {queue} with {slots} slots can start nowhere",
         Code.MIN_WORKERS_FLOOR: "{node_array} keeps at least {min_workers} workers",
         Code.LAUNCH_WANTED: "wanted {workers} {type}",
         Code.NOTHING_TO_LAUNCH: "{node_array} has no instance type that can be launched for what waits",
@@ -167,6 +167,11 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.SWAP_OFF: "swapping a worker of {node_array} for a stronger one is off",
         Code.NO_SWAP: "no worker of {node_array} could make room for a stronger one without more loss than gain",
         Code.NODE_ARRAY_STOPPED: "{node_array} launches nothing until resumed: {message}",
+        Code.REQUESTED: "{sets} asked for [{workers} workers][{cores} cores] of {node_array}",
+        Code.NODE_WANTED: "created nodes of {node_array} have no worker yet: {nodes}",
+        Code.CREATED_NODE: "it serves the created node {node}",
+        Code.ASKED_TO_STOP: "it asked to stop, and nothing needs it",
+        Code.NO_SUCH_ARRAY: "{by} asks for workers of {node_array}, which is no node array",
         Code.LACKS_RESOURCE: "it has no {resource}",
         Code.RESOURCE_SHORT: "of {resource} it has {left} left of {whole}, and {asked} is asked",
         Code.RESOURCE_DIFFERS: "its {resource} is {value}, and {asked} is asked",
@@ -181,6 +186,10 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.SHARED_SHORT: "of {resource}, which all share, {left} of {whole} are left, and {asked} is asked",
         Code.SHARED_DIFFERS: "{resource} is {value} for all, and {asked} is asked",
         Code.NO_MORE_OF_IT: "no more of it can be had",
+        Code.RULES_FORBID: "rules allow no worker that could be had ({places})",
+        Code.NOT_BY_RULES: "not {node}",
+        Code.ONLY_RULES: "only rules are against it, and Grid Engine would run it: it is left alone",
+        Code.KEPT_BY_RULES: "rules keep it alive",
         Code.PAUSED: "paused[ by {by}]",
         Code.BRAKE: "{count} {what} within {window_s} are more than the {most} allowed; nothing is launched or removed "
         "until `sge-autoscaler resume`",
@@ -203,6 +212,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _FACT = re.compile(r"\{(\w+)\}")
+_ONE = re.compile(r"(?<![\w.,:=-])1 (core|host|job|slot|task|worker)s\b")
 
 
 def text(reason: Reason) -> str:
@@ -212,7 +222,7 @@ def text(reason: Reason) -> str:
     jobs = facts.get("jobs")
     if isinstance(jobs, tuple) and len(jobs) == 1:
         sentence = sentence.replace("jobs {jobs}", "job {jobs}")
-    sentence = _FACT.sub(lambda found: shown(found[1], facts.get(found[1])), sentence)
+    sentence = _ONE.sub(r"1 \1", _FACT.sub(lambda found: shown(found[1], facts.get(found[1])), sentence))
     return "; ".join((sentence, *(text(link) for link in reason.trail)))
 
 
@@ -237,7 +247,7 @@ def shown(name: str, value: Fact) -> str:
     if name.endswith("_s"):
         return duration(value)
     if name.endswith("_at"):
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return instant(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -245,6 +255,16 @@ def _setting(limit: str, node_array: str) -> str:
     """The setting's name, with the suffix of the queue whose node array is meant (`execute_1`)."""
     suffix = node_array.partition("_")[2]
     return SETTINGS[limit] + (f"_{suffix}" if suffix.isdigit() else "")
+
+
+def instant(seconds: float) -> str:
+    """A moment, given as Unix seconds, as every sentence says it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -91,3 +91,12 @@ def test_one_job_alone_is_no_plural(code: Code, sentence: str) -> None:
 )
 def test_durations_have_two_units_at_most(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_one_of_something_is_told_in_the_singular() -> None:
+    demand = because(Code.DEMAND, queue="main.q", tasks=1, slots=21)
+    other = because(Code.DEMAND, queue="main.q", tasks=11, slots=1)
+    assert [text(demand), text(other)] == [
+        "1 task of main.q with 21 slots can start nowhere",
+        "11 tasks of main.q with 1 slot can start nowhere",
+    ]

@@ -59,7 +59,7 @@ def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
     job = gate.submit()
     with scaling.running():
         (worker,) = until(lambda: scaling.running_on(job), 40)
-        until(lambda: f"holding {worker}" in scaling.said())  # it knows that its own enabling took effect
+        until(lambda: f"keeping {worker}" in scaling.said())  # it knows that its own enabling took effect
         empty_cell.out("qmod", "-d", f"main.q@{worker}")
         gate.open()
         until(lambda: scaling.ended_well(job))

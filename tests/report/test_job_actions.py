@@ -81,6 +81,11 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
     told = explain_host(world, made, "w1", UTC)
     assert told is not None
     lines = set(host_lines(told))
-    wanted = {"remembered: silent s 12.5", "remembered: price per hour 0.096", "remembered: moved 31, 32"}
+    wanted = {
+        "remembered: silent 12s",
+        "remembered: first seen 2027-01-15 07:00:00 UTC",
+        "remembered: price per hour 0.096",
+        "remembered: moved 31, 32",
+    }
     assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
     assert json.dumps(told["remembered"])

@@ -17,7 +17,7 @@ def test_a_pass_tells_demand_actions_and_whom_it_holds() -> None:
     told = plan(launch(2), disable("ip-10-0-3-7"), shapes=(waiting(14),), workers=(kept("ip-10-0-3-9"),), fitting=9)
     assert sentence(told, 812) == (
         "pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); "
-        "holding ip-10-0-3-9 (job 4411 runs)"
+        "keeping ip-10-0-3-9 (job 4411 runs)"
     )
 
 
@@ -112,13 +112,13 @@ def test_a_thousand_workers_still_make_a_line() -> None:
     told = plan(launch(50), *leaving, shapes=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers)
     assert sentence(told, 99999) == (
         "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); "
-        "holding 990 workers (runs jobs)"
+        "keeping 990 workers (runs jobs)"
     )
 
 
 def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
     workers = (*(kept(f"w{n}") for n in range(5)), kept("w6", because(Code.RESERVED)))
-    assert "holding 6 workers (5 runs jobs, 1 reserved)" in sentence(plan(workers=workers), 3)
+    assert "keeping 6 workers (5 runs jobs, 1 reserved)" in sentence(plan(workers=workers), 3)
 
 
 @pytest.mark.parametrize(
