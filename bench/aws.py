@@ -25,7 +25,7 @@ from providers.aws.settings import AwsSettings
 from providers.interface import LaunchOrder
 from providers.settings import read_settings
 from tests.clouds.aws.plane import AwsPlane
-from tests.clouds.aws.process import Region, played
+from tests.clouds.played import Region, played
 
 WORKERS, ROUNDS, MOST = 1000, 8, 1.5
 CELL = "bench"
@@ -33,7 +33,7 @@ CELL = "bench"
 
 def main() -> int:
     os.environ.update(AWS_ACCESS_KEY_ID="played", AWS_SECRET_ACCESS_KEY="played")
-    with played() as region:
+    with played("aws") as region:
         found = {name: measured(region, zones) for name, zones in (("one zone", "a"), ("two zones, a fleet", "ab"))}
     worst = 0.0
     for name, figures in found.items():

@@ -34,10 +34,10 @@ from providers.interface import LaunchOrder, Provider
 from providers.pace import Pace
 from providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane, Played
-from tests.clouds.azure.plane import played as played_azure
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, started
 from tests.clouds.cyclecloud.plane import CHOSEN, CycleCloudPlane, serving
 from tests.clouds.cyclecloud.server import PASSWORD, USER
+from tests.clouds.played import played
 
 WORKERS, ROUNDS, MOST = 1000, 5, 1.5
 CELL = "bench"
@@ -161,7 +161,7 @@ def cyclecloud() -> Iterator[Cloud]:
 
 @contextlib.contextmanager
 def azure() -> Iterator[Cloud]:
-    with played_azure() as region:
+    with played("azure") as region:
         plane = AzurePlane(region)
         settings = read_settings(AzureSettings, plane.values())
         calls = Calls(settings, Pace(rate=WITHOUT_PACE, burst=10), Played())

@@ -13,7 +13,7 @@ from providers.aws.settings import PREFIX, AwsSettings
 from providers.contract import ControlPlane, Fault
 from providers.pace import Pace
 from providers.settings import read_settings
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 
 LAUNCHES = ("RunInstances", "CreateFleet")
 NOWHERE = "http://127.0.0.1:9"

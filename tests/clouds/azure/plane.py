@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection
 from types import MappingProxyType
 from typing import Any
-from urllib.request import Request, urlopen
 
 from azure.core.credentials import AccessToken
 
@@ -22,48 +15,12 @@ from providers.contract import ControlPlane, Fault
 from providers.pace import Pace
 from providers.settings import read_settings
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
+from tests.clouds.played import Region
 
-ROOT = Path(__file__).parents[3]
 NOWHERE = "http://127.0.0.1:9"
 """A port that nobody serves: calls are refused at once."""
 LAG = 2.0
 """Seconds: longer than a launch and a listing take on a busy machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A region that is played; an empty one again after `forget`."""
-
-    address: str
-
-    def tell(self, verb: str = "state", **values: Any) -> dict[str, Any]:
-        """One request of the control path (see `server.control`); the state after it."""
-        request = Request(f"{self.address}/control/{verb}", json.dumps(values).encode(), method="POST")
-        with urlopen(request, timeout=30) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
-
-    def fault(self, *faults: dict[str, Any]) -> None:
-        self.tell("faults", faults=faults)
-
-
-@contextmanager
-def played() -> Iterator[Region]:
-    """Start it, and end it after the block, or with this process."""
-    command = [sys.executable, "-m", "tests.clouds.azure.server", "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            assert line.startswith("listening on "), f"the played Azure did not start: {line!r}"
-            yield Region(line.split()[-1])
-        finally:
-            process.stdin.close()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 class Played:

@@ -9,12 +9,12 @@ import pytest
 from providers.aws.provider import AwsProvider
 from providers.contract import CELL
 from tests.clouds.aws.plane import AwsPlane
-from tests.clouds.aws.process import Region, played
+from tests.clouds.played import Region, played
 
 
 @pytest.fixture(scope="session")
 def region() -> Iterator[Region]:
-    with played() as found:
+    with played("aws") as found:
         yield found
 
 

@@ -14,7 +14,7 @@ from providers.contract import CELL
 from providers.interface import Unreachable
 from providers.settings import read_settings
 from tests.clouds.aws.plane import AwsPlane
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 
 

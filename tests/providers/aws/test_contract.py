@@ -13,7 +13,7 @@ from autoscaler.core.fleet import Bucket
 from providers.contract import CELL, ControlPlane, ProviderContract
 from providers.interface import LaunchOrder, Provider
 from tests.clouds.aws.plane import AwsPlane
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 
 
 class TestOneZone(ProviderContract):

@@ -14,7 +14,7 @@ from providers.aws.provider import AwsProvider
 from providers.catalog import load_catalog
 from providers.interface import Refused, Unreachable
 from providers.kept import Kept
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 
 DENIED = {"kind": "error", "code": "UnauthorizedOperation", "status": 403}

@@ -12,7 +12,7 @@ import pytest
 from autoscaler.core.fleet import PriceType
 from providers.aws.notices import WARNING, notice_of
 from providers.interface import Unreachable
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 from tests.providers.aws.test_orders import buckets, order
 

@@ -16,7 +16,7 @@ from providers.aws.provider import AwsProvider
 from providers.contract import CELL
 from providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
 from tests.clouds.aws.plane import AwsPlane
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 
 TYPE = "c5.large"

@@ -13,7 +13,7 @@ from autoscaler.core.fleet import PriceType
 from providers.aws import tags
 from providers.contract import CELL
 from tests.clouds.aws.plane import AwsPlane
-from tests.clouds.aws.process import Region
+from tests.clouds.played import Region
 from tests.providers.aws.test_notices import queue, send, warning
 from tests.providers.aws.test_orders import buckets, order
 

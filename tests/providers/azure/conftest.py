@@ -8,12 +8,13 @@ import pytest
 
 from providers.azure.provider import AzureProvider
 from providers.contract import CELL
-from tests.clouds.azure.plane import AzurePlane, Region, played
+from tests.clouds.azure.plane import AzurePlane
+from tests.clouds.played import Region, played
 
 
 @pytest.fixture(scope="session")
 def region() -> Iterator[Region]:
-    with played() as found:
+    with played("azure") as found:
         yield found
 
 

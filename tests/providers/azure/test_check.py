@@ -19,8 +19,9 @@ from providers.contract import CELL
 from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 from providers.pace import Pace
 from providers.settings import read_settings
-from tests.clouds.azure.plane import AzurePlane, Region
+from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.azure.region import GROUP_PATH
+from tests.clouds.played import Region
 from tests.providers.azure.building import SMALL, an_order, the_worker, until
 
 IMAGE = f"{GROUP_PATH}/providers/Microsoft.Compute/images/worker"

@@ -11,7 +11,8 @@ import pytest
 
 from providers.contract import CELL, ControlPlane, Fault, ProviderContract
 from providers.interface import LaunchOrder, OutOfCapacity, Provider
-from tests.clouds.azure.plane import AzurePlane, Region
+from tests.clouds.azure.plane import AzurePlane
+from tests.clouds.played import Region
 
 
 class TestAnywhere(ProviderContract):

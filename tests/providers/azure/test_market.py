@@ -13,7 +13,8 @@ from providers.catalog import GIB, load_catalog
 from providers.catalog_file import catalog_text
 from providers.contract import CELL
 from providers.interface import Unreachable
-from tests.clouds.azure.plane import NOWHERE, AzurePlane, Region
+from tests.clouds.azure.plane import NOWHERE, AzurePlane
+from tests.clouds.played import Region
 from tests.providers.azure.conftest import Connect
 
 

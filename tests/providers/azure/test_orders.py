@@ -10,7 +10,8 @@ from autoscaler.core.fleet import PriceType
 from providers.azure.provider import AzureProvider
 from providers.contract import CELL, OTHER_CELL
 from providers.interface import OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
-from tests.clouds.azure.plane import AzurePlane, Region
+from tests.clouds.azure.plane import AzurePlane
+from tests.clouds.played import Region
 from tests.providers.azure.building import an_order, until
 
 

@@ -11,7 +11,8 @@ from autoscaler.core.fleet import MachineState, PriceType, Worker
 from providers.azure.provider import STATUS_AGE, AzureProvider
 from providers.contract import CELL
 from providers.interface import Refused, Unreachable
-from tests.clouds.azure.plane import AzurePlane, Region
+from tests.clouds.azure.plane import AzurePlane
+from tests.clouds.played import Region
 from tests.providers.azure.building import SMALL, an_order, the_worker, until
 
 

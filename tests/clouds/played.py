@@ -1,4 +1,4 @@
-"""The played AWS as a process of its own, and a client of its control path."""
+"""A played cloud as a process of its own, and a client of its control path. For clouds of one region."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Region:
 
     address: str
 
-    def tell(self, verb: str, **values: Any) -> dict[str, Any]:
-        """One request of the control path (see `control`)."""
+    def tell(self, verb: str = "state", **values: Any) -> dict[str, Any]:
+        """One request of the control path (see `control` of its server)."""
         request = Request(f"{self.address}/control/{verb}", json.dumps(values).encode(), method="POST")
         with urlopen(request, timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
@@ -33,15 +33,15 @@ class Region:
 
 
 @contextmanager
-def played() -> Iterator[Region]:
-    """Start it, and end it after the block, or with this process."""
-    command = [sys.executable, "-m", "tests.clouds.aws.server", "--port", "0"]
+def played(cloud: str) -> Iterator[Region]:
+    """Start the server of `tests.clouds.CLOUD`, and end it after the block, or with this process."""
+    command = [sys.executable, "-m", f"tests.clouds.{cloud}.server", "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            assert line.startswith("listening on "), f"the played AWS did not start: {line!r}"
+            assert line.startswith("listening on "), f"the played {cloud} did not start: {line!r}"
             yield Region(line.split()[-1])
         finally:
             process.stdin.close()
