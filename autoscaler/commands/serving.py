@@ -26,6 +26,7 @@ from autoscaler.failures import Failures
 from autoscaler.health import HealthChecks
 from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.loop import Loop
+from autoscaler.monitor import Monitor
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observer
 from autoscaler.report.admission_file import AdmissionFile
@@ -118,6 +119,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             reload=_reload(invocation, run_log),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=bell.ring).begin,
+            monitor=Monitor(store.samples).see,
         )
 
 
@@ -139,7 +141,7 @@ def _run_log(provider: Provider, invocation: Invocation) -> RunLog | None:
 def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
     """Keeps workers' names resolvable here, where the cloud's DNS does not: needed before one can join by itself."""
     path = settings.process.hosts_file or (HOSTS if provider.enrols_itself else None)
-    return None if path is None else WorkerNames(HostsFile(path, OF_WORKERS))
+    return None if path is None else WorkerNames(HostsFile(path, OF_WORKERS), time.time, settings.process.order_grace)
 
 
 def _load(invocation: Invocation, platform: Mapping[str, str]) -> Settings:

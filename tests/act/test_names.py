@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,16 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def names(path: Path) -> WorkerNames:
-    return WorkerNames(HostsFile(path, OF_WORKERS))
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def names(path: Path, clock: Clock | None = None) -> WorkerNames:
+    return WorkerNames(HostsFile(path, OF_WORKERS), clock or Clock(), grace=600.0)
 
 
 def worker(name: str | None, address: str | None, state: MachineState = MachineState.RUNNING) -> Worker:
@@ -43,8 +52,31 @@ def test_workers_that_exist_resolve_and_ended_ones_do_not(path: Path) -> None:
 def test_every_other_line_keeps_its_bytes(path: Path) -> None:
     keep = names(path)
     keep([worker("w1", "10.1.0.1")])
-    keep([])
+    keep([worker("w1", "10.1.0.1", MachineState.TERMINATED)])
     assert path.read_text() == OTHERS
+
+
+@pytest.mark.parametrize("restarted", (False, True))
+def test_a_worker_that_a_listing_leaves_out_resolves_for_as_long_as_a_listing_may_lag(
+    path: Path, restarted: bool
+) -> None:
+    clock = Clock()
+    keep = names(path, clock)
+    keep([worker("w1", "10.1.0.1"), worker("w2", "10.1.0.2")])
+    keep = names(path, clock) if restarted else keep
+    told = []
+    for clock.now in (0.0, 599.0, 600.0):
+        keep([worker("w2", "10.1.0.2")])
+        told.append([line for line in ours(path) if line.startswith("10.")])
+    both = ["10.1.0.1 w1", "10.1.0.2 w2"]
+    assert told == [both, both, ["10.1.0.2 w2"]]
+
+
+def test_an_address_that_a_listed_worker_has_is_nobody_elses(path: Path) -> None:
+    keep = names(path)
+    keep([worker("w1", "10.1.0.1")])
+    keep([worker("w9", "10.1.0.1")])
+    assert [line for line in ours(path) if line.startswith("10.")] == ["10.1.0.1 w9"]
 
 
 def test_nothing_is_written_where_nothing_changes(path: Path) -> None:
