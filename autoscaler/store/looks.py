@@ -5,13 +5,15 @@ One row, written only when it says something new; how fresh it is tells the memo
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.fleet import Bucket, Order, OrderState, Worker
+from autoscaler.core.fleet import Bucket, InstanceType, Order, OrderState, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.life import Life, look
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.request_sets import ArrayDefinition
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
 
@@ -40,6 +42,31 @@ class SeenWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenArray:
+    """A node array as in force, one of a caller included."""
+
+    name: str
+    queue: str
+    max_workers: int
+    max_cores: int | None = None
+    extends: str | None = None
+    """The array of the settings with which it shares that one's limits."""
+    buckets: tuple[Bucket, ...] = ()
+    """Of the instance types and price types that it may use, those it prefers first."""
+    price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
+    wanted: bool = True
+    configuration: str = "{}"
+    """`Configuration` of requests, as JSON."""
+    attributes: str = "{}"
+    """All else that requests say of it, as JSON."""
+
+    @property
+    def types(self) -> dict[str, InstanceType]:
+        """Its instance types by name, those it prefers first."""
+        return {bucket.type.name: bucket.type for bucket in self.buckets}
+
+
+@dataclass(frozen=True, slots=True)
 class LastLook:
     """One pass's view, as far as others show it."""
 
@@ -50,10 +77,7 @@ class LastLook:
     """All that exist."""
     orders: tuple[Order, ...] = ()
     """Those that may still bring workers which the listing lacks."""
-    arrays: tuple[NodeArrayPolicy, ...] = ()
-    """As in force, those of callers included."""
-    buckets: tuple[Bucket, ...] = ()
-    """Of the types that some array may use."""
+    arrays: tuple[SeenArray, ...] = ()
     stopping: bool = False
     """A person gives everything back."""
 
@@ -62,9 +86,8 @@ def last_look(snapshot: Snapshot, plan: Plan, *, provider: str, operates: bool =
     """What of a pass is shown elsewhere."""
     seen = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     said = {verdict.id: verdict.reason.code.value for verdict in plan.workers}
-    fleet, arrays = snapshot.fleet, snapshot.policy.node_arrays
-    used = {name for array in arrays for name in allowed_types(array, fleet.buckets)}
-    used |= {worker.type.name for worker in fleet.workers if worker.exists}
+    fleet = snapshot.fleet
+    arrays = seen_arrays(snapshot.policy.node_arrays, snapshot.requests.arrays, fleet.buckets)
     return LastLook(
         provider=provider,
         operates=operates,
@@ -80,8 +103,38 @@ def last_look(snapshot: Snapshot, plan: Plan, *, provider: str, operates: bool =
         ),
         orders=tuple(order for order in fleet.orders if order.state is not OrderState.FAILED),
         arrays=arrays,
-        buckets=tuple(bucket for bucket in fleet.buckets if bucket.type.name in used),
         stopping=snapshot.wishes.stop is not None,
+    )
+
+
+def seen_arrays(
+    arrays: Sequence[NodeArrayPolicy], definitions: Sequence[ArrayDefinition], buckets: Sequence[Bucket]
+) -> tuple[SeenArray, ...]:
+    """Node arrays with what requests say of them beside their targets."""
+    said = {definition.name: definition for definition in definitions}
+    return tuple(_seen_array(array, said.get(array.name, ArrayDefinition(array.name)), buckets) for array in arrays)
+
+
+def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence[Bucket]) -> SeenArray:
+    types = allowed_types(array, buckets)
+    wished: Mapping[str, int] = {name: n for n, name in enumerate((*array.machine_types, array.instance_type))}
+
+    def preferred(bucket: Bucket) -> tuple[int, int, str, int]:
+        kind = bucket.type
+        return wished.get(kind.name, len(wished)), kind.vcpus, kind.name, array.price_types.index(bucket.key.price_type)
+
+    mine = (each for each in buckets if array.takes(each.key) and each.key.price_type in array.price_types)
+    return SeenArray(
+        name=array.name,
+        queue=array.queue,
+        max_workers=array.limits.max_workers,
+        max_cores=array.limits.max_cores,
+        extends=array.extends,
+        buckets=tuple(sorted((each for each in mine if each.type.name in types), key=preferred)),
+        price_types=array.price_types,
+        wanted=array.wanted,
+        configuration=said.configuration,
+        attributes=said.attributes,
     )
 
 
