@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from autoscaler.core.cluster import Complex, Consumable, ExecutionHost
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.fleet import BucketKey, InstanceType
 from autoscaler.core.model import Amounts, Host
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.resources import amount, canonical, written
+from autoscaler.core.ruled_supply import Given, as_text, given_to
 
 MEMORY_NAMES = frozenset(
     {"h_vmem", "s_vmem", "h_rss", "h_data", "virtual_free", "mem_free", "mem_total", "m_mem_free", "ram"}
@@ -47,9 +48,43 @@ class Offer:
         return Host(name, {pool: self.slots}, self.consumables, properties)
 
 
-def offer_of(type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> Offer:
-    """What a machine of this type will offer in this node array."""
+def offer_of(
+    type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex], key: BucketKey | None = None
+) -> Offer:
+    """What a machine of this type will offer in this node array. `key`: the bucket that it is of, as rules may ask."""
     given = dict(_consumables(type_, array, complexes))
+    if array.rules is not None:
+        return _under_rules(given, type_, array, complexes, given_to(array.rules, type_, array, key, complexes))
+    return _offer(given, type_, array, complexes)
+
+
+def _under_rules(
+    given: Mapping[str, float],
+    type_: InstanceType,
+    array: NodeArrayPolicy,
+    complexes: Mapping[str, Complex],
+    by_rules: Given,
+) -> Offer:
+    """The offer with what rules give, which wins over what the provider tells."""
+    numbers = {
+        name: value
+        for name, value in by_rules.values.items()
+        if complexes[name].consumable is not Consumable.NO and not isinstance(value, str)
+    }
+    texts = {name: as_text(value, complexes[name]) for name, value in by_rules.values.items() if name not in numbers}
+    offer = _offer({**given, **numbers}, type_, array, complexes)
+    fixed = {name: canonical(text, complexes[name].type) for name, text in texts.items()}
+    return replace(
+        offer,
+        consumables=tuple(sorted({**dict(offer.consumables), **by_rules.counted}.items())),
+        properties={**offer.properties, **fixed, **by_rules.met},
+        complex_values=tuple(sorted({**dict(offer.complex_values), **texts}.items())),
+    )
+
+
+def _offer(
+    given: Mapping[str, float], type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
+) -> Offer:
     reported = {**_reported(type_), **{name: value for name, value in given.items() if name == array.exclusive_complex}}
     return Offer(
         slots=slots_of(type_, array),

@@ -19,6 +19,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader, Served
 from autoscaler.core.resources import split_tasks, task_count
+from autoscaler.core.ruled_demand import Asker
 
 __all__ = ["Reading", "details_wanted", "read_demand"]
 
@@ -53,21 +54,28 @@ def read_demand(
     details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
     eligible = judge(cluster.shapes, cluster.hosts, memory, details, now)
     reader, budgets = Reader(cluster, policy, our_hosts), Budgets(cluster, policy)
+    rules = Asker(cluster, policy, details)
     served: dict[tuple[object, ...], Served | Reason] = {}
     merged: dict[tuple[Demand, tuple[str, ...]], list[Part]] = {}
     uncounted: list[Part] = []
-    for part in sorted(eligible.parts, key=lambda part: (part.oldest, part.jobs[:1])):
+    for part in sorted(rules.split(eligible.parts), key=lambda part: (part.oldest, part.jobs[:1])):
         if part.reason is not None:
             uncounted.append(part)
             continue
-        asked = _what_is_asked(part.ask)
+        entries = rules.entries(part)
+        asked = (*_what_is_asked(part.ask), *(entry.place for entry in entries), part.ask.array and bool(entries))
         answer = served.get(asked)
         if answer is None:
-            answer = served[asked] = reader.read(part.ask)
+            answer = reader.read(part.ask)
+            if not isinstance(answer, Reason):
+                answer = rules.ask(answer, entries, array=part.ask.array)
+            served[asked] = answer
         if isinstance(answer, Reason):
             uncounted.append(replace(part, reason=answer))
             continue
         allowed, reason = budgets.admit(part.ask, answer, part.count)
+        if entries:
+            allowed, reason = rules.admit(answer.demand, entries, allowed, reason)
         within, beyond = _divide(part, allowed, reason)
         uncounted.extend(beyond)
         if within is not None:

@@ -193,7 +193,8 @@ def details_wanted(shapes: Sequence[Shape], memory: Memory, policy: Policy, now:
 def _urgency(ask: Ask, detail: JobDetail | None, policy: Policy, now: float) -> int | None:
     """0: not known, or not any more; 1: the known answer keeps it from counting and is old; None: nothing to ask."""
     if detail is None:
-        return 0 if ask.array or ask.unscheduled else None
+        by_context = policy.rules is not None and policy.rules.by_context
+        return 0 if ask.array or ask.unscheduled or by_context else None
     if ask.unscheduled and not detail.unscheduled:
         return 0
     keeps = detail.concurrency is not None or (detail.start_after is not None and detail.start_after > now)

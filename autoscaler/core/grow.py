@@ -6,13 +6,13 @@ Every cap that holds appends itself to the launch's reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.arrays import family_of
 from autoscaler.core.cluster import Complex
-from autoscaler.core.fleet import Bucket, PriceType
+from autoscaler.core.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.growth.options import Option, options_for
 from autoscaler.core.growth.registry import strategy_of
 from autoscaler.core.limits import Room, Usage, launches_left
@@ -34,6 +34,8 @@ class Ground:
     launches: Sequence[Event]
     complexes: Mapping[str, Complex]
     now: float
+    failed: Mapping[str, float] = field(default_factory=dict)
+    """By node array, when an order of it last failed, as a whole or in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,9 @@ class Replacing:
 
     def sorted(self, options: Sequence[Option]) -> tuple[Option, ...]:
         """The options that it may be, in its order."""
-        by_key = {(option.type.name, option.price_type): option for option in options}
-        return tuple(by_key[key] for key in self.options if key in by_key)
+        return tuple(
+            option for key in self.options for option in options if (option.type.name, option.price_type) == key
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,7 @@ def grow(
         reason = because(Code.DEMAND, queue=array.queue, tasks=sum(unmet), slots=slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
     else:
-        ordered = options if array.hybrid else strategy_of(array)((), options)
-        sized = [_size_for_floor(option, short_of_floor) for option in ordered]
+        sized = [_size_for_floor(option, short_of_floor) for option in _by_preference(array, options)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized))
@@ -123,33 +125,79 @@ def grow(
     return _launch(array, chosen, reason, verdicts, ground)
 
 
+def grow_asked(
+    array: NodeArrayPolicy,
+    reason: Reason,
+    count_of: Callable[[InstanceType], int],
+    usage: Usage,
+    ground: Ground,
+    *,
+    placement_group: str | None = None,
+) -> Growth:
+    """Launch what was asked for, `count_of` a type if it were met by that type alone. What is explicit comes in no
+    batches: it waits only after a failure.
+    """
+    if array.name in ground.stopped:
+        return Growth(note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=ground.stopped[array.name]))
+    options, refused = options_for(array, ground.buckets, ground.rests, usage, ground.complexes)
+    if placement_group is not None:
+        options = tuple(_within(option, placement_group) for option in options)
+    sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
+    if array.hybrid and not array.machine_types:  # the smallest type with which the limits let all of it be had
+        sized.sort(key=lambda entry: entry.count < entry.wanted)
+    chosen = [entry for entry in sized if entry.count]
+    verdicts = (*refused, *_verdicts(sized))
+    if not chosen:
+        return Growth(buckets=verdicts, note=reason.then(_nothing_note(array, sized, refused)))
+    return _launch(array, chosen, reason, verdicts, ground, asked=True)
+
+
+def _by_preference(array: NodeArrayPolicy, options: Sequence[Option]) -> Sequence[Option]:
+    return options if array.hybrid else strategy_of(array)((), options)
+
+
+def _within(option: Option, placement_group: str) -> Option:
+    """That option in one placement group, where its provider has that."""
+    buckets = tuple(bucket for bucket in option.buckets if bucket.key.placement_group == placement_group)
+    return replace(option, buckets=buckets) if buckets else option
+
+
 def _launch(
     array: NodeArrayPolicy,
     chosen: Sequence[_Sized],
     reason: Reason,
     verdicts: tuple[BucketVerdict, ...],
     ground: Ground,
+    *,
+    asked: bool = False,
 ) -> Growth:
     """The launch of what was chosen, kept to the pace that is set."""
     first = chosen[0]
     growth = Growth(covered=first.covered, board=first.board, buckets=verdicts)
-    last = max((event.at for event in ground.launches if event.node_array == array.name), default=None)
-    if last is not None and ground.now - last < ground.policy.batch_delay:
+    if _too_soon(array, ground, asked=asked):
         note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=ground.policy.batch_delay)
         return replace(growth, note=note)
     hourly = launches_left(array.limits, ground.launches, family_of(array), ground.now)
-    batch = Room(array.scale_up_batch, because(Code.BATCHED, batch=array.scale_up_batch))
+    batch = None if asked else Room(array.scale_up_batch, because(Code.BATCHED, batch=array.scale_up_batch))
     reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
     if first.cap is not None:
         reason = reason.then(first.cap)
     pace = [room for room in (batch, hourly) if room is not None]
-    tightest = min(pace, key=lambda room: room.count)
-    if tightest.count <= 0:
+    tightest = min(pace, key=lambda room: room.count, default=None)
+    if tightest is not None and tightest.count <= 0:
         return replace(growth, note=tightest.cap)
-    if tightest.count < first.count:
+    if tightest is not None and tightest.count < first.count:
         reason = reason.then(tightest.cap)
-    candidates = tuple(Candidate(entry.option.buckets, min(entry.count, tightest.count)) for entry in chosen)
+    most = PLENTY if tightest is None else tightest.count
+    candidates = tuple(Candidate(entry.option.buckets, min(entry.count, most)) for entry in chosen)
     return replace(growth, launch=Launch(array.name, candidates, reason))
+
+
+def _too_soon(array: NodeArrayPolicy, ground: Ground, *, asked: bool) -> bool:
+    """Whether a launch comes too close to the last one of this array, or to the last failed one of what was asked."""
+    launched = (event.at for event in ground.launches if event.node_array == array.name)
+    last = ground.failed.get(array.name) if asked else max(launched, default=None)
+    return last is not None and ground.now - last < ground.policy.batch_delay
 
 
 def _sizes_for_demand(options: Sequence[Option], lacking: Sequence[Want], board: Board) -> list[_Sized]:

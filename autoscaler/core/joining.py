@@ -17,7 +17,7 @@ def join(machine: Machine, moment: Moment) -> Step:
     """The next step of a machine that is on its way into service."""
     asked_away = moment.let_go(machine)
     # One that a person keeps may come up as late as it likes.
-    late = None if machine.host is None and moment.kept(machine) else overdue(machine, moment.now)
+    late = None if machine.host is None and moment.kept(machine) is not None else overdue(machine, moment.now)
     if machine.host is None:
         if machine.life is Life.NAME_AWAITED and late is None and asked_away is None:
             return wait(machine, because(Code.NAME_AWAITED))
@@ -68,7 +68,7 @@ def _enrol_when_up(machine: Machine, moment: Moment) -> Step:
     tried = note.disabled_at if note.disabling is Disabling.ENROL else None
     if tried is not None and moment.now - tried < moment.retry_after:
         return wait(machine, because(Code.JOINING))
-    offer = offer_of(machine.worker.type, array, moment.complexes)
+    offer = offer_of(machine.worker.type, array, moment.complexes, machine.worker.bucket)
     action = Enrol(
         worker_id=machine.worker.id,
         host=machine.worker.name,

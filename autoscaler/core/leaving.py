@@ -45,8 +45,9 @@ def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
         return terminate(machine, moment, reason, failure=failure, by_person=_by_person(machine, moment))
     asked_away = moment.let_go(machine)
     if machine.life is Life.DRAINING and asked_away is None and machine.note.disabling is not Disabling.BROKEN:
-        if moment.kept(machine):
-            return enable(machine, moment, because(Code.KEPT_BY_COMMAND))
+        kept = moment.kept(machine)
+        if kept is not None:
+            return enable(machine, moment, kept)
         if needed is not None:
             return enable(machine, moment, needed)
     return leave(machine, moment, asked_away or _why(machine), by_person=_by_person(machine, moment))
@@ -73,8 +74,9 @@ def leave(machine: Machine, moment: Moment, reason: Reason, *, by_person: bool =
         return disable(machine, moment, note.disabling or Disabling.IDLE, reason, by_person=by_person)
     if host.busy:
         return wait(machine, busy_reason(machine, draining=True))
-    if moment.kept(machine):
-        return keep(machine, because(Code.KEPT_BY_COMMAND))
+    kept = moment.kept(machine)
+    if kept is not None:
+        return keep(machine, kept)
     if not seen_empty_twice(machine, moment):
         return wait(machine, because(Code.SETTLING))
     if note.retired_at is not None and moment.now - note.retired_at < moment.retry_after:

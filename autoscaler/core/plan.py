@@ -48,6 +48,8 @@ from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_w
 from autoscaler.core.remembering import quiet_since, remember, remember_doubts
 from autoscaler.core.rests import resting, stopped_arrays
 from autoscaler.core.returning import returning
+from autoscaler.core.ruled_supply import under_rules
+from autoscaler.core.rules.ruleset import NONE_KEPT
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
 from autoscaler.core.steps import Moment, Step, disable, keep, wait
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
@@ -68,6 +70,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
     Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
     """
+    snapshot = under_rules(snapshot)
     decided = _decide(snapshot, snapshot.memory.brake)
     if snapshot.memory.brake is not None:
         return decided
@@ -167,6 +170,7 @@ def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
         retry_after=max(interval, snapshot.policy.batch_delay),
         complexes=snapshot.cluster.complexes,
         held_back=brake or paused,
+        keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
     )
 
 

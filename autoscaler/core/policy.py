@@ -6,10 +6,11 @@ Durations in seconds, memory in bytes, prices per hour. None means "no limit" un
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from autoscaler.core.fleet import ANY, BucketKey, PriceType
+from autoscaler.core.rules.ruleset import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class NodeArrayPolicy:
     """Set for an array of groups: vCPUs or workers of each."""
     wanted: bool = True
     """False: nothing is launched for it any more (a dynamic array that no request names)."""
+    rules: Rules | None = field(default=None, repr=False, hash=False)
+    """What its workers have by rules, and which constraints they meet."""
 
     def takes(self, bucket: BucketKey) -> bool:
         """Whether a bucket, or a failure of one, concerns this array: any does, or the one that it stems from."""
@@ -154,6 +157,8 @@ class Policy:
     """Parallel environments whose jobs want all their hosts out of one group."""
     detail_age: float = 600.0
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
+    rules: Rules | None = field(default=None, repr=False, hash=False)
+    """Which jobs may run on what; None: there are no rules."""
 
     def queue(self, name: str) -> QueuePolicy | None:
         return next((queue for queue in self.queues if queue.name == name), None)

@@ -8,17 +8,22 @@ provider rules out do not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket
-from autoscaler.core.growth.options import allowed_types
+from autoscaler.core.growth.options import allowed_types, told_apart
 from autoscaler.core.limits import Room, most_ever
 from autoscaler.core.model import Demand, Host, Wanted
 from autoscaler.core.placement import PLENTY, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.ruled_demand import NO_RULES, Entries, entries_of, without
+from autoscaler.core.ruled_supply import node_of_type, refusal_of
+
+MOST_TOLD = 3
+"""Of so many types of a node array it is told why rules forbid them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class _Best:
 
     workers: tuple[tuple[Host, Room], ...] = ()
     """Largest first."""
+    kinds: tuple[tuple[NodeArrayPolicy, Bucket], ...] = ()
+    """What these are of, in the same order."""
     nothing: Reason | None = None
 
 
@@ -37,6 +44,7 @@ class Reach:
         self, policy: Policy, buckets: Sequence[Bucket], persistent: Sequence[Host], complexes: Mapping[str, Complex]
     ) -> None:
         self._persistent = persistent
+        self._rules = policy.rules
         self._best = {
             array.queue: _best(array, buckets, complexes) for array in policy.node_arrays if array.extends is None
         }
@@ -51,6 +59,9 @@ class Reach:
             return next((array.nothing for array in arrays if array.nothing is not None), None)
         if any(self._serves(wanted.demand, host, room.count) for host, room in best):
             return None
+        entries = entries_of(wanted.demand, self._rules)
+        if entries and any(self._serves(without(wanted.demand, entries), host, room.count) for host, room in best):
+            return self._forbidden(entries, arrays)
         reason = because(
             Code.NO_TYPE_FITS,
             slots=wanted.demand.slots,
@@ -61,6 +72,18 @@ class Reach:
         )
         in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
         return reason if in_the_way is None else reason.then(in_the_way)
+
+    def _forbidden(self, entries: Entries, arrays: Sequence[_Best]) -> Reason:
+        """That rules allow none of these workers, and of the largest of them why not."""
+        reason = because(Code.RULES_FORBID, places=tuple(entry.place for entry in entries))
+        for best in arrays:
+            for array, bucket in best.kinds[:MOST_TOLD]:
+                node = node_of_type(self._rules or NO_RULES, bucket.type, replace(bucket.key, node_array=array.name))
+                found = (refusal_of(entry, node, frozenset({array.queue})) for entry in entries)
+                why = next((each for each in found if each is not None), None)
+                if why is not None:
+                    reason = reason.then(because(Code.NOT_BY_RULES, node=f"{array.name}/{bucket.type.name}").then(why))
+        return reason
 
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
         """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
@@ -79,7 +102,7 @@ def _besides(demand: Demand) -> tuple[str, ...]:
 
 def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[str, Complex]) -> _Best:
     allowed = allowed_types(array, buckets)
-    most: dict[str, Room] = {}
+    most: dict[tuple[str, object], tuple[Room, Bucket]] = {}
     obstacles: list[Reason] = []
     for bucket in buckets:
         if not array.takes(bucket.key) or bucket.type.name not in allowed:
@@ -88,11 +111,18 @@ def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[
         obstacle = _obstacle(bucket, array, room)
         if obstacle is not None:
             obstacles.append(obstacle)
-        elif bucket.type.name not in most or most[bucket.type.name].count < room.count:
-            most[bucket.type.name] = room
+            continue
+        alike = bucket.type.name, told_apart(bucket, array, complexes)
+        if alike not in most or most[alike][0].count < room.count:
+            most[alike] = room, bucket
     if most:
-        hosts = ((offer_of(allowed[name], array, complexes).host("", array.queue), room) for name, room in most.items())
-        return _Best(tuple(sorted(hosts, key=lambda pair: -max(pair[0].slots.values()))))
+        found = [
+            (offer_of(allowed[name], array, complexes, bucket.key).host("", array.queue), room, bucket)
+            for (name, _), (room, bucket) in most.items()
+        ]
+        found.sort(key=lambda each: -max(each[0].slots.values()))
+        hosts = tuple((host, room) for host, room, _ in found)
+        return _Best(hosts, tuple((array, bucket) for _, _, bucket in found))
     if not obstacles:
         asked = (array.family if array.hybrid else None) or array.instance_type
         return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=asked or None))

@@ -164,6 +164,13 @@ class Code(StrEnum):
     NO_SWAP = "NO_SWAP"
     NODE_ARRAY_STOPPED = "NODE_ARRAY_STOPPED"
 
+    # -- requests of callers ---------------------------------------------------------------------------------
+    REQUESTED = "REQUESTED"
+    NODE_WANTED = "NODE_WANTED"
+    CREATED_NODE = "CREATED_NODE"
+    ASKED_TO_STOP = "ASKED_TO_STOP"
+    NO_SUCH_ARRAY = "NO_SUCH_ARRAY"
+
     # -- rules: why a node was or was not taken ------------------------------------------------------------
     LACKS_RESOURCE = "LACKS_RESOURCE"
     RESOURCE_SHORT = "RESOURCE_SHORT"
@@ -179,6 +186,10 @@ class Code(StrEnum):
     SHARED_SHORT = "SHARED_SHORT"
     SHARED_DIFFERS = "SHARED_DIFFERS"
     NO_MORE_OF_IT = "NO_MORE_OF_IT"
+    RULES_FORBID = "RULES_FORBID"
+    NOT_BY_RULES = "NOT_BY_RULES"
+    ONLY_RULES = "ONLY_RULES"
+    KEPT_BY_RULES = "KEPT_BY_RULES"
 
     # -- the pass as a whole -----------------------------------------------------------------------------
     PAUSED = "PAUSED"

@@ -171,8 +171,9 @@ def fence(machine: Machine, moment: Moment, after: Aftermath, reason: Reason | N
 
     Only ever after a silence that was too long, or where its cloud is about to take it.
     """
-    if moment.kept(machine):
-        return keep(machine, because(Code.KEPT_BY_COMMAND))
+    kept = moment.kept(machine)
+    if kept is not None:
+        return keep(machine, kept)
     silent = machine.note.silent_s or 0.0
     reason = reason or because(Code.FENCED, silent_s=silent, limit_s=after.policy.silence_timeout)
     retired_at = machine.note.retired_at

@@ -71,7 +71,7 @@ def leavers_of(array: NodeArrayPolicy, scene: Scene, spared: Sequence[str], soon
             continue
         if machine.before is None or machine.enabled_by_hand or machine.worker.id in (*spared, *scene.disabled):
             continue
-        if moment.kept(machine) or moment.let_go(machine) is not None:
+        if moment.kept(machine) is not None or moment.let_go(machine) is not None:
             continue
         if any("E" in instance.states or instance.reserved for instance in machine.host.instances):
             continue
@@ -148,7 +148,7 @@ def _emptied(array: NodeArrayPolicy, scene: Scene, making_room: Sequence[str]) -
     for machine in scene.sight.machines:
         host, worker = machine.host, machine.worker
         if worker.id in making_room and machine.life is not Life.GONE:
-            bare = offer_of(worker.type, array, complexes).host(worker.id, array.queue)
+            bare = offer_of(worker.type, array, complexes, worker.bucket).host(worker.id, array.queue)
             yield worker.id, emptied_host(host, complexes, scene.names) if host is not None else bare
             continue
         if host is None or machine.name in coming or scene.moment.let_go(machine) is not None:

@@ -144,8 +144,9 @@ def _judge(
     if asked_away is not None:
         mark = Disabling.STOP if asked_away.code is Code.STOPPING else Disabling.COMMAND
         return disable(machine, moment, mark, asked_away, by_person=True)
-    if moment.kept(machine):
-        return keep(machine, because(Code.KEPT_BY_COMMAND))
+    kept = moment.kept(machine)
+    if kept is not None:
+        return keep(machine, kept)
     if suspect is not None and suspect.acts:
         return _quarantine(machine, moment, suspect.reason)
     if making_room is not None:

@@ -14,6 +14,8 @@ from autoscaler.core.life import Machine, named_in
 from autoscaler.core.memory import Disabling, WorkerNote
 from autoscaler.core.model import Wishes, WorkerVerdict
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.rules.per_array import KeepAlive
+from autoscaler.core.rules.ruleset import NONE_KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class Moment:
     complexes: Mapping[str, Complex]
     held_back: Reason | None = None
     """Paused or braked: no worker is let go."""
+    keep_alive: KeepAlive = NONE_KEPT
+    """Whom rules keep."""
 
     def let_go(self, machine: Machine) -> Reason | None:
         """Why a person wants this machine gone; None: nobody does."""
-        if named_in(self.wishes.keep, machine):
+        if self.kept(machine) is not None:
             return None
         if self.wishes.stop == "now":
             return because(Code.STOPPING, how=self.wishes.stop)
@@ -44,8 +48,13 @@ class Moment:
         """Why every worker leaves as soon as neither a running nor a waiting job needs it; None: it does not."""
         return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop == "drain" else None
 
-    def kept(self, machine: Machine) -> bool:
-        return named_in(self.wishes.keep, machine)
+    def kept(self, machine: Machine) -> Reason | None:
+        """Why this machine is never let go; None: it may be."""
+        if named_in(self.wishes.keep, machine):
+            return because(Code.KEPT_BY_COMMAND)
+        if self.keep_alive.holds(machine.worker.node_array, machine.worker.name):
+            return because(Code.KEPT_BY_RULES)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

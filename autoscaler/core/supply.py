@@ -98,7 +98,7 @@ def _machines_coming(sight: Sight, cluster: Cluster, moment: Moment, names: froz
     hosts: list[Host] = []
     for machine in sight.machines:
         if machine.array is not None and counts_as_coming(machine, moment):
-            offer = offer_of(machine.worker.type, machine.array, cluster.complexes)
+            offer = offer_of(machine.worker.type, machine.array, cluster.complexes, machine.worker.bucket)
             host_name = machine.worker.name if HOSTNAME in names else None
             hosts.append(offer.host(machine.worker.id, machine.array.queue, host_name))
     return hosts
@@ -128,7 +128,7 @@ def _orders_coming(fleet: Fleet, policy: Policy, cluster: Cluster, moment: Momen
     for order, count in outstanding(fleet, policy, moment.now):
         array = policy.node_array(order.node_array)
         if array is not None:
-            offer = offer_of(order.type, array, cluster.complexes)
+            offer = offer_of(order.type, array, cluster.complexes, order.bucket)
             hosts += [offer.host(f"{order.id}#{number}", array.queue) for number in range(count)]
     return hosts
 

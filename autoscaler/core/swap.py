@@ -212,7 +212,7 @@ def _go_on(note: SwapNote, standing: Standing | None, scene: Scene, allowed: boo
     ended = _Turn(SwapNote(ended_at=now, spared=_still_there(spared, sight)))
     if standing is None or back or not allowed or scene.moment.wishes.stop is not None:
         return ended
-    if any(scene.moment.kept(machine) for machine in there):
+    if any(scene.moment.kept(machine) is not None for machine in there):
         return ended
     if not there and not any(worker_id in sight.missing for worker_id in note.leaving):
         return _launching(note, standing) or ended

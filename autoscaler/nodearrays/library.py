@@ -36,6 +36,7 @@ from autoscaler.core.rules.node import (
     properties_of_worker,
 )
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
+from autoscaler.core.rules.ruleset import Rules
 from autoscaler.core.rules.shared import (
     SharedConstraint,
     SharedConsumableConstraint,
@@ -44,7 +45,7 @@ from autoscaler.core.rules.shared import (
 )
 from autoscaler.core.rules.values import Size, read_size
 from autoscaler.nodearrays.documents import NO_SHARED, Shared, constraint_from, constraints_from, read_document
-from autoscaler.nodearrays.rules import Rules, load_rules, rules_from
+from autoscaler.nodearrays.rules import load_rules, rules_from
 from autoscaler.nodearrays.vm_sizes import VmSizes, load_vm_sizes
 from autoscaler.report.wording import text
 

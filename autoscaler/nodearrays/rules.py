@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autoscaler.core.rules.constraints import Constraint
 from autoscaler.core.rules.default_resources import ANY_NODE, DefaultResource, OfNode, Operand, Operator
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
+from autoscaler.core.rules.ruleset import Rules
 from autoscaler.core.rules.shared import SharedConsumableResource, SharedNonConsumableResource, SharedResource
 from autoscaler.core.rules.values import TOO_MUCH, is_number
 from autoscaler.errors import SettingsError
+from autoscaler.nodearrays.applying import apply_from, complexes_from, sizes_from, stand_alone
 from autoscaler.nodearrays.documents import (
     NO_SHARED,
     NODE,
@@ -33,23 +33,13 @@ from autoscaler.nodearrays.documents import (
 from autoscaler.nodearrays.json_text import below
 
 T = TypeVar("T")
-_HEADS = ("default_resources", "constraints", "shared_resources", "boot_timeout", "idle_timeout", "keep_alive")
+_HEADS = (
+    *("default_resources", "constraints", "apply", "complexes", "shared_resources"),
+    *("boot_timeout", "idle_timeout", "keep_alive", "location", "vm_sizes"),
+)
 _OPERATORS = tuple(operator.value for operator in Operator)
-NONE_KEPT = KeepAlive()
 MOST_OF_A_SOURCE = 65536
 """Bytes read of a file that holds one value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """All that a document of rules says; None: it does not say."""
-
-    default_resources: tuple[DefaultResource, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
-    shared: Shared = field(default_factory=lambda: NO_SHARED)
-    boot_timeout: PerNodeArray[float] | None = None
-    idle_timeout: PerNodeArray[float] | None = None
-    keep_alive: KeepAlive = NONE_KEPT
 
 
 def load_rules(path: Path) -> Rules:
@@ -72,14 +62,19 @@ def rules_from(value: Any, *, shared: Shared = NO_SHARED) -> Rules:
     for name in given:
         known(name, _HEADS, name)
     everywhere = {**shared, **shared_resources_from(given.get("shared_resources", []))}
-    return Rules(
+    rules = Rules(
         default_resources=default_resources_from(given.get("default_resources", [])),
         constraints=constraints_from(given.get("constraints", []), shared=everywhere),
         shared=everywhere,
         boot_timeout=timeout_from(given["boot_timeout"], at="boot_timeout") if "boot_timeout" in given else None,
         idle_timeout=timeout_from(given["idle_timeout"], at="idle_timeout") if "idle_timeout" in given else None,
         keep_alive=keep_alive_from(given.get("keep_alive", False)),
+        apply=apply_from(given.get("apply", []), shared=everywhere),
+        complexes=complexes_from(given.get("complexes", {})),
+        location=words(given["location"], "location") if "location" in given else "",
+        facts=sizes_from(given.get("vm_sizes", {})),
     )
+    return stand_alone(rules, given)
 
 
 def _spelt(name: str) -> str:

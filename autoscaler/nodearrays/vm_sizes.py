@@ -77,12 +77,15 @@ def vm_sizes_from(value: Any) -> VmSizes:
             proxies = {at: words(to, below(name, at)) for at, to in table(part, name).items() if at != COMMENT}
         elif name != COMMENT:
             regions[name] = {
-                size: _facts(record, below(name, size)) for size, record in table(part, name).items() if size != COMMENT
+                size: facts_from(record, below(name, size))
+                for size, record in table(part, name).items()
+                if size != COMMENT
             }
     return VmSizes(regions, proxies)
 
 
-def _facts(value: Any, at: str) -> SizeFacts:
+def facts_from(value: Any, at: str) -> SizeFacts:
+    """What a record of the file says of one size."""
     record = table(value, at)
     at_can = below(at, "capabilities")
     can = table(record.get("capabilities", {}), at_can)
@@ -96,6 +99,19 @@ def _facts(value: Any, at: str) -> SizeFacts:
         gpu_count=_count(can, "GPUs", at_can),
         infiniband=_truth(can, "RdmaEnabled", at_can),
     )
+
+
+def record_of(facts: SizeFacts) -> dict[str, Any]:
+    """The record that says so."""
+    can = {
+        "vCPUs": facts.vcpu_count,
+        "vCPUsPerCore": facts.vcpus_per_core,
+        "MemoryGB": None if facts.memory is None else facts.memory / GIB,
+        "GPUs": facts.gpu_count,
+        "RdmaEnabled": facts.infiniband,
+    }
+    known = {"capabilities": {name: value for name, value in can.items() if value is not None}}
+    return known if facts.vm_family is None else {"family": facts.vm_family, **known}
 
 
 def _amount(can: Mapping[str, Any], name: str, at: str) -> float | None:

@@ -6,7 +6,7 @@ Every phrase also exists without its durations: two passes that differ in those 
 from __future__ import annotations
 
 from autoscaler.core.reasons import Code, Fact, Reason
-from autoscaler.report.wording import duration, text
+from autoscaler.report.wording import duration, shown, text
 
 _WORDS: dict[Code, str] = {
     Code.RUNS_JOBS: "runs jobs",
@@ -20,6 +20,7 @@ _WORDS: dict[Code, str] = {
     Code.DISABLED_BY_HAND: "disabled by hand",
     Code.ENABLED_BY_HAND: "enabled by hand",
     Code.KEPT_BY_COMMAND: "kept by command",
+    Code.KEPT_BY_RULES: "kept by rules",
     Code.DRAINED_BY_COMMAND: "drained by command",
     Code.STOPPING: "stopping",
     Code.EMPTY: "empty",
@@ -46,6 +47,9 @@ _WORDS: dict[Code, str] = {
     Code.GONE: "gone",
     Code.UNKNOWN_ARRAY: "node array unknown",
     Code.MIN_WORKERS: "floor",
+    Code.NODE_WANTED: "created nodes",
+    Code.CREATED_NODE: "created node",
+    Code.ASKED_TO_STOP: "asked to stop",
     Code.MIN_WORKERS_FLOOR: "floor",
     Code.SHRINK_BATCH: "one batch at a time",
     Code.QUEUE_NOT_EMPTY: "queues not empty",
@@ -108,6 +112,8 @@ def brief(reason: Reason, *, times: bool = True) -> str:
         return f"wanted {facts['workers']}"
     if reason.code is Code.CAPPED and "cap" in facts:
         return f"capped by {facts['cap']}"
+    if reason.code is Code.REQUESTED:
+        return f"asked for by {shown('sets', facts.get('sets'))}"
     if reason.code is Code.BATCHED and "batch" in facts:
         return f"{facts['batch']} at a time"
     words = _WORDS.get(reason.code)

@@ -86,7 +86,7 @@ def options_for(
     """
     types = allowed_types(array, buckets)
     families = {type_.family for type_ in types.values()}
-    usable: dict[tuple[str, PriceType], list[Bucket]] = {}
+    usable: dict[tuple[str, PriceType, object], list[Bucket]] = {}
     verdicts: list[BucketVerdict] = []
     for bucket in sorted(buckets, key=_preference):
         if not array.takes(bucket.key):
@@ -95,7 +95,8 @@ def options_for(
             continue
         refusal = _refusal(bucket, array, types, rests) or other_price_type(bucket, array, buckets, waited)
         if refusal is None:
-            usable.setdefault((bucket.type.name, bucket.key.price_type), []).append(bucket)
+            alike = (bucket.type.name, bucket.key.price_type, told_apart(bucket, array, complexes))
+            usable.setdefault(alike, []).append(bucket)
         else:
             verdicts.append(BucketVerdict(bucket.key, False, refusal))
     options = [
@@ -107,10 +108,18 @@ def options_for(
             host=offer.host("", array.queue),
             room=min((room_for(bucket, array.limits, usage) for bucket in found), key=lambda room: room.count),
         )
-        for (_, price_type), found in usable.items()
-        for offer in (offer_of(found[0].type, array, complexes),)
+        for (_, price_type, _), found in usable.items()
+        for offer in (offer_of(found[0].type, array, complexes, found[0].key),)
     ]
     return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
+
+
+def told_apart(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:
+    """What tells buckets of one type apart where rules look at zone, price type or placement group; None: nothing."""
+    if array.rules is None:
+        return None
+    offer = offer_of(bucket.type, array, complexes, bucket.key)
+    return offer.consumables, tuple(sorted(offer.properties.items())), offer.complex_values
 
 
 def by_size(option: Option, array: NodeArrayPolicy) -> tuple[int, float, str, int]:
