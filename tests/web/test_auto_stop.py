@@ -1,0 +1,330 @@
+"""Workers that ask to stop: who may ask, who is told what, and that no answer is made up."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection
+from pathlib import Path
+from socket import create_connection
+from typing import Any
+
+import pytest
+
+from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.reasons import Code, because
+from autoscaler.core.request_sets import AutoStopAnswer
+from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.report.wording import text
+from autoscaler.store.store import Store
+from autoscaler.web import auto_stop_listener
+from autoscaler.web.auto_stop import BURST, AutoStops, Place, same_address
+from autoscaler.web.auto_stop_listener import AT_ONCE_OF_ONE, Listener
+from autoscaler.worker_configuration import order_key, stop_token
+
+SECRET = b"a secret of this cell"
+WHY = because(Code.NEEDED_AGAIN)
+TYPE = InstanceType("m5.large", "m5", 2, 8 << 30)
+STOPS, STAYS = AutoStopAnswer.STOPS, AutoStopAnswer.STAYS
+
+
+def worker(worker_id: str = "i-1", **given: Any) -> Worker:
+    known = {"name": "w1.cluster", "address": "127.0.0.1", "order_id": "0abc"}
+    return Worker(worker_id, TYPE, "execute", MachineState.RUNNING, 0.0, **{**known, **given})
+
+
+def path_of(instance: str = "i-1", order: str = "0abc", secret: bytes = SECRET) -> str:
+    return f"/autostop/{order}/{stop_token(order_key(secret, order), instance)}?instance={instance}"
+
+
+@dataclass
+class Cluster:
+    """A store with its listener, and a loop that passes when it is told to, or as soon as somebody asks."""
+
+    store: Store
+    workers: list[Worker] = field(default_factory=lambda: [worker()])
+    patience: float = 5.0
+    decides: Callable[[str], AutoStopAnswer] | None = None
+    now: float = 1000.0
+
+    def __post_init__(self) -> None:
+        self.auto_stops = AutoStops(
+            self.store.auto_stops, SECRET, ring=self._rung, clock=self._tick, patience=self.patience
+        )
+        self._passing = threading.Lock()
+
+    def _tick(self) -> float:
+        self.now += 0.001
+        return self.now
+
+    def _rung(self) -> None:
+        if self.decides is not None:
+            self.pass_once(self.decides)
+
+    def pass_once(self, decides: Callable[[str], AutoStopAnswer] = lambda _: STAYS) -> None:
+        with self._passing:
+            at = self._tick()
+            answers = {each: (decides(each), WHY) for each in self.store.auto_stops.open()}
+            self.store.auto_stops.answer_all(answers, at)
+            self.auto_stops.passed(self.workers)
+
+    def status(self, path: str, peer: str = "127.0.0.1") -> int:
+        return int(self.auto_stops.asked(path, peer).status)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "store.sqlite")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def cluster(store: Store) -> Cluster:
+    """One that has looked once, and lets nobody stop."""
+    cluster = Cluster(store, decides=lambda _: STAYS)
+    cluster.pass_once()
+    return cluster
+
+
+@pytest.mark.parametrize(("decision", "stop"), ((STOPS, True), (STAYS, False)))
+def test_a_worker_is_told_what_the_plan_decided(store: Store, decision: AutoStopAnswer, stop: bool) -> None:
+    cluster = Cluster(store, decides=lambda _: decision)
+    cluster.pass_once()
+    says = cluster.auto_stops.asked(path_of(), "127.0.0.1").says
+    assert says == {"instance": "i-1", "stop": stop, "reason": text(WHY)}
+
+
+@pytest.mark.parametrize(
+    ("path", "peer", "status"),
+    (
+        (path_of(), "127.0.0.1", 200),
+        (path_of(), "::ffff:127.0.0.1", 200),
+        (path_of("w1"), "127.0.0.1", 200),
+        (path_of("W1.elsewhere"), "127.0.0.1", 200),
+        (path_of(), "10.9.9.9", 403),
+        (path_of("i-1", secret=b"another"), "127.0.0.1", 403),
+        (path_of("i-2").replace("=i-2", "=i-1"), "127.0.0.1", 403),
+        (path_of(order="1abc").replace("1abc", "0abc"), "127.0.0.1", 403),
+        (path_of("i-2"), "127.0.0.1", 404),
+        (path_of(order="1abc"), "127.0.0.1", 404),
+        (path_of().partition("?")[0], "127.0.0.1", 400),
+        (path_of() + "&instance=i-2", "127.0.0.1", 400),
+        ("http://[x/autostop", "127.0.0.1", 400),
+        (path_of() + "&a" * 9, "127.0.0.1", 400),
+        ("/", "127.0.0.1", 404),
+        ("/autostop/0abc", "127.0.0.1", 404),
+        (path_of().replace("/autostop", "/autostop/.."), "127.0.0.1", 404),
+    ),
+)
+def test_only_a_worker_itself_may_ask(cluster: Cluster, path: str, peer: str, status: int) -> None:
+    assert cluster.status(path, peer) == status
+
+
+def test_who_may_not_ask_leaves_no_question_behind(store: Store) -> None:
+    cluster = Cluster(store)
+    cluster.pass_once()
+    for path, peer in ((path_of(), "10.9.9.9"), (path_of("i-2"), "127.0.0.1"), (path_of(secret=b"x"), "127.0.0.1")):
+        cluster.status(path, peer)
+    assert store.auto_stops.open() == frozenset()
+
+
+def test_a_machine_that_is_gone_may_not_ask(cluster: Cluster) -> None:
+    cluster.workers = [replace(worker(), state=MachineState.TERMINATED)]
+    cluster.pass_once()
+    assert cluster.status(path_of()) == 404
+
+
+def test_a_worker_whose_address_nobody_knows_may_ask_from_anywhere(cluster: Cluster) -> None:
+    cluster.workers = [worker(address=None)]
+    cluster.pass_once()
+    assert cluster.status(path_of(), "10.9.9.9") == 200
+
+
+def test_before_the_first_look_nothing_is_decided(store: Store) -> None:
+    assert Cluster(store).status(path_of()) == 503
+
+
+def test_without_a_pass_nobody_is_told_anything(store: Store) -> None:
+    cluster = Cluster(store, patience=0.05)
+    cluster.pass_once()
+    reply = cluster.auto_stops.asked(path_of(), "127.0.0.1")
+    told = int(reply.status), reply.says["error"], set(store.auto_stops.open())
+    assert told == (503, "not decided yet: ask again", {"i-1"})
+
+
+def test_the_answer_of_a_later_pass_reaches_who_waits(store: Store) -> None:
+    cluster = Cluster(store)
+    cluster.pass_once()
+    with ThreadPoolExecutor(1) as caller:
+        waiting = caller.submit(cluster.status, path_of())
+        while not store.auto_stops.open():
+            assert not waiting.done()
+        cluster.pass_once()
+        assert waiting.result(5) == 200
+
+
+def test_an_answer_of_a_look_before_the_question_is_not_given(store: Store) -> None:
+    cluster = Cluster(store, patience=0.05)
+    cluster.pass_once()
+    store.auto_stops.ask("i-1", 1.0)
+    store.auto_stops.answer("i-1", STAYS, WHY, 2.0)
+    assert cluster.status(path_of()) == 503
+
+
+def test_who_was_told_that_it_stops_is_told_so_again(store: Store) -> None:
+    cluster = Cluster(store, patience=0.05)
+    store.auto_stops.ask("i-1", 1.0)
+    store.auto_stops.answer("i-1", STOPS, WHY, 2.0)
+    cluster.auto_stops.passed(cluster.workers)
+    assert cluster.auto_stops.asked(path_of(), "127.0.0.1").says["stop"] is True
+
+
+def test_a_store_that_cannot_be_written_is_no_answer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(worker_id: str, at: float) -> None:
+        raise StateNotKept("no space left on device")
+
+    monkeypatch.setattr(cluster.auto_stops.table, "ask", full)
+    assert cluster.status(path_of()) == 503
+
+
+def test_a_worker_that_asks_without_end_is_slowed_down(cluster: Cluster) -> None:
+    cluster.auto_stops.stopwatch = lambda: 0.0
+    statuses = [cluster.status(path_of()) for _ in range(BURST + 1)]
+    assert (set(statuses[:BURST]), statuses[BURST]) == ({200}, 429)
+
+
+def test_one_that_was_slowed_down_may_ask_again_later(cluster: Cluster) -> None:
+    now = 0.0
+    cluster.auto_stops.stopwatch = lambda: now
+    for _ in range(BURST):
+        cluster.status(path_of())
+    now = 1.0
+    assert cluster.status(path_of()) == 200
+
+
+def test_the_log_tells_each_new_answer_once_and_no_token(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for _ in range(3):
+        cluster.status(path_of())
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"w1.cluster asked to stop: it stays: {text(WHY)}"]
+
+
+def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> None:
+    """Forty ask at once, with a loop that lets three of them go: three are told that they stop."""
+    workers = [worker(f"i-{number}", name=f"w{number}") for number in range(40)]
+    goes: set[str] = set()
+
+    def decide(worker_id: str) -> AutoStopAnswer:
+        if len(goes) < 3:
+            goes.add(worker_id)
+        return STOPS if worker_id in goes else STAYS
+
+    cluster = Cluster(store, workers, decides=decide)
+    cluster.pass_once()
+    with ThreadPoolExecutor(40) as callers:
+        replies = list(callers.map(lambda each: cluster.auto_stops.asked(path_of(each.id), "127.0.0.1"), workers))
+    told = {reply.says["instance"] for reply in replies if reply.says["stop"]}
+    assert (told, len(goes), {reply.status for reply in replies}) == (goes, 3, {200})
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    (
+        ("10.0.0.1:8650", "http://10.0.0.1:8650/autostop"),
+        ("0.0.0.0:8650", "http://master:8650/autostop"),
+        ("[::]:8650", "http://master:8650/autostop"),
+        ("[fd00::1]:8650", "http://[fd00::1]:8650/autostop"),
+    ),
+)
+def test_workers_are_told_an_address_that_they_can_reach(written: str, url: str) -> None:
+    assert Place.parse(written).url("master") == url
+
+
+@pytest.mark.parametrize("written", ("8650", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:65536", "master:8650", ":8650", "a:b"))
+def test_a_place_to_listen_at_is_an_address_and_a_port(written: str) -> None:
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_AUTOSTOP"):
+        Place.parse(written)
+
+
+@pytest.mark.parametrize(
+    ("known", "peer", "same"), (("fd00::1", "fd00:0::1%eth0", True), ("a", "a", True), ("10.0.0.1", "a", False))
+)
+def test_an_address_is_the_same_however_it_is_written(known: str, peer: str, same: bool) -> None:
+    assert same_address(known, peer) is same
+
+
+# -- over a socket -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listener(cluster: Cluster) -> Iterator[Listener]:
+    listener = Listener(Place("127.0.0.1", 0), cluster.auto_stops)
+    yield listener
+    listener.end()
+
+
+def address_of(listener: Listener) -> tuple[str, int]:
+    return str(listener.server_address[0]), int(listener.server_address[1])
+
+
+def called(listener: Listener, path: str, method: str = "GET") -> tuple[int, bytes]:
+    connection = HTTPConnection(*address_of(listener), timeout=5)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_the_answer_travels_as_json(listener: Listener) -> None:
+    status, body = called(listener, path_of())
+    assert (status, json.loads(body)) == (200, {"instance": "i-1", "stop": False, "reason": text(WHY)})
+
+
+@pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"))
+def test_nothing_but_get_is_served(listener: Listener, method: str) -> None:
+    assert called(listener, path_of(), method)[0] == 501
+
+
+def test_a_machine_that_holds_connections_open_is_sent_away(listener: Listener) -> None:
+    held = [create_connection(address_of(listener), 5) for _ in range(AT_ONCE_OF_ONE)]
+    try:
+        sent_away = called(listener, path_of())[0]
+    finally:
+        for connection in held:
+            connection.close()
+    assert sent_away == 503
+
+
+def test_connections_that_ended_count_no_more(listener: Listener) -> None:
+    assert [called(listener, path_of())[0] for _ in range(2 * AT_ONCE_OF_ONE)] == [200] * 2 * AT_ONCE_OF_ONE
+
+
+def test_who_says_nothing_is_hung_up_on(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_stop_listener._Caller, "timeout", 0.05)
+    with create_connection(address_of(listener), 5) as connection:
+        assert connection.recv(1) == b""
+
+
+def test_a_port_that_is_taken_is_said(listener: Listener, cluster: Cluster) -> None:
+    with pytest.raises(SettingsError, match="a free port"):
+        Listener(Place("127.0.0.1", int(listener.server_address[1])), cluster.auto_stops)
+
+
+def test_who_waits_when_it_ends_is_told_that_nothing_is_decided(store: Store) -> None:
+    cluster = Cluster(store, patience=20.0)
+    cluster.pass_once()
+    listener = Listener(Place("127.0.0.1", 0), cluster.auto_stops)
+    with ThreadPoolExecutor(1) as caller:
+        waiting = caller.submit(called, listener, path_of())
+        while not store.auto_stops.open():
+            pass
+        listener.end()
+        assert waiting.result(5)[0] == 503
