@@ -21,6 +21,8 @@ from autoscaler.core.policy import DeadlockAnswer, Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader, Served
 from autoscaler.core.resources import by_any_name, matches
+from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled_supply import complexes_given
 
 UNLIMITED = 1e15
 """More of a consumable than any host has: where what an empty host would have cannot be told."""
@@ -55,6 +57,8 @@ class Admission:
     """Hosts that are there once more, with all that they might have if nothing ran on them."""
     enrols_itself: bool = False
     """Whether workers tell Grid Engine by themselves what they have: it is then not known before."""
+    by_rules: tuple[str, ...] = ()
+    """Complexes that rules give values for: what asks for them is not judged."""
 
 
 def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
@@ -68,7 +72,7 @@ def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
     machines += [(order.node_array, order.bucket, order.type) for order in fleet.orders]
     existing = {(array, type_.name): (array, bucket, type_) for array, bucket, type_ in machines}
     return Admission(
-        policy=policy,
+        policy=under(None, policy),
         buckets=fleet.buckets,
         complexes=cluster.complexes,
         queues=cluster.queues,
@@ -80,6 +84,7 @@ def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
         there=tuple(existing[key] for key in sorted(existing)),
         perhaps=_grouped(host for host in perhaps if host is not None),
         enrols_itself=fleet.enrols_itself,
+        by_rules=tuple(sorted(complexes_given(policy.rules))),
     )
 
 
@@ -92,6 +97,7 @@ class Judge:
         self._pes = admission.pes
         self._queues = tuple(admission.queues.values())
         self._enrols_itself = admission.enrols_itself
+        self._by_rules = frozenset(admission.by_rules)
         cluster = _cluster(admission)
         self._reader = Reader(cluster, admission.policy, frozenset())
         persistent, present = _spread_out(admission.persistent), _spread_out(admission.present)
@@ -139,6 +145,7 @@ class Judge:
         what no type is known to have, its image may yet bring.
         """
         offered = {name for each in self._most.of(demand) for kind in each.kinds for name, _ in kind.host.free}
+        offered -= self._by_rules
         return replace(
             demand,
             per_slot=tuple(pair for pair in demand.per_slot if pair[0] in offered),

@@ -23,6 +23,7 @@ from autoscaler.core.ranges import Range
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.requests import Reader
 from autoscaler.core.resources import amount, by_any_name, matches, satisfies
+from autoscaler.core.ruled_supply import complexes_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ class Prover:
         return self._cases[key]
 
     def _case(self, ask: Ask, refusal: Reason) -> Case:
+        if refusal.code is Code.RULES_FORBID:
+            return Case(refusal, unproven=because(Code.ONLY_RULES))
         demands = self.readings.demands(ask)
         if isinstance(demands, Reason):
             return Case(refusal, unproven=demands)
@@ -207,6 +210,7 @@ class Prover:
         """What it asks for that an enrolled worker's execution host would not be known to have or to lack."""
         queue = self.cluster.queues.get(each.array.queue)
         given = {name for kind in each.kinds for name, _ in self._values(each, kind.type.name)}
+        given -= complexes_given(each.array.rules)
         for name, _ in (*demand.per_slot, *demand.per_job):
             if name not in given or (queue is not None and name in queue.complex_values):
                 yield because(Code.UNPREDICTABLE, resource=name)
@@ -224,7 +228,7 @@ class Prover:
 
     def _certain(self, asked: Property, demand: Demand, each: Range) -> bool:
         """Whether it is known what an execd would report, as far as this demand depends on it."""
-        if asked.name not in REPORTED:
+        if asked.name not in REPORTED or asked.name in complexes_given(each.array.rules):
             return False
         without = replace(demand, properties=tuple(one for one in demand.properties if one is not asked))
         if not self.most.serves(without):

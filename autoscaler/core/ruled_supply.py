@@ -72,6 +72,13 @@ def given_to(
     return Given(values, _counted(rules, node, complexes), _met(rules, node, frozenset({array.queue})))
 
 
+def complexes_given(rules: Rules | None) -> frozenset[str]:
+    """Complexes that rules may give values for: what a worker has of them depends on more than its type."""
+    if rules is None:
+        return frozenset()
+    return frozenset(name for default in rules.default_resources for name in rules.complexes_of(default.name))
+
+
 def _may_give(entry: Complex, *, mapped: bool) -> bool:
     """A host's own values are not replaced by chance: what is not counted has to be mapped by name."""
     if entry.name == SLOTS or entry.relop == "EXCL":
