@@ -1,0 +1,173 @@
+"""Where the running autoscaler is asked, and how: JSON over HTTP, on a Unix socket or at an address."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import http.client
+import json
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from autoscaler.errors import AutoscalerError
+
+SOCKET_ENV = "CP_CAP_AUTOSCALE_SOCKET"
+GROUP_ENV = "CP_CAP_AUTOSCALE_SOCKET_GROUP"
+URL_ENV = "CP_CAP_AUTOSCALE_URL"
+LOGIN_ENV = "CP_CAP_AUTOSCALE_LOGIN"
+"""A file whose first line is `USER:PASSWORD`."""
+TIMEOUT = 30.0
+OF_ROOT = Path("/run/sge-autoscaler")
+"""Where root's services listen, one socket a cell."""
+
+
+class AutoscaleError(AutoscalerError):
+    """A request was not taken."""
+
+
+class Unreachable(AutoscaleError):
+    """No service answered; the message says who was asked, and what to do."""
+
+    exit_code = 4
+
+
+class Rejected(AutoscaleError):
+    """The service said no; the message is its own."""
+
+    exit_code = 2
+
+
+def places(environ: Mapping[str, str]) -> list[str]:
+    """Sockets on this machine where nobody said which: beside the state, of root's services, of the user's own."""
+    chosen = environ.get("CP_CAP_AUTOSCALE_WORKDIR")
+    for directory in (*([Path(chosen)] if chosen else []), OF_ROOT, of_user(environ)):
+        if found := sorted(str(path) for path in directory.glob("*.sock")):
+            return found
+    return []
+
+
+def of_user(environ: Mapping[str, str]) -> Path:
+    """Where services of a user other than root keep their state, and listen."""
+    state = environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "sge-autoscaler"
+
+
+@dataclass(frozen=True)
+class Service:
+    """One place to ask. `url` wins over `path`."""
+
+    path: str | None = None
+    url: str | None = None
+    login: str | None = None
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str] = os.environ) -> Service:
+        """The service that the environment names, or the only one here. Raises Unreachable."""
+        if url := environ.get(URL_ENV):
+            return cls(url=url, login=environ.get(LOGIN_ENV))
+        if path := environ.get(SOCKET_ENV):
+            return cls(path)
+        found = places(environ)
+        if len(found) == 1:
+            return cls(found[0])
+        if found:
+            raise Unreachable(f"several autoscalers listen here ({', '.join(found)}): set {SOCKET_ENV} to one of them")
+        raise Unreachable(
+            f"no autoscaler listens on this machine: start `sge-autoscaler run`, or set {SOCKET_ENV} or {URL_ENV}"
+        )
+
+    def call(self, method: str, place: str, document: Any = None) -> dict[str, Any]:
+        """Ask, and return the answer's document. Raises Rejected, Unreachable."""
+        try:
+            body = None if document is None else json.dumps(document, allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            raise Rejected(f"the request cannot be written as JSON: {error}") from error
+        connection, prefix, headers = self._connection()
+        try:
+            connection.request(method, prefix + place, body, headers)
+            answer = connection.getresponse()
+            status, said = answer.status, answer.read()
+        except PermissionError as error:
+            raise Rejected(
+                f"{self.path}: you may not ask there; its owner may, and the group that {GROUP_ENV} names"
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(
+                f"{self.name} does not answer: {str(error) or type(error).__name__}; is it running?"
+            ) from error
+        finally:
+            connection.close()
+        return _read(self.name, status, said)
+
+    @property
+    def name(self) -> str:
+        return f"the autoscaler at {self.url or self.path}"
+
+    def _connection(self) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
+        if self.url is None:
+            return _OverSocket(self.path or ""), "", _on_behalf()
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Unreachable(f"{URL_ENV}: {self.url!r} is no address: write https://HOST:PORT")
+        if parts.username is not None:
+            raise Unreachable(
+                f"{URL_ENV}: no name and password here: put USER:PASSWORD into a file, and set {LOGIN_ENV}"
+            )
+        headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
+        if parts.scheme == "http":
+            return (
+                http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT),
+                parts.path.rstrip("/"),
+                headers,
+            )
+        context = ssl.create_default_context()
+        secure = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT, context=context)
+        return secure, parts.path.rstrip("/"), headers
+
+
+class _OverSocket(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _on_behalf() -> dict[str, str]:
+    """Whom root asks for, behind sudo; the service heeds it only from root and its own user."""
+    behind = os.environ.get("SUDO_USER")
+    return {"X-Asked-By": behind} if behind and behind != getpass.getuser() else {}
+
+
+def _login(file: str) -> str:
+    try:
+        with Path(file).open(encoding="utf-8") as lines:
+            line = lines.readline().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreachable(f"{LOGIN_ENV}: cannot read {file}: {error}") from error
+    if ":" not in line:
+        raise Unreachable(f"{LOGIN_ENV}: the first line of {file} is not USER:PASSWORD")
+    return base64.b64encode(line.encode()).decode()
+
+
+def _read(name: str, status: int, said: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(said)
+    except ValueError:
+        document = None
+    if status == http.client.OK and isinstance(document, dict):
+        return document
+    error = document.get("error") or document.get("detail") if isinstance(document, dict) else None
+    reason = error if isinstance(error, str) else http.client.responses.get(status, f"status {status}")
+    if 400 <= status < 500:
+        raise Rejected(reason if error else f"{name} refuses: {reason}")
+    raise Unreachable(f"{name} cannot now: {reason}")

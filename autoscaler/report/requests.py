@@ -1,0 +1,127 @@
+"""Live requests as people and programs read them: every set with who asked and until when, and what each node array is
+asked to hold in sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+
+
+def requests_document(requests: Requests, now: float) -> dict[str, Any]:
+    """As JSON values. Times in Unix seconds, `expires_at` null for what never lapses."""
+    return {
+        "now": now,
+        "request_sets": [_set(one) for one in requests.sets],
+        "node_arrays": [
+            {"name": name, **total, **_definition(next((a for a in requests.arrays if a.name == name), None))}
+            for name, total in sorted(_totals(requests).items())
+        ],
+        "nodes": [_node(node) for node in requests.nodes],
+    }
+
+
+def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
+    """A document of `requests_document` for people, a line a target."""
+    lines = [line for one in told["request_sets"] for line in _set_lines(one, told["now"], zone or UTC)]
+    if told["nodes"]:
+        lines.append("nodes created one by one:")
+        lines += [
+            f"  {node['name']} of {node['node_array']}: {node['worker_id'] or 'no machine yet'}"
+            for node in told["nodes"]
+        ]
+    if not lines:
+        return "nobody asks for anything"
+    lines.append("in sum:")
+    for array in told["node_arrays"]:
+        flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
+        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{flagged}")
+    return "\n".join(lines)
+
+
+def _set(one: RequestSet) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "by": one.by,
+        "at": one.at,
+        "expires_at": one.expires_at,
+        "targets": [{"node_array": target.node_array, **_amounts(target)} for target in one.targets],
+    }
+
+
+def _amounts(target: Target) -> dict[str, Any]:
+    given = {
+        "count": target.count,
+        "cores": target.cores,
+        "groups": target.groups,
+        "group_cores": target.group_cores,
+        "group_count": target.group_count,
+    }
+    return {name: amount for name, amount in given.items() if amount is not None}
+
+
+def _totals(requests: Requests) -> dict[str, dict[str, Any]]:
+    """What all sets together want of each array; sizes of groups are the array's own."""
+    totals: dict[str, dict[str, Any]] = {array.name: {} for array in requests.arrays}
+    for target in _targets(requests.sets):
+        total = totals.setdefault(target.node_array, {})
+        for name, amount in _amounts(target).items():
+            total[name] = amount if name.startswith("group_") else total.get(name, 0) + amount
+    for node in requests.nodes:
+        total = totals.setdefault(node.node_array, {})
+        total["nodes"] = total.get("nodes", 0) + 1
+    return totals
+
+
+def _targets(sets: Iterable[RequestSet]) -> Iterable[Target]:
+    return (target for one in sets for target in one.targets)
+
+
+def _definition(array: ArrayDefinition | None) -> dict[str, Any]:
+    if array is None:
+        return {"dynamic": False, "extends": None, "machine_types": [], "wanted": True}
+    return {
+        "dynamic": array.dynamic,
+        "extends": array.extends,
+        "machine_types": list(array.machine_types),
+        "wanted": array.wanted,
+    }
+
+
+def _node(node: CreatedNode) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "name": node.name,
+        "node_array": node.node_array,
+        "created_at": node.created_at,
+        "request_id": node.request_id,
+        "worker_id": node.worker_id,
+    }
+
+
+def _set_lines(one: Mapping[str, Any], now: float, zone: tzinfo) -> list[str]:
+    until = "until it is taken back"
+    if one["expires_at"] is not None:
+        lapses = datetime.fromtimestamp(one["expires_at"], zone).strftime("%Y-%m-%d %H:%M:%S")
+        until = f"until {lapses} ({one['expires_at'] - now:.0f} s left)"
+    head = f"{one['name']}: asked by {one['by']}, {until}"
+    return (
+        [head, *(f"  {target['node_array']}: {_wish(target)}" for target in one["targets"])]
+        if one["targets"]
+        else [f"{head}, for nothing"]
+    )
+
+
+def _wish(amounts: Mapping[str, Any]) -> str:
+    """`3 workers + 128 vCPUs`."""
+    parts = []
+    for name, one, many in (("count", "worker", "workers"), ("cores", "vCPU", "vCPUs"), ("nodes", "node", "nodes")):
+        if name in amounts:
+            parts.append(f"{amounts[name]} {one if amounts[name] == 1 else many}")
+    if "groups" in amounts:
+        size = f"{amounts['group_cores']} vCPUs" if "group_cores" in amounts else f"{amounts['group_count']} workers"
+        parts.append(f"{amounts['groups']} group{'s' * (amounts['groups'] != 1)} of {size}")
+    return " + ".join(parts)

@@ -1,0 +1,110 @@
+"""The service that callers of node arrays talk to, whatever carries their words: an update, a look, an end.
+
+A document in JSON comes in, a status and a document go out. Everything is written to the store and nothing else is
+done: the loop, rung, reads it at its next look.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from autoscaler.core.request_sets import STANDARD
+from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.nodearrays.documents import known, table
+from autoscaler.nodearrays.json_text import read_json
+from autoscaler.nodearrays.requests import DEFAULT_EXPIRATION, ask
+from autoscaler.report.requests import requests_document
+from autoscaler.store.store import Store
+
+log = logging.getLogger("autoscaler.requests")
+
+LONGEST_DOCUMENT = 1 << 20
+"""Bytes of one update."""
+NO_LOOP = "no autoscaler serves this cell now: the request is kept, and acted on once `sge-autoscaler run` does"
+Answer = tuple[HTTPStatus, dict[str, Any]]
+
+
+def _always() -> bool:
+    return True
+
+
+def _nobody() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestService:
+    """What a caller can ask for. All of it may be called from any thread."""
+
+    store: Store
+    node_arrays: Callable[[], Sequence[str]]
+    """Names of the node arrays of the settings, the first leading."""
+    clock: Callable[[], float] = time.time
+    ring: Callable[[], None] = _nobody
+    """Wakes the loop: there is something to see."""
+    loop_runs: Callable[[], bool] = _always
+
+    def update(self, body: str | bytes, by: str) -> Answer:
+        """Replace all that a set wants: `{"arrays": […], "request_set": …, "expiration_interval": …}`."""
+        return self._answered(lambda: self._update(body, by))
+
+    def show(self) -> Answer:
+        """Every live request."""
+        return self._answered(lambda: requests_document(self.store.requests.load(self.clock()), self.clock()))
+
+    def end(self, set_name: str, by: str) -> Answer:
+        """Take a whole set back."""
+
+        def take_back() -> dict[str, Any]:
+            ended = self.store.requests.end(set_name)
+            if ended:
+                log.info("%s took request set %s back", by, set_name)
+                self.ring()
+            return {"request_set": set_name, "ended": ended}
+
+        return self._answered(take_back)
+
+    def _update(self, body: str | bytes, by: str) -> dict[str, Any]:
+        given = table(read_json(_text(body)), "the request")
+        for name in given:
+            known(name, ("arrays", "request_set", "expiration_interval"), "the request")
+        if "arrays" not in given:
+            raise SettingsError('the request: "arrays" is missing: the list of node arrays that are wanted')
+        set_name, interval = given.get("request_set", STANDARD), given.get("expiration_interval", DEFAULT_EXPIRATION)
+        now = self.clock()
+        asked = ask(
+            self.store,
+            given["arrays"],
+            node_arrays=self.node_arrays(),
+            by=by,
+            at=now,
+            request_set=set_name,
+            expiration_interval=interval,
+        )
+        log.info("%s asked as request set %s for %d node arrays", by, set_name, len(asked.definitions))
+        self.ring()
+        told = {"request_set": set_name, "expires_at": None if interval is None else now + float(interval)}
+        arrays = [definition.name for definition in asked.definitions]
+        return {**told, "arrays": arrays, "note": "" if self.loop_runs() else NO_LOOP}
+
+    def _answered(self, do: Callable[[], dict[str, Any]]) -> Answer:
+        try:
+            return HTTPStatus.OK, do()
+        except SettingsError as error:
+            return HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except AutoscalerError as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
+
+
+def _text(body: str | bytes) -> str:
+    if isinstance(body, str):
+        return body
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"the request: it is no UTF-8 text: byte {error.start} breaks it") from error

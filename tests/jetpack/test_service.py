@@ -1,0 +1,183 @@
+"""Which service is asked, and what a caller is told when it does not answer or says no."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler import jetpack, worker_configuration
+from autoscaler.jetpack import config, service
+from autoscaler.jetpack.autoscale import Rejected, Unreachable
+from autoscaler.jetpack.service import Service
+from autoscaler.store.store import Store
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mapping[str, str]:
+    """An environment in which nobody listens."""
+    monkeypatch.setattr(service, "OF_ROOT", tmp_path / "root")
+    return {"XDG_STATE_HOME": str(tmp_path)}
+
+
+def listen(directory: Path, *names: str) -> None:
+    directory.mkdir(parents=True)
+    for name in names:
+        (directory / name).touch()
+
+
+def test_a_url_wins_over_a_socket() -> None:
+    environ = {service.URL_ENV: "https://master:9000", service.SOCKET_ENV: "/x.sock", service.LOGIN_ENV: "/login"}
+    assert Service.find(environ) == Service(url="https://master:9000", login="/login")
+
+
+def test_a_named_socket_wins_over_those_that_are_there(nowhere: Mapping[str, str], tmp_path: Path) -> None:
+    listen(tmp_path / "root", "a.sock")
+    assert Service.find({**nowhere, service.SOCKET_ENV: "/x.sock"}) == Service("/x.sock")
+
+
+@pytest.mark.parametrize("directory", ("root", "sge-autoscaler", "work"))
+def test_the_only_one_here_is_asked(nowhere: Mapping[str, str], tmp_path: Path, directory: str) -> None:
+    listen(tmp_path / directory, "a.sock", "a.sqlite")
+    environ = {**nowhere, "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "work")}
+    assert Service.find(environ) == Service(str(tmp_path / directory / "a.sock"))
+
+
+def test_of_several_one_must_be_chosen(nowhere: Mapping[str, str], tmp_path: Path) -> None:
+    listen(tmp_path / "root", "a.sock", "b.sock")
+    with pytest.raises(Unreachable, match=r"a\.sock, .*b\.sock\): set CP_CAP_AUTOSCALE_SOCKET to one of them"):
+        Service.find(nowhere)
+
+
+def test_where_nobody_listens_it_says_what_to_start(nowhere: Mapping[str, str]) -> None:
+    with pytest.raises(Unreachable, match="start `sge-autoscaler run`, or set"):
+        Service.find(nowhere)
+
+
+def test_a_socket_that_nobody_serves_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match=r"does not answer: .*is it running"):
+        Service(str(tmp_path / "none.sock")).call("GET", "/requests")
+
+
+@pytest.mark.parametrize("url", ("master:9000", "ftp://master", "http://"))
+def test_an_address_is_http(url: str) -> None:
+    with pytest.raises(Unreachable, match="is no address: write https://HOST:PORT"):
+        Service(url=url).call("GET", "/requests")
+
+
+def test_a_password_has_no_place_in_the_address() -> None:
+    with pytest.raises(Unreachable, match="put USER:PASSWORD into a file") as raised:
+        Service(url="https://me:secret@master").call("GET", "/requests")
+    assert "secret" not in str(raised.value)
+
+
+class Answering(HTTPServer):
+    answer: tuple[int, bytes] = (200, b"{}")
+    seen: list[tuple[str, str | None, bytes]]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Answering
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, self.headers["Authorization"], body))
+        status, said = self.server.answer
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Answering]:
+    with Answering(("127.0.0.1", 0), _Handler) as listening:
+        listening.seen = []
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def at_url(server: Answering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answering:
+    (tmp_path / "login").write_text("alice:s3:cret\n", encoding="utf-8")
+    monkeypatch.setenv(service.URL_ENV, f"http://127.0.0.1:{server.server_port}/base/")
+    monkeypatch.setenv(service.LOGIN_ENV, str(tmp_path / "login"))
+    return server
+
+
+def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> None:
+    jetpack.autoscale.set(name="execute", corecount=128)
+    (path, authorization, body) = at_url.seen[0]
+    assert (path, authorization, json.loads(body)) == (
+        "/base/autoscale",
+        "Basic " + base64.b64encode(b"alice:s3:cret").decode(),
+        {
+            "arrays": [{"Name": "execute", "TargetCoreCount": 128}],
+            "request_set": "standard",
+            "expiration_interval": 300,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error", "words"),
+    (
+        (400, b'{"error": "[0]: no"}', Rejected, r"^\[0\]: no$"),
+        (401, b"", Rejected, "refuses: Unauthorized"),
+        (503, b'{"error": "the disk is full"}', Unreachable, "cannot now: the disk is full"),
+        (502, b"<html>", Unreachable, "cannot now: Bad Gateway"),
+        (200, b"<html>", Unreachable, "cannot now: OK"),
+    ),
+)
+def test_what_is_no_success_is_an_error(
+    at_url: Answering, status: int, said: bytes, error: type[Exception], words: str
+) -> None:
+    at_url.answer = (status, said)
+    with pytest.raises(error, match=words):
+        jetpack.autoscale.set(name="execute", corecount=128)
+
+
+@pytest.mark.parametrize("text", (None, "no colon"))
+def test_a_login_that_is_none_is_said(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "login").write_text(text, encoding="utf-8")
+    with pytest.raises(Unreachable, match="CP_CAP_AUTOSCALE_LOGIN"):
+        Service(url="http://127.0.0.1:1", login=str(tmp_path / "login")).call("GET", "/requests")
+
+
+def test_a_worker_is_asked_for_its_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = worker_configuration.write({"cyclecloud.instance.id": "i-1"})
+    (tmp_path / worker_configuration.FILE).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(config, "FOLDERS", (tmp_path / "none", tmp_path))
+    assert (config.get("cyclecloud.instance.id"), config.get("x"), config.get("x", 1)) == ("i-1", None, 1)
+
+
+def test_off_any_worker_there_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "FOLDERS", (tmp_path,))
+    assert config.get("cyclecloud.instance.id", "none") == "none"
+
+
+def test_a_script_loads_nothing_but_the_standard_library() -> None:
+    script = "import sys; from autoscaler import jetpack; print(*{m.partition('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    foreign = set(done.stdout.split()) - sys.stdlib_module_names - {"autoscaler", "__main__"}
+    assert {name for name in foreign if not name.startswith(("_", "distutils"))} == set()
+
+
+def test_a_person_behind_sudo_is_told_to_the_service(service: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "alice")
+    jetpack.autoscale.update([])
+    assert service.requests.load(1001.0).sets[0].by.startswith("alice (as ")

@@ -1,0 +1,290 @@
+"""The request service on a Unix socket: who may, what they are told, and that nothing of it is lost or torn."""
+
+from __future__ import annotations
+
+import grp
+import http.client
+import json
+import os
+import pwd
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.request_sets import Target
+from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.store.store import Store
+from autoscaler.web import local_socket
+from autoscaler.web.local_socket import serve_requests
+from autoscaler.web.request_service import NO_LOOP, RequestService
+
+ARRAYS = ("execute",)
+
+
+@pytest.fixture(autouse=True)
+def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_socket, "POLL", 0.01)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "a.sock"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path / "cell.sqlite")
+    yield opened
+    opened.close()
+
+
+class Rings:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+@pytest.fixture
+def rings() -> Rings:
+    return Rings()
+
+
+@pytest.fixture
+def served(store: Store, path: Path, rings: Rings) -> Iterator[Store]:
+    with serve_requests(RequestService(store, lambda: ARRAYS, lambda: 1000.0, rings), path):
+        yield store
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(10)
+        self.sock.connect(self._path)
+
+
+def call(
+    path: Path, method: str, place: str, body: str | bytes | None = None, **headers: str
+) -> tuple[int, dict[str, Any]]:
+    connection = _Connection(path)
+    connection.request(method, place, body, headers)
+    answer = connection.getresponse()
+    status, document = answer.status, json.loads(answer.read())
+    connection.close()
+    return status, document
+
+
+def update(path: Path, *arrays: Any, **more: Any) -> tuple[int, dict[str, Any]]:
+    return call(path, "POST", "/autoscale", json.dumps({"arrays": arrays, **more}))
+
+
+def test_an_update_is_kept_and_wakes_the_loop(served: Store, path: Path, rings: Rings) -> None:
+    status, told = update(path, {"Name": "execute", "TargetCount": 2}, request_set="mine", expiration_interval=60)
+    (mine,) = served.requests.load(1001.0).sets
+    assert (status, told, mine.targets, rings.count) == (
+        200,
+        {"request_set": "mine", "expires_at": 1060.0, "arrays": ["execute"], "note": ""},
+        (Target("execute", count=2),),
+        1,
+    )
+
+
+def test_the_kernel_says_who_asked(served: Store, path: Path) -> None:
+    update(path, {"Name": "execute", "TargetCount": 2})
+    assert served.requests.load(1001.0).sets[0].by == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_our_own_user_may_ask_for_somebody_else_and_it_shows(served: Store, path: Path) -> None:
+    body = json.dumps({"arrays": []})
+    call(path, "POST", "/autoscale", body, **{"X-Asked-By": "alice"})
+    assert served.requests.load(1001.0).sets[0].by.startswith("alice (as ")
+
+
+def test_a_wrong_update_is_told_its_place_and_wakes_nobody(served: Store, path: Path, rings: Rings) -> None:
+    status, told = update(path, {"Name": "execute"}, {"Name": "execute", "TargetCount": -1})
+    assert (status, told["error"].partition(":")[0], rings.count) == (400, "[1].TargetCount", 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    (
+        ("", "the document: the text ends before this does"),
+        ('{"arrays": [{"Name": "execute", "TargetCoreCount": 128}', "arrays[0]: the text ends before this does"),
+        (b"\xff", "the request: it is no UTF-8 text: byte 0 breaks it"),
+        ("[]", "the request: an object is expected, not a list"),
+        ("{}", 'the request: "arrays" is missing'),
+        ('{"arays": []}', "the request: arays is not known; did you mean arrays?"),
+        ('{"arrays": [], "expiration_interval": -5}', "expiration_interval: seconds above 0"),
+        ('{"arrays": [], "request_set": "queue"}', "request_set: 'queue' is the set of the queues' own demand"),
+        ('{"arrays": [], "request_set": 5}', "request_set: text is expected, not 5"),
+        ("[" * 100_000, "the document: it is nested too deeply"),
+    ),
+)
+def test_a_malformed_update_is_refused(served: Store, path: Path, body: str | bytes, error: str) -> None:
+    status, told = call(path, "POST", "/autoscale", body)
+    assert (status, told["error"][: len(error)]) == (400, error)
+
+
+@pytest.mark.parametrize(("method", "place"), (("GET", "/"), ("POST", "/requests"), ("DELETE", "/requests/")))
+def test_other_places_are_not_there(served: Store, path: Path, method: str, place: str) -> None:
+    assert call(path, method, place, "")[0] == 404
+
+
+def test_an_update_that_is_too_long_is_not_read(served: Store, path: Path) -> None:
+    assert call(path, "POST", "/autoscale", b"", **{"Content-Length": str(1 << 30)})[0] == 413
+
+
+def test_a_caller_that_hangs_up_in_the_middle_asked_for_nothing(served: Store, path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        caller.sendall(b'POST /autoscale HTTP/1.0\r\nContent-Length: 99\r\n\r\n{"arrays": []}')
+        caller.shutdown(socket.SHUT_WR)
+        assert caller.recv(100) == b""
+    assert served.requests.load(1001.0).sets == ()
+
+
+def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, path: Path) -> None:
+    update(path, {"Name": "execute", "TargetCount": 2}, request_set="a")
+    update(path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": "m5.large"}, request_set="b")
+    _, told = call(path, "GET", "/requests")
+    assert ([one["name"] for one in told["request_sets"]], told["node_arrays"]) == (
+        ["a", "b"],
+        [
+            {
+                "name": "execute",
+                "count": 2,
+                "cores": 8,
+                "dynamic": False,
+                "extends": None,
+                "machine_types": ["m5.large"],
+                "wanted": True,
+            }
+        ],
+    )
+
+
+def test_a_set_is_taken_back_by_name(served: Store, path: Path) -> None:
+    update(path, {"Name": "execute", "TargetCount": 2}, request_set="a b")
+    ended = [call(path, "DELETE", "/requests/a%20b")[1]["ended"] for _ in range(2)]
+    assert (ended, served.requests.load(1001.0).sets) == ([True, False], ())
+
+
+def test_a_state_that_cannot_be_kept_is_said_and_is_no_success(
+    served: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StateNotKept("the disk is full")
+
+    monkeypatch.setattr(served.requests, "update", full)
+    assert update(path, {"Name": "execute"}) == (503, {"error": "the disk is full"})
+
+
+def test_without_a_loop_the_caller_is_told(store: Store, path: Path) -> None:
+    with serve_requests(RequestService(store, lambda: ARRAYS, loop_runs=lambda: False), path):
+        assert update(path, {"Name": "execute"})[1]["note"] == NO_LOOP
+
+
+def test_only_the_owner_may_unless_a_group_is_set(store: Store, path: Path) -> None:
+    service = RequestService(store, lambda: ARRAYS)
+    modes = []
+    for group in (None, grp.getgrgid(os.getegid()).gr_name):
+        with serve_requests(service, path, group):
+            modes.append(stat.S_IMODE(path.stat().st_mode))
+    assert modes == [0o600, 0o660]
+
+
+def test_an_unknown_group_is_said(store: Store, path: Path) -> None:
+    with (
+        pytest.raises(SettingsError, match="there is no group 'nobodys-group'"),
+        serve_requests(RequestService(store, lambda: ARRAYS), path, "nobodys-group"),
+    ):
+        pass
+
+
+def test_what_a_crash_left_is_taken_away(store: Store, path: Path) -> None:
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    with serve_requests(RequestService(store, lambda: ARRAYS), path):
+        assert update(path)[0] == 200
+
+
+def test_nobody_listens_where_somebody_listens(served: Store, path: Path) -> None:
+    with (
+        pytest.raises(SettingsError, match="somebody listens on"),
+        serve_requests(RequestService(served, lambda: ARRAYS), path),
+    ):
+        pass
+    assert update(path)[0] == 200
+
+
+def test_a_file_that_is_no_socket_is_left_alone(store: Store, path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("precious")
+    with (
+        pytest.raises(SettingsError, match="is there and no socket"),
+        serve_requests(RequestService(store, lambda: ARRAYS), path),
+    ):
+        pass
+    assert path.read_text() == "precious"
+
+
+def test_a_path_that_no_socket_can_have_is_said(store: Store, tmp_path: Path) -> None:
+    with (
+        pytest.raises(SettingsError, match="is too long for a socket"),
+        serve_requests(RequestService(store, lambda: ARRAYS), tmp_path / ("x" * 120)),
+    ):
+        pass
+
+
+def test_twenty_callers_at_once_all_get_a_true_answer(served: Store, path: Path, rings: Rings) -> None:
+    """Each keeps a set of its own and all share one; the shared one ends as the last that was told so wrote it."""
+
+    def one(caller: int) -> list[tuple[int, dict[str, Any]]]:
+        answers = []
+        for number in range(10):
+            answers.append(update(path, {"Name": "execute", "TargetCount": number}, request_set=f"own {caller}"))
+            answers.append(update(path, {"Name": "execute", "TargetCount": caller}, request_set="shared"))
+        return answers
+
+    with ThreadPoolExecutor(20) as callers:
+        answers = [answer for told in callers.map(one, range(20)) for answer in told]
+    sets = {each.name: each.targets[0].count for each in served.requests.load(1001.0).sets}
+    shared = sets.pop("shared")
+    assert ({status for status, _ in answers}, rings.count, sets, shared in range(20)) == (
+        {200},
+        400,
+        {f"own {caller}": 9 for caller in range(20)},
+        True,
+    )
+
+
+def test_callers_that_fall_silent_keep_no_other_waiting_for_ever(
+    served: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_socket._Handler, "timeout", 0.3)
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(local_socket.AT_ONCE)]
+    for caller in silent:
+        caller.connect(str(path))
+    try:
+        assert update(path)[0] == 200
+    finally:
+        for caller in silent:
+            caller.close()
+
+
+def test_the_socket_is_gone_with_the_service_and_so_are_its_threads(store: Store, path: Path) -> None:
+    with serve_requests(RequestService(store, lambda: ARRAYS), path):
+        update(path)
+    assert (path.exists(), [thread for thread in threading.enumerate() if thread.name == "requests"]) == (False, [])
