@@ -255,7 +255,8 @@ def _machine(
     )
     if host is None:
         had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
-        left = seen.left or (taken is None and had)
+        enrolling = worker.exists and seen.disabling is Disabling.ENROL and seen.retired_at is None
+        left = not enrolling and (seen.left or (taken is None and had))
         name = seen.host or (worker.name if seen.only_ended else None)
         note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
     else:

@@ -82,6 +82,7 @@ def enrol(machine: Machine, moment: Moment, action: Enrol) -> Step:
         disabling=Disabling.ENROL,
         seen_disabled=False,
         host=action.host,
+        left=False,
     )
     return Step(machine, _verdict(machine, "enrol", action.reason), note, action)
 

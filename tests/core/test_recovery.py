@@ -300,6 +300,17 @@ def test_a_host_that_a_person_disabled_is_removed_when_its_machine_is_gone() -> 
     assert acts(plan(seen(a_worker(states="du", heard=False, state=GONE)))) == [("remove", "w1")]
 
 
+def test_a_host_that_was_enrolled_anew_is_removed_when_its_machine_is_gone_before_the_next_look() -> None:
+    """A person had taken it out of Grid Engine."""
+    served = a_worker()
+    first = plan(replace(seen(replace(served, host=None)), now=NOW))
+    again = plan(replace(seen(replace(served, host=None), now=NOW + 1), memory=first.memory))
+    gone = replace(served, worker=replace(served.worker, state=GONE), host=a_host("w1", heard=False, states="du"))
+    last = plan(replace(seen(gone, now=NOW + 2), memory=again.memory))
+    assert (acts(first), acts(again)) == ([("enrol", "w1")], [])
+    assert [(told.name, told.id) for told in last.workers] == [("w1", "i-w1")]
+
+
 def test_a_worker_that_shut_itself_down_is_no_failure() -> None:
     made = plan(seen(a_worker(states="u", heard=False, state=GONE, ending=Ending.RELEASED)))
     assert (told(made, "w1"), made.memory.rests) == (("disable", Code.RELEASED), ())
