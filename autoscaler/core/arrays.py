@@ -32,9 +32,11 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = ()) ->
     roots = {array.name: array for array in own}
     dynamic = {name: entry for name, entry in definitions.items() if entry.dynamic and name not in roots}
     lost = {
-        name: ArrayDefinition(name, dynamic=True, extends=parent, wanted=False)
+        name: ArrayDefinition(
+            name, dynamic=True, extends=parent, group_cores=int(size) if size.isdecimal() else None, wanted=False
+        )
         for name in present
-        for parent in (name.rpartition(GROUPS)[0],)
+        for parent, _, size in (name.rpartition(GROUPS),)
         if parent and name not in roots and name not in dynamic and (parent in roots or parent in dynamic)
     }
     made = tuple(_dynamic(entry, {**dynamic, **lost}, own) for _, entry in sorted({**dynamic, **lost}.items()))

@@ -33,6 +33,7 @@ class Code(StrEnum):
     NOT_LOOKED_AT = "NOT_LOOKED_AT"
     UNKNOWN_STATE = "UNKNOWN_STATE"
     UNKNOWN_PE = "UNKNOWN_PE"
+    GROUP_PE_BY_NAME = "GROUP_PE_BY_NAME"
     UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
     NO_TYPE_FITS = "NO_TYPE_FITS"
     NO_INSTANCE_TYPE = "NO_INSTANCE_TYPE"
@@ -114,6 +115,16 @@ class Code(StrEnum):
     ORPHAN_ENDED = "ORPHAN_ENDED"
     NOT_LISTED = "NOT_LISTED"
     NAME_AWAITED = "NAME_AWAITED"
+
+    # -- groups of workers: made, held back, kept and let go as a whole ------------------------------------
+    GROUP_LAUNCHED = "GROUP_LAUNCHED"
+    GROUP_TOO_LARGE = "GROUP_TOO_LARGE"
+    GROUP_LOST = "GROUP_LOST"
+    GROUP_INCOMPLETE = "GROUP_INCOMPLETE"
+    GROUP_GIVEN_BACK = "GROUP_GIVEN_BACK"
+    GROUP_NOT_WANTED = "GROUP_NOT_WANTED"
+    GROUP_IN_USE = "GROUP_IN_USE"
+    GROUP_LEAVES = "GROUP_LEAVES"
 
     # -- workers that fell silent, are about to be taken, or are gone --------------------------------------
     SILENT = "SILENT"

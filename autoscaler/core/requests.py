@@ -8,10 +8,12 @@ properties of a host, and queue requests pools. Quotas, licences and PE slots th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from autoscaler.core.arrays import GROUPS
 from autoscaler.core.capacity import HOSTNAME, NEW_HOST
 from autoscaler.core.cluster import Ask, Cluster, Complex, Consumable, ParallelEnvironment, Queue
+from autoscaler.core.group_names import group_id, is_of_group, pe_of
 from autoscaler.core.model import Amounts, Demand, Property
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import Policy
@@ -85,7 +87,7 @@ class Reader:
         spread = self._spread(ask, allowed)
         if isinstance(spread, Reason):
             return spread
-        pe, slots, per_host, pools = spread
+        pe, slots, per_host, pools, together = spread
         launches = tuple(
             queue.name
             for queue in self._policy.queues
@@ -100,7 +102,7 @@ class Reader:
         if expression:
             resources.properties.append(Property(HOSTNAME, "==", expression))
         return Served(
-            demand=self._demand(resources, pools, slots, per_host),
+            demand=replace(self._demand(resources, pools, slots, per_host), together=together),
             launches=launches if new_hosts_too else (),
             pe=pe,
             asked=_per_task(resources, slots),
@@ -228,11 +230,20 @@ class Reader:
 
     # -- parallel environments -----------------------------------------------------------------------------
 
-    def _spread(self, ask: Ask, queues: frozenset[str]) -> tuple[str | None, int, int | None, frozenset[str]] | Reason:
-        """The PE chosen, the slots, how many must stand on one host, and the queues that have that PE."""
+    def _spread(
+        self, ask: Ask, queues: frozenset[str]
+    ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason:
+        """The PE chosen, the slots, how many must stand on one host, the queues that have that PE, and whether all must
+        stand inside one group.
+        """
         if ask.pe is None:
-            return None, ask.slots_min, ask.slots_min, queues
-        named = [pe for name, pe in sorted(self._cluster.pes.items()) if matches(ask.pe, name)]
+            return None, ask.slots_min, ask.slots_min, queues, False
+        grouped = self._grouped(ask, ask.pe, queues)
+        if grouped is not None:
+            return grouped
+        named = [
+            pe for name, pe in sorted(self._cluster.pes.items()) if matches(ask.pe, name) and not self._of_groups(name)
+        ]
         for pe in sorted(named, key=_strictness):
             offering = frozenset(
                 name for name in queues if name in self._unread or pe.name in _pes_of(self._queues[name])
@@ -242,8 +253,31 @@ class Reader:
                 continue
             if pe.user_lists or pe.xuser_lists:
                 return because(Code.RESTRICTED_QUEUE, queue=pe.name, by=(*pe.user_lists, *pe.xuser_lists))
-            return pe.name, slots[0], slots[1], offering
+            return pe.name, slots[0], slots[1], offering, False
         return because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=tuple(sorted(queues)))
+
+    def _grouped(
+        self, ask: Ask, asked: str, queues: frozenset[str]
+    ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason | None:
+        """The same where the job asks for a PE whose jobs are to stay inside one group; None where it does not."""
+        pools = frozenset(name for name in queues if self._policy.queue(name) is not None)
+        for base in self._policy.group_pes:
+            pe = self._cluster.pes.get(base)
+            if pe is None or not pools:
+                continue
+            if not _takes_any_group(asked, base, self._policy):
+                if asked == base or is_of_group(asked, base):
+                    return because(Code.GROUP_PE_BY_NAME, pe=asked, wildcard=f"{base}*")
+                continue
+            if pe.user_lists or pe.xuser_lists:
+                return because(Code.RESTRICTED_QUEUE, queue=pe.name, by=(*pe.user_lists, *pe.xuser_lists))
+            slots = _slots_under(pe, ask)
+            if slots is not None and slots[0] <= pe.slots:
+                return pe.name, slots[0], slots[1], pools, True
+        return None
+
+    def _of_groups(self, pe: str) -> bool:
+        return any(pe == base or is_of_group(pe, base) for base in self._policy.group_pes)
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
@@ -261,6 +295,17 @@ class Reader:
         if any(matches(expression, host) for host in self._our_hosts):
             return expression, False
         return because(Code.FOREIGN_HOST, hosts=tuple(expressions))
+
+
+def _takes_any_group(asked: str, base: str, policy: Policy) -> bool:
+    """Whether a request for a PE matches that of every group, whatever its number and the size of its workers."""
+    arrays = [array.name for array in policy.node_arrays if array.extends is None]
+    groups = (group_id(f"{array}{GROUPS}{size}", number) for array in arrays for size, number in _ANY)
+    return all(matches(asked, pe_of(base, group)) for group in groups)
+
+
+_ANY = ((1, 2), (4096, 30))
+"""Sizes and numbers of groups that have no digit in common."""
 
 
 def _pes_of(queue: Queue) -> frozenset[str]:

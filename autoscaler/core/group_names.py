@@ -1,0 +1,60 @@
+"""What groups are called: `execute:64-1` is the first group of the node array `execute:64`, and what Grid Engine calls
+its host group and its parallel environments.
+
+The host group's name says that it is ours, and nobody else's begins so. A group's parallel environment begins with
+the name of the one that jobs ask for, so that `-pe 'mpi*' 64` finds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from autoscaler.core.arrays import GROUPS
+
+HOST_GROUP_PREFIX = "@sge-autoscaler-"
+COMPLEX = "group_id"
+"""The complex that tells a worker's group."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]")
+_ID = re.compile(r"(?P<array>.+)-(?P<number>[1-9]\d*)")
+_SEPARATOR = "_"
+
+
+def group_id(node_array: str, number: int) -> str:
+    return f"{node_array}-{number}"
+
+
+def number_of(group: str, node_array: str) -> int | None:
+    """Which group of this node array it is; None where it is none of it."""
+    found = _ID.fullmatch(group)
+    return int(found["number"]) if found is not None and found["array"] == node_array else None
+
+
+def free_number(taken: Iterable[str], node_array: str) -> int:
+    """The smallest that no group of this node array has."""
+    numbers = {number_of(group, node_array) for group in taken}
+    return next(number for number in range(1, len(numbers) + 2) if number not in numbers)
+
+
+def host_group_of(group: str) -> str:
+    """Its host group in Grid Engine."""
+    return f"{HOST_GROUP_PREFIX}{_written(group)}"
+
+
+def pe_of(base: str, group: str) -> str:
+    """The parallel environment that keeps jobs of `base` inside this group."""
+    return f"{base}{_SEPARATOR}{_written(group)}"
+
+
+def is_of_group(pe: str, base: str) -> bool:
+    """Whether this looks like a group's parallel environment of `base`."""
+    return re.fullmatch(rf"{re.escape(base)}{_SEPARATOR}.+{_SEPARATOR}\d+-[1-9]\d*", pe) is not None
+
+
+def _written(group: str) -> str:
+    """In letters that Grid Engine takes in names, different for different groups: the last colon becomes `_`, any
+    other and what else it does not take `+` and its code.
+    """
+    array, _, size = group.rpartition(GROUPS)
+    plain = "".join(letter if _PLAIN.fullmatch(letter) else f"+{ord(letter):x}+" for letter in array)
+    return f"{plain}{_SEPARATOR}{size}" if array else size
