@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import uuid
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from autoscaler.errors import SettingsError
 from autoscaler.store.lock import CellKey
 
 FILE = "sge-autoscaler-tag"
+_LEAST_SECRET = 32
+"""Bytes."""
 _TAG = re.compile(r"[A-Za-z0-9-]{6,64}")
 
 
@@ -41,17 +44,34 @@ def cell_tag(key: CellKey, common: Path, *, make: bool) -> str:
     return tag
 
 
-def _write_once(path: Path, tag: str) -> None:
+def cell_secret(path: Path) -> bytes:
+    """What the keys of this cell's orders are made of: made once, and readable by nobody else.
+
+    A lost one makes a new one, and the tokens of earlier workers void: they still leave when they are idle. Raises
+    SettingsError where it can be neither read nor made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_once(path, secrets.token_hex(32), mode=0o600)
+        secret = path.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"cannot keep this cell's secret in {path}: {error}") from error
+    if len(secret) < _LEAST_SECRET:
+        raise SettingsError(f"{path} holds no secret: remove it, and another is made")
+    return secret
+
+
+def _write_once(path: Path, words: str, mode: int = 0o644) -> None:
     """Write the whole file or none of it, and never over another: the name appears only when the content is there."""
     if path.exists():
         return
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.write(tag + "\n")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(words + "\n")
             file.flush()
             os.fsync(file.fileno())
-        draft.chmod(0o644)
+        draft.chmod(mode)
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
     finally:

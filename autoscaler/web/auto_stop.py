@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from autoscaler.core.fleet import Worker
+from autoscaler.core.memory import Memory
 from autoscaler.core.request_sets import AutoStopAnswer
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.report.wording import text
@@ -37,14 +38,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Address and port to listen at."""
 
     address: str
     port: int
 
     @classmethod
-    def parse(cls, written: str) -> Place:
+    def parse(cls, written: str) -> Endpoint:
         """`10.0.0.1:8650`, `[fd00::1]:8650`. Raises SettingsError."""
         address, _, port = written.rpartition(":")
         address = address.removeprefix("[").removesuffix("]")
@@ -98,10 +99,18 @@ class AutoStops:
     _told: dict[str, AutoStopAnswer] = field(default_factory=dict)
     _woken: threading.Condition = field(default_factory=threading.Condition)
 
-    def passed(self, workers: Iterable[Worker]) -> None:
-        """A pass has answered what it saw asked, durably; these are the workers that there were."""
+    def passed(self, workers: Iterable[Worker], memory: Memory) -> None:
+        """A pass has answered what it saw asked, durably; these are the workers that there were.
+
+        Questions of those that are gone are over: listed as ended, or listed no more and nothing is known of them.
+        """
+        listed = {worker.id: worker for worker in workers}
+        awaited = {worker_id for worker_id, note in memory.workers.items() if not note.gone}
+        there = {worker_id for worker_id, worker in listed.items() if worker.exists} | (awaited - listed.keys())
+        if over := self.table.open() - there:
+            self.table.end(over)
         with self._woken:
-            self._workers = {worker.id: worker for worker in workers if worker.exists}
+            self._workers = {worker_id: worker for worker_id, worker in listed.items() if worker.exists}
             self._allowance = {key: left for key, left in self._allowance.items() if key in self._workers}
             self._told = {key: told for key, told in self._told.items() if key in self._workers}
             self._passes += 1

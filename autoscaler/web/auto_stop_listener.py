@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from autoscaler.errors import SettingsError
-from autoscaler.web.auto_stop import AutoStops, Place
+from autoscaler.web.auto_stop import AutoStops, Endpoint
 
 READ_WITHIN = 10.0
 """Seconds without a byte after which a caller that has not said what it wants is hung up on."""
@@ -36,7 +36,7 @@ class Listener(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, place: Place, auto_stops: AutoStops) -> None:
+    def __init__(self, place: Endpoint, auto_stops: AutoStops) -> None:
         """Listens from now on. Raises SettingsError where it cannot."""
         self.auto_stops = auto_stops
         self._peers: Counter[str] = Counter()

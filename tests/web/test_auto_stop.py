@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.reasons import Code, because
 from autoscaler.core.request_sets import AutoStopAnswer
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.report.wording import text
 from autoscaler.store.store import Store
 from autoscaler.web import auto_stop_listener
-from autoscaler.web.auto_stop import BURST, AutoStops, Place, same_address
+from autoscaler.web.auto_stop import BURST, AutoStops, Endpoint, same_address
 from autoscaler.web.auto_stop_listener import AT_ONCE_OF_ONE, Listener
 from autoscaler.worker_configuration import order_key, stop_token
 
@@ -70,7 +71,7 @@ class Cluster:
             at = self._tick()
             answers = {each: (decides(each), WHY) for each in self.store.auto_stops.open()}
             self.store.auto_stops.answer_all(answers, at)
-            self.auto_stops.passed(self.workers)
+            self.auto_stops.passed(self.workers, Memory())
 
     def status(self, path: str, peer: str = "127.0.0.1") -> int:
         return int(self.auto_stops.asked(path, peer).status)
@@ -180,7 +181,7 @@ def test_who_was_told_that_it_stops_is_told_so_again(store: Store) -> None:
     cluster = Cluster(store, patience=0.05)
     store.auto_stops.ask("i-1", 1.0)
     store.auto_stops.answer("i-1", STOPS, WHY, 2.0)
-    cluster.auto_stops.passed(cluster.workers)
+    cluster.auto_stops.passed(cluster.workers, Memory())
     assert cluster.auto_stops.asked(path_of(), "127.0.0.1").says["stop"] is True
 
 
@@ -234,6 +235,24 @@ def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> 
 
 
 @pytest.mark.parametrize(
+    ("listed", "note", "over"),
+    (
+        ((worker(),), None, False),
+        ((replace(worker(), state=MachineState.TERMINATED),), WorkerNote(0.0), True),
+        ((), WorkerNote(0.0), False),
+        ((), WorkerNote(0.0, gone=True), True),
+        ((), None, True),
+    ),
+)
+def test_a_question_is_over_once_its_worker_is_surely_gone(
+    store: Store, listed: tuple[Worker, ...], note: WorkerNote | None, over: bool
+) -> None:
+    store.auto_stops.ask("i-1", 1.0)
+    Cluster(store).auto_stops.passed(listed, Memory(workers={"i-1": note} if note else {}))
+    assert store.auto_stops.open() == (frozenset() if over else {"i-1"})
+
+
+@pytest.mark.parametrize(
     ("written", "url"),
     (
         ("10.0.0.1:8650", "http://10.0.0.1:8650/autostop"),
@@ -243,13 +262,13 @@ def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> 
     ),
 )
 def test_workers_are_told_an_address_that_they_can_reach(written: str, url: str) -> None:
-    assert Place.parse(written).url("master") == url
+    assert Endpoint.parse(written).url("master") == url
 
 
 @pytest.mark.parametrize("written", ("8650", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:65536", "master:8650", ":8650", "a:b"))
 def test_a_place_to_listen_at_is_an_address_and_a_port(written: str) -> None:
     with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_AUTOSTOP"):
-        Place.parse(written)
+        Endpoint.parse(written)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +283,7 @@ def test_an_address_is_the_same_however_it_is_written(known: str, peer: str, sam
 
 @pytest.fixture
 def listener(cluster: Cluster) -> Iterator[Listener]:
-    listener = Listener(Place("127.0.0.1", 0), cluster.auto_stops)
+    listener = Listener(Endpoint("127.0.0.1", 0), cluster.auto_stops)
     yield listener
     listener.end()
 
@@ -315,13 +334,13 @@ def test_who_says_nothing_is_hung_up_on(listener: Listener, monkeypatch: pytest.
 
 def test_a_port_that_is_taken_is_said(listener: Listener, cluster: Cluster) -> None:
     with pytest.raises(SettingsError, match="a free port"):
-        Listener(Place("127.0.0.1", int(listener.server_address[1])), cluster.auto_stops)
+        Listener(Endpoint("127.0.0.1", int(listener.server_address[1])), cluster.auto_stops)
 
 
 def test_who_waits_when_it_ends_is_told_that_nothing_is_decided(store: Store) -> None:
     cluster = Cluster(store, patience=20.0)
     cluster.pass_once()
-    listener = Listener(Place("127.0.0.1", 0), cluster.auto_stops)
+    listener = Listener(Endpoint("127.0.0.1", 0), cluster.auto_stops)
     with ThreadPoolExecutor(1) as caller:
         waiting = caller.submit(called, listener, path_of())
         while not store.auto_stops.open():

@@ -1,0 +1,24 @@
+"""What the machines of a node array may be asked of it: its `Configuration`, over that of the arrays it extends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from autoscaler.core.request_sets import ArrayDefinition
+from autoscaler.worker_configuration import flat
+
+
+def configuration_of(node_array: str, definitions: Iterable[ArrayDefinition]) -> dict[str, Any]:
+    """By dotted key. What an array itself says wins, key by key; one that nobody defined says nothing."""
+    known = {definition.name: definition for definition in definitions}
+    lineage: list[ArrayDefinition] = []
+    name: str | None = node_array
+    while name is not None and (definition := known.get(name)) is not None and definition not in lineage:
+        lineage.append(definition)
+        name = definition.extends
+    values: dict[str, Any] = {}
+    for definition in reversed(lineage):
+        values |= flat(json.loads(definition.configuration))
+    return values
