@@ -19,8 +19,10 @@ from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.policy import Policy
 from autoscaler.core.request_sets import Requests
+from autoscaler.core.ruled_policy import under
 from autoscaler.errand import Executor, on_thread
 from autoscaler.errors import NotObservable, ProviderNotObservable
+from autoscaler.nodearrays.rule_files import RuleFiles
 from autoscaler.process import Runner
 from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Provider, ProviderError
@@ -85,6 +87,8 @@ class Observer:
     stale_after: float = STALE_AFTER
     requests: Callable[[float], Requests] | None = None
     """What callers want of node arrays at a time; None: what the store holds."""
+    rule_files: RuleFiles | None = None
+    """The rules and VM sizes to go by; None: there are none."""
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
     _listing: Future[Listing] | None = field(default=None, init=False)
@@ -95,10 +99,12 @@ class Observer:
         wishes = self.store.wishes.load()
         memory = self._memory(wishes)
         requests = (self.requests or self.store.requests.load)(now)
+        rules = None if self.rule_files is None else self.rule_files.rules()
+        policy = under(rules, self.policy)
         listing = self._begin_listing()
         outputs, timings = read_outputs(
             self.runner,
-            wanted=lambda shapes: self.wanted(shapes, memory, self.policy, now),
+            wanted=lambda shapes: self.wanted(shapes, memory, policy, now),
             zone=self.zone,
             timeout=self.grid_engine_timeout,
         )
@@ -107,6 +113,7 @@ class Observer:
         # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
         fleet = self._fleet(listed, now)
         cluster = cluster_from(outputs, zone=self.zone, now=now)
+        fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
         fleet = _with_notices(fleet, told_notices(cluster.hosts, fleet.workers))
         parsed = self.stopwatch()
         if parsed - began > self.stale_after:
@@ -116,7 +123,9 @@ class Observer:
             )
         self.gather(now)
         evidence = self.store.findings(now)
-        policy = in_force(self.policy, requests, arrays_present(fleet, memory))
+        if self.rule_files is not None:
+            policy = under(self.rule_files.facts(rules, fleet), self.policy)
+        policy = in_force(policy, requests, arrays_present(fleet, memory))
         snapshot = Snapshot(cluster, fleet, wishes, memory, policy, now, evidence, requests)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})

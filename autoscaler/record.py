@@ -18,8 +18,12 @@ from autoscaler.core.evidence import Evidence
 from autoscaler.core.fleet import Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Snapshot, Wishes
+from autoscaler.core.ruled_policy import under
+from autoscaler.core.rules.ruleset import Rules
 from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
 from autoscaler.fleet_file import dump_fleet, load_fleet, to_seconds
+from autoscaler.nodearrays.rule_files import document_of
+from autoscaler.nodearrays.rules import load_rules
 from autoscaler.settings import Settings, is_secret, load_settings
 from autoscaler.store import notation
 from sge.cluster import Outputs, cluster_from
@@ -35,6 +39,7 @@ FILES = frozenset(
         "memory.json",
         "evidence.json",
         "wishes.json",
+        "rules.json",
         "master",
         "now",
     }
@@ -56,6 +61,7 @@ def write_record(
     wishes: Wishes,
     memory: Memory,
     evidence: Evidence,
+    rules: Rules | None = None,
     settings: Settings,
     master: str,
     now: datetime,
@@ -73,6 +79,7 @@ def write_record(
         "memory.json": notation.write(memory, indent=2) + "\n",
         "evidence.json": notation.write(evidence, indent=2) + "\n",
         "wishes.json": notation.write(wishes, indent=2) + "\n",
+        "rules.json": document_of(rules),
         "master": master + "\n",
         "now": now.isoformat() + "\n",
         **{f"qconf/{stem}.txt": text for stem, text in outputs.qconf.items()},
@@ -115,12 +122,13 @@ def read_record(directory: Path) -> Snapshot:
         raise GridEngineNotObservable(f"{directory}: {error}") from error
     settings_file = directory / "settings.toml"
     settings = load_settings({}, settings_file if settings_file.exists() else None)
+    policy = settings.policy(master=(_text(directory / "master") or "").strip())
     return Snapshot(
         cluster=cluster,
         fleet=_fleet(directory / "provider.json", zone),
         wishes=_value(directory / "wishes.json", Wishes, zone) or Wishes(),
         memory=_value(directory / "memory.json", Memory, zone) or Memory(),
-        policy=settings.policy(master=(_text(directory / "master") or "").strip()),
+        policy=under(_rules(directory / "rules.json"), policy),
         now=now.timestamp(),
         evidence=_value(directory / "evidence.json", Evidence, zone) or Evidence(),
     )
@@ -175,6 +183,10 @@ def _fleet(file: Path, zone: tzinfo) -> Fleet:
         return load_fleet(_text(file), zone)
     except ValueError as error:
         raise SettingsError(f"{file}: {error}") from error
+
+
+def _rules(file: Path) -> Rules | None:
+    return load_rules(file) if file.exists() else None
 
 
 def _value(file: Path, kind: type[Any], zone: tzinfo) -> Any:

@@ -182,6 +182,16 @@ class HasCatalog(Protocol):
 
 
 @runtime_checkable
+class HasLocation(Protocol):
+    """A provider whose workers are all in one region."""
+
+    @property
+    def location(self) -> str:
+        """Its name, as its cloud has it."""
+        ...
+
+
+@runtime_checkable
 class HasInterruptions(Protocol):
     """A provider that can tell of machines about to be taken."""
 

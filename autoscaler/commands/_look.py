@@ -99,15 +99,17 @@ def look(invocation: Invocation, record: Path | None) -> Look:
 
 def observe(invocation: Invocation) -> Observation:
     """The live cell as the loop would see it now."""
+    provider = invocation.provider()
     with reading_store(invocation) as store:
         observer = Observer(
             ReadOnlyRunner(invocation.runner),
-            read_only(invocation.provider()),
+            read_only(provider),
             store,
             invocation.policy,
             details_wanted,
             invocation.zone,
             grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
+            rule_files=invocation.rule_files(provider),
         )
         return observer.observe()
 

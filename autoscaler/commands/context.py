@@ -14,13 +14,14 @@ from pathlib import Path
 
 from autoscaler.core.policy import Policy
 from autoscaler.errors import NotFound, SettingsError
+from autoscaler.nodearrays.rule_files import RuleFiles
 from autoscaler.observe import LocalZone
 from autoscaler.process import ReadOnlyRunner, Runner, SystemRunner
 from autoscaler.settings import Settings, load_settings
 from autoscaler.store.identity import cell_tag
 from autoscaler.store.lock import CellKey
 from autoscaler.store.store import Store
-from providers.interface import Provider, ProviderError
+from providers.interface import HasLocation, Provider, ProviderError
 from providers.registry import known_prefixes, load, platform_defaults
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
@@ -111,6 +112,12 @@ class Invocation:
         if name is None:
             raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
         return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
+
+    def rule_files(self, provider: Provider) -> RuleFiles:
+        """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
+        process = self.settings_in_force.process
+        location = provider.location if isinstance(provider, HasLocation) else ""
+        return RuleFiles.load(process.rules, process.vm_sizes, location=location)
 
     @property
     def who(self) -> str:

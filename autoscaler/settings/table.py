@@ -45,6 +45,10 @@ def _price_types(value: object) -> object:
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
+def _list(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
 def _host_group(value: str) -> str:
     if not value.startswith("@"):
         raise ValueError(f"a host group starts with '@': write '@{value}'")
@@ -114,6 +118,12 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_WORKER_INSTALL",
         True,
         "Whether a worker without an sge_execd installs the package of its distribution.",
+    )
+    auto_stop: str | None = setting(
+        "CP_CAP_AUTOSCALE_AUTOSTOP",
+        None,
+        "Address of this host and port at which workers may ask whether they may stop (`10.0.0.1:8650`; `0.0.0.0:8650` "
+        "for every interface). Default: none, nothing listens.",
     )
     work_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKDIR",
@@ -207,10 +217,34 @@ class Process(_Section):
         True,
         "When limits are reached and waiting jobs need stronger workers than any there, a weaker one makes room.",
     )
+    rules: Path | None = setting(
+        "CP_CAP_AUTOSCALE_RULES",
+        None,
+        "File of rules, JSON or TOML: what workers have before they exist, which jobs may run on what, timeouts by "
+        "node array, who is kept alive (docs/rules.md). Read again at every look.",
+    )
+    vm_sizes: Path | None = setting(
+        "CP_CAP_AUTOSCALE_VM_SIZES",
+        None,
+        "File of VM sizes, in the place of `conf/vm_sizes.json`: what a size is where its provider does not say, or "
+        "says too few GPUs.",
+    )
     grid_engine_timeout: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT",
         30.0,
         "A Grid Engine command without an answer for so long is ended; a pass that cannot read does nothing.",
+        unit="s",
+    )
+    policies: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
+        "CP_CAP_AUTOSCALE_POLICIES",
+        (),
+        "Autoscale policies, which want workers ahead of jobs or for other work: names, or import paths "
+        "`package.module:Class`. Each has options of its own under `CP_CAP_AUTOSCALE_POLICY_<NAME>_`.",
+    )
+    policies_deadline: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_POLICIES_DEADLINE",
+        10.0,
+        "An autoscale policy without an answer for so long is told of; what it wanted lapses 5 minutes after its last.",
         unit="s",
     )
     notify_owner: OwnerNotice = setting(
@@ -219,6 +253,24 @@ class Process(_Section):
         "How the owner of a job that is held or deleted is told why, besides the job's context (`qstat -j`) and "
         "`explain JOB`. file: `<job name>.<job id>.autoscaler` beside its output, written with the owner's rights. "
         "mail: to the job's `-M`, else to the owner, through Grid Engine's mailer.",
+    )
+    socket: Path | None = setting(
+        "CP_CAP_AUTOSCALE_SOCKET",
+        None,
+        "Unix socket at which callers ask for what node arrays should hold. Default: one a cell in "
+        "/run/sge-autoscaler for root, in the work directory for others or where one is set.",
+    )
+    socket_group: str | None = setting(
+        "CP_CAP_AUTOSCALE_SOCKET_GROUP", None, "Group whose members may ask there. Default: only who runs this may."
+    )
+    caller_url: str | None = setting(
+        "CP_CAP_AUTOSCALE_URL",
+        None,
+        "For callers only (`sge-autoscaler autoscale`, `jetpack.autoscale`): the autoscaler to ask over HTTP, as "
+        "https://HOST:PORT, instead of at the socket.",
+    )
+    caller_login: Path | None = setting(
+        "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: a file whose first line is USER:PASSWORD, for that address."
     )
     dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "`run` decides and logs but changes nothing anywhere.")
     dry_init: bool = setting(

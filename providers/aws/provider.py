@@ -63,6 +63,10 @@ class AwsProvider:
         self._launched: set[str] = set()
         self._listed: Sequence[Worker] | None = None
 
+    @property
+    def location(self) -> str:
+        return self.settings.region or ""
+
     def buckets(self) -> Sequence[Bucket]:
         try:
             return self.market.buckets()

@@ -75,6 +75,10 @@ class AzureProvider:
         self._living: dict[str, Worker] = {}
         self._gone: dict[str, tuple[Worker, float]] = {}
 
+    @property
+    def location(self) -> str:
+        return self.settings.location
+
     def buckets(self) -> Sequence[Bucket]:
         try:
             return self.market.buckets()
