@@ -91,12 +91,16 @@ class Loop:
     """Decide and tell, but order nothing, change nothing and journal nothing."""
     reload: Callable[[], tuple[Policy, float]] | None = None
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
+    policies: Callable[[Snapshot, Policy], Snapshot] | None = None
+    """Adds what autoscale policies want to what was observed, given the policy of the settings alone."""
     admissions: Callable[[Snapshot, float], None] | None = None
     """Leaves what submissions are judged by, from a look and the polling delay."""
     names: Callable[[Sequence[Worker]], None] | None = None
     """Keeps the names of workers resolvable on this host."""
     health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
     """Begins health checks of workers that are due."""
+    answered: Callable[[Sequence[Worker], Memory], None] | None = None
+    """Told once what a pass answers to workers that asked to stop is durable."""
     monitor: Callable[[Snapshot, Plan], None] | None = None
     """Adds what was seen to the history."""
     stopwatch: Callable[[], float] = time.monotonic
@@ -115,6 +119,9 @@ class Loop:
     def pass_once(self) -> Pass:
         """Observe, plan, act, report. Raises NotObservable, and has then done nothing."""
         observation = self.observer.observe()
+        if self.policies is not None:
+            wanted = self.policies(observation.snapshot, self.observer.policy)
+            observation = replace(observation, snapshot=wanted)
         snapshot = observation.snapshot
         self._last = observation
         began = self.stopwatch()
@@ -135,6 +142,8 @@ class Loop:
         if self.names is not None:
             self.names(snapshot.fleet.workers)
         journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
+        if self.answered is not None:
+            self.answered(snapshot.fleet.workers, plan.memory)
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
         if snapshot.wishes.paused or snapshot.wishes.stop or plan.memory.brake:

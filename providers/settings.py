@@ -38,10 +38,11 @@ def prefix_of(model: type[BaseSettings]) -> str:
     return prefix
 
 
-def read_settings(model: type[Model], values: Mapping[str, str]) -> Model:
+def read_settings(model: type[Model], values: Mapping[str, str], *, of: str = "the provider") -> Model:
     """Make the settings from `values` (environment names to text); what is under no name of the model is ignored.
 
-    Empty text counts as not given. Raises SettingsError that names every unknown and every wrong value at once.
+    `of`: whose they are, for the error. Empty text counts as not given. Raises SettingsError that names every unknown
+    and every wrong value at once.
     """
     prefix, names = prefix_of(model), _names(model)
     given = {name.upper(): text for name, text in values.items() if text != ""}
@@ -51,7 +52,7 @@ def read_settings(model: type[Model], values: Mapping[str, str]) -> Model:
     except ValidationError as error:
         problems += [_wrong(model, prefix, dict(detail)) for detail in error.errors()]
     if problems:
-        raise SettingsError("settings of the provider are wrong:\n" + "\n".join(f"  - {line}" for line in problems))
+        raise SettingsError(f"settings of {of} are wrong:\n" + "\n".join(f"  - {line}" for line in problems))
     return settings
 
 

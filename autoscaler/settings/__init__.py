@@ -1,11 +1,12 @@
 """Settings: declared once in `table`, read in `loading`, written out as sample file and reference page in `pages`."""
 
-from autoscaler.settings.loading import Origin, Settings, is_secret, load_settings, master_type_problem
+from autoscaler.settings.loading import POLICY_PREFIX, Origin, Settings, is_secret, load_settings, master_type_problem
 from autoscaler.settings.machine import Machine, this_machine
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings
 
 __all__ = [
     "CONFIG_ENV",
+    "POLICY_PREFIX",
     "Machine",
     "Origin",
     "Process",

@@ -25,6 +25,8 @@ from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra,
 PREFIX = "CP_CAP_AUTOSCALE_"
 PROVIDER_ENV = "CP_CAP_AUTOSCALE_PROVIDER"
 """Looked at first: who is chosen says which further names are settings."""
+POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
+"""Of options that autoscale policies declare for themselves, each under its name."""
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 Section = TypeVar("Section", bound=BaseModel)
@@ -49,7 +51,9 @@ class Settings:
     origins: Mapping[str, Origin]
     """By environment name (suffix included), only what is not default."""
     provider_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Names under this project's prefix that the table does not know and a chosen provider may declare."""
+    """Names under this project's prefix that the table does not know and a chosen provider or autoscale policy may
+    declare.
+    """
     warnings: tuple[str, ...] = ()
 
     def array_settings(self, node_array: str) -> dict[str, str]:
@@ -103,17 +107,13 @@ def load_settings(
     """
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
     in_file = _read_file(path) if path else {}
-    prefixes = tuple(known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)))
+    prefixes = (*known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)), POLICY_PREFIX)
     in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
     values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
     values |= {key: Origin(value, "environment") for key, value in in_env.items() if _is_ours(key, prefixes)}
     values.pop(CONFIG_ENV, None)
 
-    provided = (
-        {key: origin.value for key, origin in values.items() if not _place(key) and key.startswith(prefixes)}
-        if prefixes
-        else {}
-    )
+    provided = {key: origin.value for key, origin in values.items() if not _place(key) and key.startswith(prefixes)}
     unknown = [key for key in values if not _place(key) and key not in provided]
     bad_in_file = [_unknown(key, f"in {path}") for key in unknown if key in in_file]
     bad_in_env = [_unknown(key, "in the environment") for key in unknown if key not in in_file]

@@ -1,0 +1,193 @@
+"""Asks the autoscale policies before every plan, off the loop's thread, and keeps what they want as request sets.
+
+A pass waits for them only a moment: an answer that comes later counts at the next one. What a policy wanted is not
+renewed while it fails, answers what is no list of node arrays, or does not answer at all, and so lapses a few minutes
+after its last answer, as that of any caller who falls silent. Its failure is said once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.model import Snapshot
+from autoscaler.core.policy import Policy
+from autoscaler.core.request_sets import POLICY_PREFIX
+from autoscaler.core.sample import Sample
+from autoscaler.errand import Executor, on_thread
+from autoscaler.errors import SettingsError
+from autoscaler.nodearrays.requests import ask
+from autoscaler.policies.interface import Arrays, AutoscalePolicy, set_of, wanted_before
+from autoscaler.store.samples import SampleTable
+from autoscaler.store.store import Store
+
+PATIENCE = 0.5
+"""Seconds that a pass waits for all policies together."""
+VALID = 300.0
+"""So long an answer holds without a newer one, in seconds."""
+RENEWED = 30.0
+"""An answer that stays the same is written again so long after the last time: nine tenths of its time are left."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The `Past` of one question."""
+
+    table: SampleTable
+    now: float
+
+    def samples(self, since: float, until: float | None = None) -> Sequence[Sample]:
+        return self.table.between(since, self.now if until is None else until, now=self.now)
+
+
+@dataclass(slots=True)
+class _Question:
+    """What a policy is being asked."""
+
+    began: float
+    answer: Future[str]
+    """The arrays as JSON."""
+    late: bool = False
+    """Whether a pass went on without it."""
+    overdue: bool = False
+    """Whether it is no longer awaited: what was asked is long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a policy's set holds, as far as we wrote it."""
+
+    arrays: str
+    at: float
+
+
+@dataclass(slots=True)
+class Policies:
+    """One for the life of a process; called by the loop between observe and plan."""
+
+    chosen: Mapping[str, AutoscalePolicy]
+    store: Store
+    deadline: float = 10.0
+    """Seconds after which an answer is no longer awaited."""
+    valid: float = VALID
+    on_late: Callable[[], None] = lambda: None
+    """Called from another thread when an answer that a pass did not wait for is a new one."""
+    stopwatch: Callable[[], float] = time.monotonic
+    executor: Executor = on_thread
+    patience: float = PATIENCE
+    _asked: dict[str, _Question] = field(default_factory=dict)
+    _written: dict[str, _Written] = field(default_factory=dict)
+    _failing: dict[str, str] = field(default_factory=dict)
+    """By name, of those that fail: why."""
+    _begun: bool = False
+
+    def ask(self, snapshot: Snapshot, base: Policy) -> Snapshot:
+        """The snapshot with what the policies want. `base`: the policy of the settings alone. Raises StateNotKept."""
+        changed = self._forget_unchosen(snapshot)
+        for name, policy in self.chosen.items():
+            if name not in self._asked:
+                self._ask(name, policy, snapshot)
+        until = self.stopwatch() + self.patience
+        for name in self.chosen:
+            changed |= self._hear(name, snapshot, base, until)
+        if not changed:
+            return snapshot
+        requests = self.store.requests.load(snapshot.now)
+        allowed = in_force(base, requests, arrays_present(snapshot.fleet, snapshot.memory))
+        return replace(snapshot, requests=requests, policy=allowed)
+
+    def _forget_unchosen(self, snapshot: Snapshot) -> bool:
+        """Once: what policies wanted of an earlier process that are no longer chosen."""
+        if self._begun:
+            return False
+        self._begun = True
+        own = {set_of(name) for name in self.chosen}
+        sets = [one.name for one in snapshot.requests.sets if one.name.startswith(POLICY_PREFIX)]
+        ended = [self.store.requests.end(name) for name in sets if name not in own]
+        return any(ended)
+
+    def _ask(self, name: str, policy: AutoscalePolicy, snapshot: Snapshot) -> None:
+        past = Recorded(self.store.samples, snapshot.now)
+        answer = self.executor(partial(_answer, policy, snapshot, past), f"policy-{name}")
+        self._asked[name] = _Question(self.stopwatch(), answer)
+
+    def _hear(self, name: str, snapshot: Snapshot, base: Policy, until: float) -> bool:
+        """Take an answer that is there, or comes in a moment; returns whether the set became another one."""
+        question = self._asked[name]
+        try:
+            error = question.answer.exception(max(0.0, until - self.stopwatch()))
+        except TimeoutError:
+            return self._go_on_without(name, question)
+        del self._asked[name]
+        if error is not None:
+            return self._fail(name, f"{type(error).__name__}: {error}")
+        if question.overdue:
+            return False  # it is asked anew
+        try:
+            changed = self._keep(name, question.answer.result(), snapshot, base)
+        except SettingsError as error:
+            return self._fail(name, f"it wants what cannot be: {error}")
+        if self._failing.pop(name, None) is not None:
+            log.info("the autoscale policy %s answers again", name)
+        return changed
+
+    def _go_on_without(self, name: str, question: _Question) -> bool:
+        """What it wanted before holds, until its deadline."""
+        if self.stopwatch() - question.began > self.deadline:
+            question.overdue = True
+            return self._fail(name, f"it does not answer: nothing came within {self.deadline:g} s")
+        if not question.late:
+            question.late = True
+            before = self._written.get(name, _Written("[]", 0.0)).arrays
+            question.answer.add_done_callback(partial(self._tell_if_new, before))
+        return False
+
+    def _tell_if_new(self, before: str, answer: Future[str]) -> None:
+        if answer.exception() is None and answer.result() != before:
+            self.on_late()
+
+    def _keep(self, name: str, arrays: str, snapshot: Snapshot, base: Policy) -> bool:
+        """Write what a policy wants where it is news, or lapses soon."""
+        wanted, written = json.loads(arrays), self._written.get(name)
+        stands = wanted_before(name, snapshot) is not None
+        known = written is not None and written.arrays == arrays and snapshot.now - written.at < RENEWED
+        if stands == bool(wanted) and (known or not wanted):
+            return False
+        if wanted:
+            own = [array.name for array in base.node_arrays]
+            ask(
+                self.store,
+                wanted,
+                node_arrays=own,
+                by="policy",
+                at=snapshot.now,
+                request_set=set_of(name),
+                expiration_interval=self.valid,
+                of_policy=True,
+            )
+        else:
+            self.store.requests.end(set_of(name))
+        self._written[name] = _Written(arrays, snapshot.now)
+        return True
+
+    def _fail(self, name: str, why: str) -> bool:
+        """Its wishes are not renewed; it is asked again at the next pass, unless its thread still hangs."""
+        kind = why.partition(":")[0]
+        if self._failing.get(name) != kind:
+            log.warning("the autoscale policy %s fails; what it last wanted lapses soon: %s", name, why)
+        self._failing[name] = kind
+        return False
+
+
+def _answer(policy: AutoscalePolicy, snapshot: Snapshot, past: Recorded) -> str:
+    """In the policy's thread: what it wants, as JSON, so that nothing of its own is shared with the loop."""
+    arrays: Arrays = policy.requests(snapshot, past)
+    return json.dumps([dict(array) for array in arrays], allow_nan=False)

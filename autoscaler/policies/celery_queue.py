@@ -1,0 +1,137 @@
+"""Workers for the tasks of Celery: as many vCPUs as tasks wait in its queues, are fetched, or run.
+
+Grid Engine does not know which host works on a task, so nothing is let go while any task is with a Celery worker: a
+target falls when all have ended, or when only waiting ones come and go.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from autoscaler.core.model import Snapshot
+from autoscaler.errors import SettingsError
+from autoscaler.policies.interface import Arrays, Past, wanted_before
+from providers.secret import Secret
+from providers.settings import Names
+
+SILENT_FOR = 120.0
+"""A Celery worker that answered and no longer does is still taken to be at work for so many seconds."""
+
+
+class CeleryQueueSettings(BaseSettings):
+    """Which queues, and what a task takes."""
+
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_", extra="forbid")
+
+    broker: Secret = Field(description="The broker's URL, or `env:NAME` or `file:PATH` where it holds a password.")
+    transport_options: dict[str, Any] = Field(
+        {}, description="Celery's `broker_transport_options`, as JSON, where the broker needs any."
+    )
+    queues: Names = Field(("celery",), description="Names of the queues.")
+    node_array: str = Field("execute", description="The node array whose workers serve them.")
+    extends: str | None = Field(None, description="Set: the node array is made for this, as this one is.")
+    cores_per_task: float = Field(1.0, gt=0, description="vCPUs that a task takes.")
+    most_cores: int | None = Field(None, ge=1, description="Never ask for more vCPUs than these.")
+    reply_timeout: float = Field(1.0, gt=0, description="Seconds in which a Celery worker has to answer.")
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What Celery has to do."""
+
+    waiting: int
+    """Messages in the queues."""
+    taken: Mapping[str, int]
+    """By Celery worker that answered: tasks that it runs or has fetched."""
+
+
+def read_tasks(settings: CeleryQueueSettings) -> Callable[[], Tasks]:
+    """Asks the broker and the Celery workers behind it. Raises SettingsError where Celery is not installed."""
+    try:
+        from celery import Celery  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise SettingsError("the autoscale policy celery_queue needs Celery: install sge-autoscaler[celery]") from error
+    app = Celery("sge-autoscaler", broker=settings.broker.get_secret_value(), set_as_current=False)
+    app.conf.broker_transport_options = settings.transport_options
+    app.conf.broker_connection_retry = False
+
+    def read() -> Tasks:
+        with app.connection_for_read() as connection:
+            connection.ensure_connection(max_retries=1)
+            waiting = sum(_length(connection, queue) for queue in settings.queues)
+        inspect = app.control.inspect(timeout=settings.reply_timeout)
+        taken: dict[str, int] = {}
+        for answers in (inspect.reserved(), inspect.active()):
+            for worker, tasks in (answers or {}).items():
+                taken[worker] = taken.get(worker, 0) + len(tasks)
+        return Tasks(waiting, taken)
+
+    return read
+
+
+def _length(connection: Any, queue: str) -> int:
+    """Messages that wait; a queue that nobody has made yet is empty."""
+    try:
+        with connection.channel() as channel:
+            return int(channel.queue_declare(queue=queue, passive=True).message_count)
+    except connection.channel_errors:
+        return 0
+
+
+@dataclass(slots=True)
+class Presence:
+    """Which Celery workers there are, though one may be too busy to answer now and then."""
+
+    _heard: dict[str, float] = field(default_factory=dict)
+
+    def some_silent(self, answered: Mapping[str, int], now: float) -> bool:
+        """Whether one does not answer that did not long ago."""
+        self._heard.update(dict.fromkeys(answered, now))
+        self._heard = {name: at for name, at in self._heard.items() if now - at < SILENT_FOR}
+        return bool(self._heard.keys() - answered.keys())
+
+
+class CeleryQueue:
+    """Wants vCPUs of one node array for what is in Celery's queues and with its workers."""
+
+    name: ClassVar[str] = "celery_queue"
+    Settings: ClassVar[type[BaseSettings]] = CeleryQueueSettings
+
+    def __init__(
+        self,
+        settings: CeleryQueueSettings,
+        read: Callable[[], Tasks] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self._read = read or read_tasks(settings)
+        self._clock = clock
+        self._presence = Presence()
+
+    def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
+        tasks = self._read()
+        silent = self._presence.some_silent(tasks.taken, self._clock())
+        taken = sum(tasks.taken.values())
+        cores = math.ceil((tasks.waiting + taken) * self.settings.cores_per_task)
+        if taken or silent:
+            cores = max(cores, self._before(snapshot))
+        cores = min(cores, self.settings.most_cores or cores)
+        return [self._array(cores)] if cores else []
+
+    def _before(self, snapshot: Snapshot) -> int:
+        """What it wants as of this look: survives a restart, and ends where nobody heard of it for minutes."""
+        held = wanted_before(self.name, snapshot)
+        return sum(target.cores or 0 for target in held.targets) if held is not None else 0
+
+    def _array(self, cores: int) -> dict[str, Any]:
+        array: dict[str, Any] = {"Name": self.settings.node_array, "TargetCoreCount": cores}
+        if self.settings.extends is not None:
+            array |= {"Dynamic": True, "Extends": self.settings.extends}
+        return array

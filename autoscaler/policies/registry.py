@@ -1,0 +1,111 @@
+"""Finds autoscale policies by name and makes them: entry points of the group `sge_autoscaler.policies`, or an import
+path `package.module:Class` for one that is installed nowhere.
+
+Nothing is imported for a policy that was not chosen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast
+
+from pydantic_settings import BaseSettings
+
+from autoscaler.errors import SettingsError
+from autoscaler.policies.interface import AutoscalePolicy
+from autoscaler.settings import POLICY_PREFIX
+from providers.settings import prefix_of, read_settings
+
+GROUP = "sge_autoscaler.policies"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def load(names: Sequence[str], values: Mapping[str, str]) -> Mapping[str, AutoscalePolicy]:
+    """The chosen policies by name, with options from `values` (environment names to text).
+
+    Raises SettingsError: unknown name, what is no policy, two of one name, wrong or unknown options of one.
+    """
+    made: dict[str, AutoscalePolicy] = {}
+    for name in names:
+        found = policy_class(name)
+        if found.name in made:
+            raise SettingsError(f"the autoscale policy {found.name} is chosen twice: name it once")
+        options = read_settings(found.Settings, values, of=f"the autoscale policy {found.name}")
+        made[found.name] = cast("Any", found)(options)
+    return made
+
+
+def unclaimed(policies: Mapping[str, AutoscalePolicy], values: Mapping[str, str]) -> str | None:
+    """The sentence about options of policies that are not chosen; None where there are none."""
+    prefixes = tuple(prefix_of(policy.Settings) for policy in policies.values())
+    found = sorted(
+        name
+        for name, text in values.items()
+        if text and name.startswith(POLICY_PREFIX) and not name.startswith(prefixes)
+    )
+    if not found:
+        return None
+    chosen = ", ".join(policies) or "none"
+    return f"{', '.join(found)}: of no autoscale policy that CP_CAP_AUTOSCALE_POLICIES names ({chosen})"
+
+
+def policy_class(name: str) -> type[AutoscalePolicy]:
+    """The class behind a name or import path. Raises SettingsError that lists what is known and what is close."""
+    if ":" in name:
+        return _checked(name, _imported(name))
+    points = _points()
+    if name not in points:
+        close = difflib.get_close_matches(name, points, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise SettingsError(
+            f"no autoscale policy is called {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
+            "one that is not installed is given as package.module:Class"
+        )
+    return _checked(name, _imported(points[name].value))
+
+
+def known() -> tuple[str, ...]:
+    """Names of all installed policies, sorted."""
+    return tuple(_points())
+
+
+def settings_of(name: str) -> type[BaseSettings]:
+    """The options of a policy, for the reference page."""
+    return policy_class(name).Settings
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def _imported(path: str) -> object:
+    module, _, attribute = path.partition(":")
+    if not module or not attribute:
+        raise SettingsError(f"{path!r} is no import path: write package.module:Class")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(
+            f"the autoscale policy {path} cannot be imported: {error}; is it installed, or on PYTHONPATH?"
+        ) from error
+
+
+def _checked(name: str, found: object) -> type[AutoscalePolicy]:
+    if not isinstance(found, type):
+        raise SettingsError(f"{name} is no class: an autoscale policy is made as Class(settings)")
+    missing = [member for member in ("name", "Settings", "requests") if not hasattr(found, member)]
+    if missing:
+        raise SettingsError(f"{name} is no autoscale policy: it lacks {', '.join(missing)}")
+    policy = cast("Any", found)
+    if not (isinstance(policy.name, str) and _NAME.fullmatch(policy.name)):
+        raise SettingsError(f"{name}.name is {policy.name!r}: lower-case letters, digits and _ make a name")
+    if not (isinstance(policy.Settings, type) and issubclass(policy.Settings, BaseSettings)):
+        raise SettingsError(f"{name}.Settings is no pydantic-settings model")
+    wanted = f"{POLICY_PREFIX}{policy.name.upper()}_"
+    if prefix_of(policy.Settings) != wanted:
+        raise SettingsError(f"{name}.Settings needs the env_prefix {wanted}")
+    return cast("type[AutoscalePolicy]", found)

@@ -1,0 +1,89 @@
+"""Workers that wait for jobs, rather than jobs for workers, at the hours when people begin to work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Annotated, Any, ClassVar
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from autoscaler.core.model import Snapshot
+from autoscaler.policies.interface import Arrays, Past
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def _days(value: object) -> object:
+    """`mon-fri`, `sat,sun`, `fri-mon`, `mon wed fri` → the days, as Monday is 0."""
+    if not isinstance(value, str):
+        return value
+    chosen: set[int] = set()
+    for part in value.lower().replace(",", " ").split():
+        first, _, last = part.partition("-")
+        if first not in DAYS or (last and last not in DAYS):
+            raise ValueError(f"{part!r} is no day: write {', '.join(DAYS)}, or a range as mon-fri")
+        begin, end = DAYS.index(first), DAYS.index(last or first)
+        chosen |= {day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)}
+    return frozenset(chosen)
+
+
+def _dates(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{name!r} is no time zone that this machine knows: write one as Europe/Vienna") from error
+    return name
+
+
+class WarmBufferSettings(BaseSettings):
+    """When, of what and how much."""
+
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_", extra="forbid")
+
+    node_array: str = Field("execute", description="The node array whose workers are to wait.")
+    count: int = Field(1, ge=0, description="So many workers that the queue's own jobs do not need.")
+    days: Annotated[frozenset[int], NoDecode, BeforeValidator(_days)] = Field(
+        frozenset(range(5)), description="Days of the week: `mon-fri`, or `mon,wed`."
+    )
+    begin: time = Field(time(7, 30), description="From this time of the day.")
+    end: time = Field(time(10, 0), description="To this time; earlier than `BEGIN`: of the next day.")
+    zone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Time zone, as `Europe/Vienna`.")
+    holidays: Annotated[tuple[date, ...], NoDecode, BeforeValidator(_dates)] = Field(
+        (), description="Dates on which nobody works, as `2026-12-25 2027-01-01`."
+    )
+
+
+class WarmBuffer:
+    """On working days, from `BEGIN` to `END` as the clock on the wall has them, `COUNT` spare workers."""
+
+    name: ClassVar[str] = "warm_buffer"
+    Settings: ClassVar[type[BaseSettings]] = WarmBufferSettings
+
+    def __init__(self, settings: WarmBufferSettings) -> None:
+        self.settings = settings
+        self._zone = ZoneInfo(settings.zone)
+
+    def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
+        chosen = self.settings
+        if not self._open(datetime.fromtimestamp(snapshot.now, self._zone)) or not chosen.count:
+            return []
+        wanted: Sequence[dict[str, Any]] = [{"Name": chosen.node_array, "TargetCount": chosen.count}]
+        return wanted
+
+    def _open(self, at: datetime) -> bool:
+        """Whether this moment lies in a working day's window; one past midnight is of the day on which it began."""
+        clock, begin, end = at.time(), self.settings.begin, self.settings.end
+        today, yesterday = at.date(), at.date() - timedelta(days=1)
+        if begin <= end:
+            return begin <= clock < end and self._works(today)
+        return (clock >= begin and self._works(today)) or (clock < end and self._works(yesterday))
+
+    def _works(self, day: date) -> bool:
+        return day.weekday() in self.settings.days and day not in self.settings.holidays

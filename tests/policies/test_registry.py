@@ -1,0 +1,86 @@
+"""Autoscale policies are found by name or import path, and what is none is refused with what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.errors import SettingsError
+from autoscaler.policies.registry import known, load, unclaimed
+
+GOOD = """
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+class Options(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_{name}_", extra="forbid")
+    count: int = 1
+
+class Policy:
+    name = "mine"
+    Settings = Options
+    def __init__(self, settings): self.settings = settings
+    def requests(self, snapshot, past): return [{{"Name": "execute", "TargetCount": self.settings.count}}]
+
+class NoRequests:
+    name = "mine"
+    Settings = Options
+
+class BadName(Policy):
+    name = "Not a name"
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A module of somebody else's on PYTHONPATH."""
+    name = f"policy_of_{abs(hash(request.node.name))}"
+    prefix = getattr(request, "param", "MINE")
+    (tmp_path / f"{name}.py").write_text(GOOD.format(name=prefix))
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+def test_policies_that_come_with_us_are_found_by_name() -> None:
+    assert {"warm_buffer", "celery_queue"} <= set(known())
+
+
+def test_one_of_somebody_else_is_loaded_by_import_path_with_its_options(module: str) -> None:
+    policy = load((f"{module}:Policy",), {"CP_CAP_AUTOSCALE_POLICY_MINE_COUNT": "4"})["mine"]
+    assert policy.requests(None, None) == [{"Name": "execute", "TargetCount": 4}]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    (
+        ("warm_bufer", r"did you mean warm_buffer\?"),
+        ("no.such.module:Policy", "cannot be imported"),
+        ("{module}:Missing", "cannot be imported"),
+        ("{module}:NoRequests", "is no autoscale policy: it lacks requests"),
+        ("{module}:BadName", "lower-case letters"),
+        ("{module}:GOOD_NOT", "cannot be imported"),
+        (":x", "is no import path"),
+    ),
+)
+def test_what_is_no_policy_is_refused(module: str, name: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load((name.format(module=module),), {})
+
+
+@pytest.mark.parametrize("module", ("OTHER",), indirect=True)
+def test_options_stand_under_the_policys_own_name(module: str) -> None:
+    with pytest.raises(SettingsError, match="needs the env_prefix CP_CAP_AUTOSCALE_POLICY_MINE_"):
+        load((f"{module}:Policy",), {})
+
+
+def test_a_policy_is_chosen_once() -> None:
+    with pytest.raises(SettingsError, match="warm_buffer is chosen twice"):
+        load(("warm_buffer", "warm_buffer"), {})
+
+
+def test_options_of_a_policy_that_is_not_chosen_are_told() -> None:
+    values = {"CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT": "2", "CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_COUNT": "2"}
+    assert unclaimed(load(("warm_buffer",), values), values) == (
+        "CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT: of no autoscale policy that CP_CAP_AUTOSCALE_POLICIES names "
+        "(warm_buffer)"
+    )
