@@ -1,0 +1,81 @@
+"""How commands reach the service of requests, and how `run` and `serve` put it up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError
+from autoscaler.jetpack.service import OF_ROOT, Service
+from autoscaler.loop import Loop
+from autoscaler.store import lock
+from autoscaler.store.store import Store
+from autoscaler.web.local_socket import serve_requests
+from autoscaler.web.request_service import RequestService
+
+log = logging.getLogger("autoscaler.requests")
+
+
+def socket_path(invocation: Invocation) -> Path:
+    """Where this cell's service listens."""
+    process = invocation.settings.process
+    if process.socket is not None:
+        return process.socket
+    of_root = os.geteuid() == 0 and process.work_directory is None
+    directory = OF_ROOT if of_root else invocation.state_directory
+    return directory / f"{invocation.cell.cell}-{invocation.cell.slug[-8:]}.sock"
+
+
+def service(
+    invocation: Invocation, store: Store, node_arrays: Callable[[], Sequence[str]], ring: Callable[[], None]
+) -> RequestService:
+    """What callers of this cell talk to."""
+    return RequestService(
+        store, node_arrays, ring=ring, loop_runs=lambda: lock.held(invocation.cell, lock.lock_directory())
+    )
+
+
+@contextlib.contextmanager
+def request_socket(invocation: Invocation, served: RequestService) -> Iterator[None]:
+    """Listen for callers until the end of the block.
+
+    Raises SettingsError where a socket that was chosen cannot be had; without the usual one scaling goes on.
+    """
+    process = invocation.settings.process
+    with contextlib.ExitStack() as stack:
+        path = socket_path(invocation)
+        try:
+            stack.enter_context(serve_requests(served, path, process.socket_group))
+        except SettingsError as error:
+            if process.socket is not None or process.socket_group is not None:
+                raise
+            log.warning("callers cannot ask for node arrays: %s", error)
+        yield
+
+
+@contextlib.contextmanager
+def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
+    """The same for a loop that serves this cell; a dry run takes no requests."""
+    if loop.dry_run:
+        yield
+        return
+
+    def arrays() -> Sequence[str]:
+        return [array.name for array in loop.observer.policy.node_arrays]
+
+    with request_socket(invocation, service(invocation, loop.store, arrays, loop.bell.ring)):
+        yield
+
+
+def reachable(invocation: Invocation) -> Service | None:
+    """The service that the settings name, or this cell's where it listens; None: nobody does."""
+    process = invocation.settings.process
+    if process.caller_url:
+        login = process.caller_login
+        return Service(url=process.caller_url, login=None if login is None else str(login))
+    path = socket_path(invocation)
+    return Service(str(path)) if path.is_socket() else None

@@ -1,0 +1,102 @@
+"""`sge-autoscaler autoscale`: want node arrays to hold so many workers or vCPUs, for a while."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autoscaler.commands._duration import Duration
+from autoscaler.commands._look import as_json, print_json
+from autoscaler.commands._requests import reachable, service
+from autoscaler.commands.context import Invocation
+from autoscaler.core.request_sets import STANDARD
+from autoscaler.errors import SettingsError
+from autoscaler.jetpack.service import Rejected, Unreachable
+from autoscaler.nodearrays.json_text import read_json
+from autoscaler.nodearrays.requests import DEFAULT_EXPIRATION
+
+
+@click.command("autoscale")
+@click.option("--name", help="The node array.")
+@click.option("--corecount", type=int, help="So many vCPUs, rounded up to whole workers.")
+@click.option("--count", type=int, help="So many workers.")
+@click.option(
+    "-f",
+    "--file",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="A JSON list of node arrays instead, as `jetpack.autoscale.update` takes it; - reads standard input.",
+)
+@click.option("--request-set", default=STANDARD, show_default=True, help="Whose wish it is; sets add up.")
+@click.option(
+    "--expiration", type=Duration(), default=DEFAULT_EXPIRATION, show_default=True, help="So long it holds: 90, 2h, 7d."
+)
+@as_json
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    name: str | None,
+    corecount: int | None,
+    count: int | None,
+    document: Path | None,
+    request_set: str,
+    expiration: float,
+    as_json: bool,
+) -> None:
+    """Want node arrays to hold so many workers or vCPUs. It lapses unless it is said again, and what the set wanted
+    before and no longer names, falls; --count=0 wants nothing.
+
+    Asks the autoscaler that listens; where none does, keeps the request for the next that runs.
+    """
+    if (document is None) == (name is None):
+        raise click.UsageError("say either --name or --file")
+    if document is not None:
+        if corecount is not None or count is not None:
+            raise click.UsageError("--corecount and --count go with --name; the file has its own")
+        arrays = _read(document)
+    else:
+        if corecount is None and count is None:
+            raise click.UsageError("say --corecount or --count")
+        given = {"Name": name, "TargetCoreCount": corecount, "TargetCount": count}
+        arrays = [{key: value for key, value in given.items() if value is not None}]
+    told = ask(invocation, {"arrays": arrays, "request_set": request_set, "expiration_interval": expiration})
+    if as_json:
+        print_json(told)
+        return
+    wanted = ", ".join(told["arrays"]) or "nothing"
+    left = "" if told["expires_at"] is None else f" for {told['expires_at'] - time.time():.0f} s"
+    click.echo(f"request set {told['request_set']}: {wanted}{left}" + (f"; {told['note']}" if told["note"] else ""))
+
+
+def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
+    """Ask the service; where none listens, and this cell's state is ours to write, keep it there.
+
+    Raises SettingsError, Rejected, Unreachable.
+    """
+    listening = reachable(invocation)
+    if listening is not None:
+        try:
+            return listening.call("POST", "/autoscale", asked)
+        except Unreachable:
+            if listening.url is not None:
+                raise  # left behind by a crash, a socket stands for nobody
+    with invocation.store() as store:
+        names = [array.name for array in invocation.settings.policy(master="").node_arrays]
+        status, told = service(invocation, store, lambda: names, lambda: None).update(json.dumps(asked), invocation.who)
+    if "error" in told:
+        raise Rejected(told["error"]) if status < 500 else Unreachable(told["error"])
+    return told
+
+
+def _read(document: Path) -> Any:
+    try:
+        with click.open_file(str(document), encoding="utf-8") as file:
+            return read_json(file.read())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {document}: {error}") from error
+    except SettingsError as error:
+        raise SettingsError(f"{document}: {error}") from error

@@ -1,0 +1,56 @@
+"""`sge-autoscaler requests`: what callers want node arrays to hold now."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._requests import reachable
+from autoscaler.commands.context import Invocation
+from autoscaler.jetpack.service import Unreachable
+from autoscaler.report.requests import requests_document, requests_text
+
+
+@click.command("requests")
+@click.option("--end", "ended", metavar="SET", help="Take all that this set wants back.")
+@as_json
+@click.pass_obj
+def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
+    """Show every live request, who asked and until when, and what each node array is asked to hold in sum."""
+    if ended is not None:
+        click.echo(f"request set {ended} " + ("is taken back" if _end(invocation, ended) else "is not there"))
+        return
+    told = _live(invocation)
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(requests_text(told, invocation.zone))
+
+
+def _live(invocation: Invocation) -> dict[str, Any]:
+    listening = reachable(invocation)
+    if listening is not None:
+        try:
+            return listening.call("GET", "/requests")
+        except Unreachable:
+            if listening.url is not None:
+                raise
+    with reading_store(invocation) as store:
+        now = time.time()
+        return requests_document(store.requests.load(now), now)
+
+
+def _end(invocation: Invocation, set_name: str) -> bool:
+    listening = reachable(invocation)
+    if listening is not None:
+        try:
+            return bool(listening.call("DELETE", f"/requests/{quote(set_name, safe='')}")["ended"])
+        except Unreachable:
+            if listening.url is not None:
+                raise
+    with invocation.store() as store:
+        return store.requests.end(set_name)

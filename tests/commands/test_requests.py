@@ -1,0 +1,239 @@
+"""`autoscale` and `requests`: nothing that is asked for is lost, with or without an autoscaler that listens."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.commands._requests import request_socket, service, socket_path
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.core.request_sets import RequestSet, Target
+from autoscaler.errors import SettingsError
+from autoscaler.jetpack.service import OF_ROOT
+from autoscaler.nodearrays.requests import ask
+from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.store import Store
+from autoscaler.web import local_socket
+from tests.commands.test_commands import environ
+
+__all__ = ["environ"]
+
+EXECUTE = '[{"Name": "execute", "TargetCount": 2}]'
+
+
+@pytest.fixture
+def invocation(environ: dict[str, str]) -> Invocation:
+    return Invocation(environ)
+
+
+@pytest.fixture
+def store(invocation: Invocation) -> Iterator[Store]:
+    opened = Store.open(invocation.store_file)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def served(invocation: Invocation, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The store of a service that listens where this cell's does."""
+    monkeypatch.setattr(local_socket, "POLL", 0.01)
+    with request_socket(invocation, service(invocation, store, lambda: ("execute",), lambda: None)):
+        assert socket_path(invocation).is_socket()
+        yield store
+
+
+def live(store: Store) -> tuple[RequestSet, ...]:
+    return store.requests.load(time.time()).sets
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.strip()
+
+
+def test_so_many_vcpus_are_asked_for(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["autoscale", "--name=execute", "--corecount=128"])
+    assert (code, [one.targets for one in live(served)]) == (0, [(Target("execute", cores=128),)])
+
+
+def test_a_set_and_the_time_it_holds_are_said(served: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["autoscale", "--name=execute", "--count=2", "--request-set=mine", "--expiration=2h"])
+    (mine,) = live(served)
+    assert (mine.name, round((mine.expires_at or 0) - mine.at), told(capsys)[:31]) == (
+        "mine",
+        7200,
+        "request set mine: execute for 7"[:31],
+    )
+
+
+@pytest.mark.parametrize("given", ("file", "-"))
+def test_a_list_comes_from_a_file_or_standard_input(
+    served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    (tmp_path / "arrays.json").write_text(EXECUTE, encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(EXECUTE.encode())))
+    code = main(["autoscale", "-f", str(tmp_path / "arrays.json") if given == "file" else "-"])
+    assert (code, live(served)[0].targets) == (0, (Target("execute", count=2),))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    (
+        (
+            '[{"Name": "execute", "TargetCoreCount": 128',
+            "[0].TargetCoreCount: the text ends before this does: close what is open (line 1, column 44)",
+        ),
+        ('[{"Name": "execute", "TargetCount": -1}]', "[0].TargetCount: a whole number"),
+        ('{"Name": "execute"}', "the arrays: a list is expected"),
+    ),
+)
+def test_a_wrong_file_is_told_its_place_and_changes_nothing(
+    served: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, error: str
+) -> None:
+    (tmp_path / "arrays.json").write_text(text, encoding="utf-8")
+    code = main(["autoscale", "--file", str(tmp_path / "arrays.json")])
+    assert (code, error in capsys.readouterr().err, live(served)) == (2, True, ())
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize(
+    "arguments",
+    ([], ["--name=execute"], ["--name=execute", "--file=x"], ["--file=x", "--count=2"], ["--file=/nowhere/x"]),
+)
+def test_what_says_nothing_or_two_things_is_a_mistake(arguments: list[str]) -> None:
+    assert main(["autoscale", *arguments]) == 2
+
+
+def test_without_a_listener_the_request_is_kept_and_that_is_said(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["autoscale", "--name=execute", "--count=2"])
+    assert (code, live(store)[0].targets, "no autoscaler serves this cell now" in told(capsys)) == (
+        0,
+        (Target("execute", count=2),),
+        True,
+    )
+
+
+def test_a_loop_that_does_not_listen_finds_it_in_the_store(
+    invocation: Invocation, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hold(invocation.cell, lock_directory()):
+        main(["autoscale", "--name=execute", "--count=2"])
+    assert (len(live(store)), "no autoscaler" in told(capsys)) == (1, False)
+
+
+def test_a_socket_that_a_crash_left_stands_for_nobody(invocation: Invocation, store: Store) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(socket_path(invocation)))
+    assert (main(["autoscale", "--name=execute", "--count=2"]), len(live(store))) == (0, 1)
+
+
+def test_a_wrong_request_is_refused_without_a_listener_too(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["autoscale", "--name=exceute", "--count=2"])
+    assert (code, "did you mean execute?" in capsys.readouterr().err, live(store)) == (2, True, ())
+
+
+def test_an_address_that_does_not_answer_is_no_reason_to_write_elsewhere(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_URL", "http://127.0.0.1:1")
+    assert (main(["autoscale", "--name=execute", "--count=2"]), live(store)) == (4, ())
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["requests", "--json"]) == 0
+    document: dict[str, Any] = json.loads(told(capsys))
+    return document
+
+
+@pytest.mark.parametrize("listens", (True, False))
+def test_every_live_request_is_shown(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], listens: bool
+) -> None:
+    request.getfixturevalue("served" if listens else "store")
+    main(["autoscale", "--name=execute", "--count=2", "--request-set=a"])
+    main(["autoscale", "--name=execute", "--count=3", "--request-set=b"])
+    document = shown(capsys)
+    assert ([one["name"] for one in document["request_sets"]], document["node_arrays"][0]["count"]) == (["a", "b"], 5)
+
+
+def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = [
+        {"Name": "execute", "TargetCount": 1},
+        {"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 64},
+        {"Name": "big", "Dynamic": True, "TargetCoreCount": 128},
+    ]
+    now = time.time()
+    ask(store, arrays, node_arrays=("execute",), by="alice", at=now, request_set="a", expiration_interval=None)
+    ask(store, arrays[:1], node_arrays=("execute",), by="bob", at=now, request_set="b", expiration_interval=60)
+    ask(store, [], node_arrays=("execute",), by="eve", at=now, request_set="c", expiration_interval=60)
+    main(["requests"])
+    lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
+    assert lines == [
+        "a: asked by alice, until it is taken back",
+        "  execute: 1 worker",
+        "  execute:64: 4 groups of 64 vCPUs",
+        "  big: 128 vCPUs",
+        "b: asked by bob, ",
+        "  execute: 1 worker",
+        "c: asked by eve, ",
+        "in sum:",
+        "  big: 128 vCPUs",
+        "  execute: 2 workers",
+        "  execute:64: 4 groups of 64 vCPUs",
+    ]
+
+
+@pytest.mark.usefixtures("environ")
+def test_nobody_asking_is_said_and_leaves_no_file(invocation: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["requests"])
+    assert (told(capsys), invocation.store_file.exists()) == ("nobody asks for anything", False)
+
+
+@pytest.mark.parametrize("listens", (True, False))
+def test_a_set_is_taken_back(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], listens: bool) -> None:
+    store = request.getfixturevalue("served" if listens else "store")
+    main(["autoscale", "--name=execute", "--count=2", "--request-set=a/b c"])
+    capsys.readouterr()
+    codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
+    assert (codes, told(capsys).splitlines(), live(store)) == (
+        [0, 0],
+        ["request set a/b c is taken back", "request set a/b c is not there"],
+        (),
+    )
+
+
+def test_root_listens_where_scripts_look(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    del environ["CP_CAP_AUTOSCALE_WORKDIR"]
+    path = socket_path(Invocation(environ))
+    assert (path.parent, path.name.startswith("default-"), path.suffix) == (OF_ROOT, True, ".sock")
+
+
+def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
+    invocation: Invocation, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = socket_path(invocation)
+    path.write_text("in the way")
+    with request_socket(invocation, service(invocation, store, tuple, lambda: None)):
+        assert "callers cannot ask for node arrays" in caplog.text
+
+
+def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "in-the-way").write_text("")
+    chosen = Invocation({**environ, "CP_CAP_AUTOSCALE_SOCKET": str(tmp_path / "in-the-way")})
+    with (
+        chosen.store() as store,
+        pytest.raises(SettingsError, match="is there and no socket"),
+        request_socket(chosen, service(chosen, store, tuple, lambda: None)),
+    ):
+        pass
