@@ -1,0 +1,44 @@
+"""What holds for all workers of one group together, and the step that each takes for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.life import Machine
+from autoscaler.core.memory import Disabling
+from autoscaler.core.reasons import Reason
+from autoscaler.core.steps import Moment, Step, disable, keep, terminate
+
+
+@dataclass(frozen=True, slots=True)
+class Bond:
+    """The verdict on one group."""
+
+    back: Reason | None = None
+    """Why all of its workers leave; None: they stay."""
+    keep: Reason | None = None
+    """Why those in service stay."""
+    hold: Reason | None = None
+    """Why those that are ready take no jobs yet."""
+    wanted: bool = False
+    """Whether demand or a request wants it whole."""
+    targeted: bool = False
+    """Whether it meets a target."""
+
+
+NO_BOND = Bond()
+"""Of a worker that is one of no group."""
+
+
+def give_back(machine: Machine, moment: Moment, reason: Reason) -> Step:
+    """The next step of a worker on its way in whose group leaves: never a failure of its own."""
+    if machine.host is None:
+        return terminate(machine, moment, reason)
+    return disable(machine, moment, Disabling.GROUP, reason)
+
+
+def stand(machine: Machine, moment: Moment, bond: Bond) -> Step | None:
+    """The step of a worker in service for its group's sake; None: the group has no say."""
+    if bond.back is not None:
+        return disable(machine, moment, Disabling.GROUP, bond.back)
+    return None if bond.keep is None else keep(machine, bond.keep)
