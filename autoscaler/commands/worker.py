@@ -1,0 +1,67 @@
+"""`sge-autoscaler worker`: what is asked on a worker itself. Needs no cell, no settings and no rights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from autoscaler.errors import NotFound
+from autoscaler.worker_configuration import FILE, FOLDERS, answer, nested, read
+
+
+@click.group("worker")
+def command() -> None:
+    """What a script asks on a worker."""
+
+
+@command.group("config")
+def config() -> None:
+    """What this worker knows of itself, under CycleCloud's keys."""
+
+
+@config.command("get")
+@click.argument("key")
+@click.argument("default", required=False)
+def get(key: str, default: str | None) -> None:
+    """Print the value of KEY: of an object that it stands for as JSON. Where there is none, DEFAULT, or exit code 3.
+
+    \b
+    cyclecloud.instance.id                        the machine's id at its provider
+    cyclecloud.node.group_id                      of one that belongs to a group
+    cyclecloud.cluster.autoscale.stop_callback    where it may ask to stop: GET URL?instance=ID
+    application_version                           a key of its node array's Configuration
+    """
+    found = answer(_values(), key)
+    if found is None and default is None:
+        raise NotFound(
+            f"this worker's configuration has no {key}; `sge-autoscaler worker config list` shows what it has"
+        )
+    click.echo(default if found is None else found)
+
+
+@config.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, dotted keys as nested objects.")
+def list_(as_json: bool) -> None:
+    """Print every key with its value."""
+    values = _values()
+    if as_json:
+        click.echo(json.dumps(nested(values), indent=2, ensure_ascii=False))
+        return
+    for key, value in sorted(values.items()):
+        click.echo(f"{key} = {value}")
+
+
+def _values(folders: tuple[Path, ...] = FOLDERS) -> dict[str, str]:
+    for folder in folders:
+        try:
+            return read((folder / FILE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise NotFound(f"this worker's configuration cannot be read: {error}") from error
+    raise NotFound(
+        f"this machine has no {FILE} in {' or '.join(map(str, folders))}: a worker's boot script writes it, and "
+        "this machine was not booted by one"
+    )
