@@ -91,8 +91,6 @@ class Loop:
     """Decide and tell, but order nothing, change nothing and journal nothing."""
     reload: Callable[[], tuple[Policy, float]] | None = None
     """Reads settings again: the new policy and polling delay. May raise SettingsError."""
-    policies: Callable[[Snapshot, Policy], Snapshot] | None = None
-    """Adds what autoscale policies want to what was observed, given the policy of the settings alone."""
     admissions: Callable[[Snapshot, float], None] | None = None
     """Leaves what submissions are judged by, from a look and the polling delay."""
     names: Callable[[Sequence[Worker]], None] | None = None
@@ -119,9 +117,6 @@ class Loop:
     def pass_once(self) -> Pass:
         """Observe, plan, act, report. Raises NotObservable, and has then done nothing."""
         observation = self.observer.observe()
-        if self.policies is not None:
-            wanted = self.policies(observation.snapshot, self.observer.policy)
-            observation = replace(observation, snapshot=wanted)
         snapshot = observation.snapshot
         self._last = observation
         began = self.stopwatch()

@@ -71,7 +71,7 @@ class _Written:
 
 @dataclass(slots=True)
 class Policies:
-    """One for the life of a process; called by the loop between observe and plan."""
+    """One for the life of a process; called when all else is observed, before every plan."""
 
     chosen: Mapping[str, AutoscalePolicy]
     store: Store
@@ -90,7 +90,7 @@ class Policies:
     _begun: bool = False
 
     def ask(self, snapshot: Snapshot, base: Policy) -> Snapshot:
-        """The snapshot with what the policies want. `base`: the policy of the settings alone. Raises StateNotKept."""
+        """The snapshot with what the policies want. `base`: the policy that holds without any requests. Raises StateNotKept."""
         changed = self._forget_unchosen(snapshot)
         for name, policy in self.chosen.items():
             if name not in self._asked:
