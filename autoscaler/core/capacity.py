@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from autoscaler.core.cluster import Complex, Consumable, ExecutionHost
-from autoscaler.core.fleet import BucketKey, InstanceType
+from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.model import Amounts, Host
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.resources import amount, canonical, written
-from autoscaler.core.ruled_supply import Given, as_text, given_to
+from autoscaler.core.ruled_supply import Given, as_text, given_to, node_of_type
+from autoscaler.core.rules.node import Node
+from autoscaler.core.rules.ruleset import Rules
 
 MEMORY_NAMES = frozenset(
     {"h_vmem", "s_vmem", "h_rss", "h_data", "virtual_free", "mem_free", "mem_total", "m_mem_free", "ram"}
@@ -54,8 +56,19 @@ def offer_of(
     """What a machine of this type will offer in this node array. `key`: the bucket that it is of, as rules may ask."""
     given = dict(_consumables(type_, array, complexes))
     if array.rules is not None:
-        return _under_rules(given, type_, array, complexes, given_to(array.rules, type_, array, key, complexes))
+        by_rules = given_to(array.rules, type_, array, _key(type_, array, key), given, complexes)
+        return _under_rules(given, type_, array, complexes, by_rules)
     return _offer(given, type_, array, complexes)
+
+
+def as_node(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex], rules: Rules) -> Node:
+    """A worker of this bucket that does not exist yet, as rules see it."""
+    offered = dict(_consumables(bucket.type, array, complexes))
+    return node_of_type(rules, bucket.type, _key(bucket.type, array, bucket.key), offered, complexes)
+
+
+def _key(type_: InstanceType, array: NodeArrayPolicy, key: BucketKey | None) -> BucketKey:
+    return replace(key or BucketKey(type_.name), node_array=array.name)
 
 
 def _under_rules(

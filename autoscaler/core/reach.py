@@ -8,9 +8,9 @@ provider rules out do not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from autoscaler.core.capacity import offer_of
+from autoscaler.core.capacity import as_node, offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.options import allowed_types, told_apart
@@ -20,7 +20,7 @@ from autoscaler.core.placement import PLENTY, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.ruled_demand import NO_RULES, Entries, entries_of, without
-from autoscaler.core.ruled_supply import node_of_type, refusal_of
+from autoscaler.core.ruled_supply import refusal_of
 
 MOST_TOLD = 3
 """Of so many types of a node array it is told why rules forbid them."""
@@ -44,7 +44,7 @@ class Reach:
         self, policy: Policy, buckets: Sequence[Bucket], persistent: Sequence[Host], complexes: Mapping[str, Complex]
     ) -> None:
         self._persistent = persistent
-        self._rules = policy.rules
+        self._rules, self._complexes = policy.rules, complexes
         self._best = {
             array.queue: _best(array, buckets, complexes) for array in policy.node_arrays if array.extends is None
         }
@@ -78,7 +78,7 @@ class Reach:
         reason = because(Code.RULES_FORBID, places=tuple(entry.place for entry in entries))
         for best in arrays:
             for array, bucket in best.kinds[:MOST_TOLD]:
-                node = node_of_type(self._rules or NO_RULES, bucket.type, replace(bucket.key, node_array=array.name))
+                node = as_node(bucket, array, self._complexes, self._rules or NO_RULES)
                 found = (refusal_of(entry, node, frozenset({array.queue})) for entry in entries)
                 why = next((each for each in found if each is not None), None)
                 if why is not None:

@@ -50,19 +50,33 @@ class Given:
     """Constraints that it meets, by place."""
 
 
-def node_of_type(rules: Rules, type_: InstanceType, key: BucketKey) -> Node:
-    """A worker of this type as rules see it before it exists."""
+def node_of_type(
+    rules: Rules, type_: InstanceType, key: BucketKey, offered: Mapping[str, float], complexes: Mapping[str, Complex]
+) -> Node:
+    """A worker of this type as rules see it before it exists. `offered`: by complex, what it has anyway, where rules
+    give nothing else.
+    """
     properties = properties_of_bucket(Bucket(key, type_), location=rules.location, facts=rules.facts.get(type_.name))
-    return node_of(properties, rules.default_resources)
+    node = node_of(properties, rules.default_resources)
+    anyway = {rules.resource_of(name): _as_value(amount, complexes[name]) for name, amount in offered.items()}
+    return replace(node, resources={**anyway, **node.resources})
 
 
 def given_to(
-    rules: Rules, type_: InstanceType, array: NodeArrayPolicy, key: BucketKey | None, complexes: Mapping[str, Complex]
+    rules: Rules,
+    type_: InstanceType,
+    array: NodeArrayPolicy,
+    key: BucketKey,
+    offered: Mapping[str, float],
+    complexes: Mapping[str, Complex],
 ) -> Given:
-    """What a worker of this type has by rules. `key`: the bucket that it is of; None: any of that array and type."""
-    node = node_of_type(rules, type_, replace(key or BucketKey(type_.name), node_array=array.name))
+    """What a worker of this type has by rules, as one of this bucket and node array."""
+    node = node_of_type(rules, type_, key, offered, complexes)
+    by_rules = {default.name for default in rules.default_resources}
     values: dict[str, float | str] = {}
     for resource, value in node.resources.items():
+        if resource not in by_rules:
+            continue
         for name in rules.complexes_of(resource):
             entry = complexes.get(name)
             if entry is not None and _may_give(entry, mapped=name in rules.complexes):
@@ -190,14 +204,18 @@ def _own(host: ExecutionHost, resource: str, rules: Rules, complexes: Mapping[st
             return text
         if entry.consumable is not Consumable.NO:
             value += sum(_taken(host, entry))
-        match entry.type:
-            case "BOOL":
-                return bool(value)
-            case "MEMORY":
-                return Size(value) if value < float("inf") else value
-            case _:
-                return value
+        return _as_value(value, entry)
     return None
+
+
+def _as_value(value: float, entry: Complex) -> Value:
+    match entry.type:
+        case "BOOL":
+            return bool(value)
+        case "MEMORY" if value < float("inf"):
+            return Size(value)
+        case _:
+            return value
 
 
 def _taken(host: ExecutionHost, entry: Complex) -> Iterator[float]:

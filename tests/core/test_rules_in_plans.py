@@ -1,0 +1,359 @@
+"""Rules in plans: what waits is launched and counted on what rules allow; nothing else changes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.actions import Enrol, Kill, Launch
+from autoscaler.core.demand import read_demand
+from autoscaler.core.eligibility import details_wanted
+from autoscaler.core.fleet import InstanceType
+from autoscaler.core.memory import WorkerNote
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.reasons import Code
+from autoscaler.core.ruled_policy import under
+from autoscaler.nodearrays.library import read_rules
+from autoscaler.report.wording import text
+from tests.core.building import (
+    GIB,
+    MAIN,
+    NOW,
+    XLARGE,
+    Thing,
+    a_bucket,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    codes,
+    fate,
+    jobs,
+    launched,
+    looked_at,
+    shape_of,
+    told,
+    verdict_of,
+)
+
+HYBRID: dict[str, Any] = {"hybrid": True, "family": "m5"}
+ONLY_XLARGE = {"node.vm_size": "m5.xlarge"}
+
+
+def ruled(rules: dict[str, Any], *things: Thing, **world: Any) -> Snapshot:
+    """A world of these things under rules."""
+    snapshot = a_snapshot(*things, **world)
+    return replace(snapshot, policy=under(read_rules(json.dumps(rules)), snapshot.policy))
+
+
+def planned(rules: dict[str, Any], *things: Thing, **world: Any) -> Plan:
+    return plan(ruled(rules, *things, **world))
+
+
+def applied(constraints: object, **who: object) -> dict[str, Any]:
+    return {"apply": [{**who, "constraints": constraints}]}
+
+
+# -- what is launched --------------------------------------------------------------------------------------------------
+
+
+def test_what_rules_allow_is_launched() -> None:
+    assert launched(planned({"constraints": [ONLY_XLARGE]}, a_job(), **HYBRID)) == {"m5.xlarge": 1}
+
+
+def test_rules_that_allow_everything_change_nothing() -> None:
+    things = (jobs(40), a_worker("w1", idle=60), a_worker("w2", used=1))
+    bare, under_rules = plan(a_snapshot(*things, **HYBRID)), planned({"constraints": [{}]}, *things, **HYBRID)
+    assert (under_rules.actions, under_rules.workers) == (bare.actions, bare.workers)
+
+
+@pytest.mark.parametrize(
+    ("who", "job", "expected"),
+    (
+        ({"queue": "main.q"}, {}, "m5.xlarge"),
+        ({"queue": "ma*"}, {}, "m5.xlarge"),
+        ({"queue": "other.q"}, {}, "m5.large"),
+        ({"user": ["bob", "ann"]}, {"owner": "ann"}, "m5.xlarge"),
+        ({"user": "bob"}, {"owner": "ann"}, "m5.large"),
+        ({"project": "open"}, {"project": "open"}, "m5.xlarge"),
+        ({"project": "open"}, {}, "m5.large"),
+        ({"project": "open", "user": "bob"}, {"project": "open", "owner": "ann"}, "m5.large"),
+        ({"pe": "mpi*"}, {"pe": "mpi"}, "m5.xlarge"),
+        ({"pe": "mpi*"}, {"pe": "local"}, "m5.large"),
+        ({"pe": "mpi*"}, {}, "m5.large"),
+    ),
+)
+def test_an_entry_is_asked_for_the_jobs_that_it_speaks_of(
+    who: dict[str, Any], job: dict[str, Any], expected: str
+) -> None:
+    assert launched(planned(applied(ONLY_XLARGE, **who), a_job(**job), **HYBRID)) == {expected: 1}
+
+
+def test_all_entries_that_speak_of_a_job_are_asked() -> None:
+    both = {
+        "apply": [
+            {"user": "ann", "constraints": {"node.vm_size": ["m5.xlarge", "m5.2xlarge"]}},
+            {"queue": "main.q", "constraints": {"not": ONLY_XLARGE}},
+        ]
+    }
+    assert launched(planned(both, a_job(owner="ann"), **HYBRID)) == {"m5.2xlarge": 1}
+
+
+def test_jobs_that_rules_part_are_launched_for_apart() -> None:
+    rules = applied(ONLY_XLARGE, user="ann")
+    things = (a_job(1, owner="ann"), a_job(2, owner="bob"))
+    first = launched(planned(rules, *things, a_worker("w1"), **HYBRID))
+    assert first == {"m5.xlarge": 1}, "bob's job fits on the m5.large that is there, ann's does not"
+
+
+def test_context_is_asked_of_jobs_that_were_looked_at() -> None:
+    rules = applied(ONLY_XLARGE, context={"tier": "go*"})
+    gold = planned(rules, a_job(), looked_at(1, context={"tier": "gold"}), **HYBRID)
+    plain = planned(rules, a_job(), looked_at(1), **HYBRID)
+    assert (launched(gold), launched(plain)) == ({"m5.xlarge": 1}, {"m5.large": 1})
+
+
+def test_jobs_whose_context_is_not_known_do_not_count_and_are_looked_up() -> None:
+    snapshot = ruled(applied(ONLY_XLARGE, context={"tier": "gold"}), a_job(), **HYBRID)
+    wanted = details_wanted(snapshot.cluster.shapes, snapshot.memory, snapshot.policy, snapshot.now)
+    assert (fate(plan(snapshot)), wanted) == (Code.NOT_LOOKED_AT, (1,))
+
+
+def test_jobs_of_one_shape_are_parted_by_their_context() -> None:
+    rules = applied({"never": "no gold today"}, context={"tier": "gold"})
+    found = planned(rules, jobs(3), looked_at(2, context={"tier": "gold"}), looked_at(1, 3), **HYBRID)
+    assert [(verdict.jobs, verdict.counted) for verdict in found.shapes] == [((1, 3), True), ((2,), False)]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    (
+        ({"node.location": "eu-1b"}, ("eu-1b",)),
+        ({"node.spot": False}, ("eu-1a", "eu-1b")),
+        ({"in-a-placement-group": True}, ()),
+        ({"xor": [{"node.location": "eu-1a"}, {"node.location": "eu-1c"}]}, ("eu-1a",)),
+    ),
+)
+def test_a_launch_names_only_the_zones_that_rules_allow(constraint: dict[str, Any], expected: tuple[str, ...]) -> None:
+    found = planned({"constraints": [constraint]}, a_job(), a_bucket(zone="eu-1a"), a_bucket(zone="eu-1b"))
+    orders = [action for action in found.actions if isinstance(action, Launch)]
+    zones = [bucket.key.zone for order in orders for candidate in order.candidates for bucket in candidate.buckets]
+    assert tuple(sorted(zones)) == expected
+
+
+def test_every_task_takes_what_it_asks_for() -> None:
+    rules = {
+        "default_resources": [{"name": "scratchdisk", "value": "size::20g"}],
+        "constraints": [{"scratchdisk": "size::10g"}],
+    }
+    assert launched(planned(rules, jobs(8), instance_type="m5.2xlarge")) == {"m5.2xlarge": 4}
+
+
+def test_an_exclusive_job_gets_a_worker_of_its_own() -> None:
+    assert launched(planned({"constraints": [{"exclusive": True}]}, jobs(3), instance_type="m5.xlarge")) == {
+        "m5.xlarge": 3
+    }
+
+
+def test_tasks_of_one_array_may_share_a_worker_exclusively() -> None:
+    array = replace(a_job(tasks="1-4:1", count=4), jobs=(1,))
+    found = planned({"constraints": [{"exclusive-task": True}]}, array, looked_at(1), instance_type="m5.xlarge")
+    assert launched(found) == {"m5.xlarge": 1}
+
+
+def test_shared_resources_bound_what_counts() -> None:
+    rules = {
+        "shared_resources": [{"name": "licenses", "initial_value": 10, "current_value": 5}],
+        "apply": [{"queue": "main.q", "constraints": {"licenses": 2}}],
+    }
+    found = planned(rules, jobs(4), instance_type="m5.large")
+    assert [(verdict.count, verdict.counted) for verdict in found.shapes] == [(2, True), (2, False)]
+    assert text(found.shapes[1].reason) == "of licenses, which all share, 1 of 10 are left, and 2 is asked"
+
+
+# -- what counts as supply ---------------------------------------------------------------------------------------------
+
+
+def test_a_free_worker_that_rules_forbid_is_no_supply() -> None:
+    found = planned({"constraints": [ONLY_XLARGE]}, a_job(), a_worker("w1"), **HYBRID)
+    assert (fate(found), launched(found)) == (Code.EXPIRED, {"m5.xlarge": 1})
+
+
+@pytest.mark.parametrize(
+    ("thing", "expected"),
+    (
+        (a_worker("w1", type_=XLARGE), Code.FITS),
+        (a_machine("w1", type_=XLARGE), Code.WAITS_FOR_COMING),
+        (a_host("h1", load={"num_proc": "4"}), Code.EXPIRED),
+    ),
+)
+def test_what_rules_allow_counts_whether_there_or_coming(thing: Thing, expected: Code) -> None:
+    assert fate(planned({"constraints": [ONLY_XLARGE]}, a_job(), thing, **HYBRID)) == expected
+
+
+def test_a_persistent_host_counts_by_what_it_tells_of_itself() -> None:
+    rules = {"constraints": [{"node.vcpu_count": 4, "h_vmem": "size::4g"}]}
+    host = a_host("h1", load={"num_proc": "4"}, consumables={"h_vmem": "6G"})
+    assert fate(planned(rules, a_job(), host)) == Code.FITS
+
+
+def test_what_runs_on_a_host_takes_of_what_grid_engine_counts() -> None:
+    rules = {"constraints": [{"h_vmem": "size::4g"}]}
+    host = a_host("h1", slots=4, used=1, consumables={"h_vmem": "2G"}, hard={"h_vmem": "4G"})
+    assert fate(planned(rules, a_job(), host)) == Code.EXPIRED
+
+
+def test_an_idle_worker_that_rules_keep_from_all_that_waits_leaves() -> None:
+    things = (a_job(waited=1), a_worker("w1", idle=600))
+    kept, let_go = plan(a_snapshot(*things)), planned({"constraints": [ONLY_XLARGE]}, *things, **HYBRID)
+    assert (told(kept, "w1")[1], told(let_go, "w1")) == (Code.NEEDED, ("disable", Code.IDLE))
+
+
+def test_what_a_rule_says_of_a_queue_is_asked_only_of_hosts_with_slots_in_it() -> None:
+    rules = applied({"never": "not here"}, queue="other.q")
+    policy = Policy(
+        queues=(QueuePolicy("main.q", "execute"), QueuePolicy("other.q", "execute_1")),
+        node_arrays=(
+            NodeArrayPolicy("execute", "main.q", "@allhosts", "m5.large"),
+            NodeArrayPolicy("execute_1", "other.q", "@others", "m5.large"),
+        ),
+        master="master",
+    )
+    queues = {"main.q": MAIN, "other.q": replace(MAIN, name="other.q")}
+    found = planned(rules, a_job(), policy=policy, queues=queues)
+    assert [action.node_array for action in found.actions if isinstance(action, Launch)] == ["execute"]
+
+
+# -- what workers have, and Grid Engine -------------------------------------------------------------------------------
+
+GPU = InstanceType("p3.2xlarge", "p3", 8, 61 * GIB, gpus=0)
+GPUS = {
+    "default_resources": [
+        {"select": {"node.vm_size": "p3.2xlarge"}, "name": "ngpus", "value": 2},
+        {"name": "family", "value": "node.vm_size"},
+    ],
+    "complexes": {"gpus": "ngpus", "m_topology": "family"},
+}
+
+
+def test_a_job_that_asks_for_a_mapped_complex_is_launched_what_rules_say_has_it() -> None:
+    things: tuple[Thing, ...] = (a_bucket(GPU), *(a_job(n, hard={"gpus": "1"}) for n in range(1, 5)))
+    found = planned(GPUS, *things, instance_type="p3.2xlarge")
+    assert launched(found) == {"p3.2xlarge": 2}
+
+
+def test_without_the_mapping_grid_engine_has_no_such_worker() -> None:
+    found = plan(a_snapshot(a_bucket(GPU), a_job(hard={"gpus": "1"}), instance_type="p3.2xlarge"))
+    assert fate(found) == Code.NO_SUCH_RESOURCE
+
+
+def test_a_worker_is_enrolled_with_what_rules_give_it() -> None:
+    found = planned(GPUS, a_machine("w1", type_=GPU), a_bucket(GPU), instance_type="p3.2xlarge")
+    enrol = next(action for action in found.actions if isinstance(action, Enrol))
+    assert dict(enrol.complex_values) == {"gpus": "2", "h_vmem": "61G", "m_topology": "p3.2xlarge"}
+
+
+def test_a_text_goes_to_no_complex_that_is_not_mapped_by_name() -> None:
+    rules = {"default_resources": [{"name": "arch", "value": "mine"}, {"name": "slots", "value": 99}]}
+    enrol = next(action for action in planned(rules, a_machine("w1")).actions if isinstance(action, Enrol))
+    assert (enrol.slots, "arch" in dict(enrol.complex_values)) == (2, False)
+
+
+@pytest.mark.parametrize(("rule", "expected"), ((2, {"p3.2xlarge": 2}), (1, {"p3.2xlarge": 1})))
+def test_of_a_mapped_complex_rule_and_job_ask_for_one_amount_the_larger(rule: int, expected: dict[str, int]) -> None:
+    rules = {**GPUS, "constraints": [{"ngpus": rule}]}
+    things: tuple[Thing, ...] = (a_bucket(GPU), *(a_job(n, hard={"gpus": "1"}) for n in (1, 2)))
+    assert launched(planned(rules, *things, instance_type="p3.2xlarge")) == expected
+
+
+@pytest.mark.parametrize(("own", "expected"), (("1", Code.FITS), ("4", Code.EXPIRED)))
+def test_a_joined_hosts_own_value_overrides_the_rule(own: str, expected: Code) -> None:
+    rules = {**GPUS, "constraints": [{"not": {"ngpus": 3}}]}
+    host = a_host("w1", slots=8, consumables={"gpus": own})
+    found = planned(rules, a_job(), a_worker("w1", type_=GPU, host=host), a_bucket(GPU), instance_type="p3.2xlarge")
+    assert fate(found) == expected
+
+
+def test_a_resource_of_a_host_is_its_whole_whoever_uses_it() -> None:
+    rules = {**GPUS, "constraints": [{"or": [{"ngpus": 2}, {"never": "needs two"}]}]}
+    host = a_host("w1", slots=8, used=1, consumables={"gpus": "1"}, hard={"gpus": "1"})
+    found = planned(rules, a_job(), a_worker("w1", type_=GPU, host=host), a_bucket(GPU), instance_type="p3.2xlarge")
+    assert fate(found) == Code.FITS
+
+
+# -- what cannot be ---------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_rules_forbid_everywhere_is_told_why_of_every_type() -> None:
+    rules = applied({"or": [{"project": "open"}, {"never": "User is denied access"}]}, user="ann")
+    reason = shape_of(planned(rules, a_job(owner="ann"), instance_type="m5.large")).reason
+    assert codes(reason)[:2] == [Code.RULES_FORBID, Code.NOT_BY_RULES]
+    assert "not execute/m5.large; it meets no alternative of 2; it has no project; User is denied access" in text(
+        reason
+    )
+
+
+def test_a_job_that_only_rules_forbid_is_never_killed() -> None:
+    rules = {"constraints": [{"never": "closed"}]}
+    snapshot = ruled(rules, a_job(waited=3600))
+    for _ in range(5):
+        found = plan(snapshot)
+        assert not [
+            action for action in found.actions if isinstance(action, Kill) or "hold" in str(type(action)).lower()
+        ]
+        assert Code.ONLY_RULES in codes(shape_of(found).reason)
+        snapshot = replace(snapshot, memory=found.memory, now=snapshot.now + 60)
+
+
+def test_what_rules_forbid_launches_nothing_and_keeps_nobody() -> None:
+    found = planned({"constraints": [{"never": "closed"}]}, a_job(), a_worker("w1", idle=600))
+    assert acts(found) == [("disable", "w1")]
+
+
+# -- timeouts, and who stays -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "expected"),
+    (
+        ({"idle_timeout": 3600}, Code.IDLE_NOT_LONG_ENOUGH),
+        ({"idle_timeout": {"default": 3600, "execute": 100}}, Code.IDLE),
+        ({"idle_timeout": {"default": 100, "other": 3600}}, Code.IDLE),
+    ),
+)
+def test_an_idle_timeout_of_rules_stands_in_the_place_of_the_settings(timeouts: dict[str, Any], expected: Code) -> None:
+    assert told(planned(timeouts, a_worker("w1", idle=600), idle_timeout=60), "w1")[1] == expected
+
+
+@pytest.mark.parametrize(("seconds", "expected"), ((3600, "wait"), (60, "terminate")))
+def test_a_boot_timeout_of_rules_stands_in_the_place_of_the_settings(seconds: int, expected: str) -> None:
+    found = planned(
+        {"boot_timeout": {"default": 10, "execute": seconds}}, a_machine(None, age=600, note=WorkerNote(NOW - 600))
+    )
+    assert verdict_of(found, "i-new").verdict == expected
+
+
+@pytest.mark.parametrize("keep_alive", (True, {"execute": True}, ["w1"]))
+def test_a_worker_that_rules_keep_alive_stays(keep_alive: object) -> None:
+    rules = {"keep_alive": keep_alive}
+    idle = planned(rules, a_worker("w1", idle=9000))
+    stopped = planned(rules, a_worker("w1", idle=9000), Wishes(stop="now"))
+    assert told(idle, "w1") == told(stopped, "w1") == ("keep", Code.KEPT_BY_RULES)
+
+
+@pytest.mark.parametrize("keep_alive", (False, {"other": True}, ["w2"]))
+def test_a_worker_that_rules_do_not_keep_leaves(keep_alive: object) -> None:
+    assert told(planned({"keep_alive": keep_alive}, a_worker("w1", idle=9000)), "w1") == ("disable", Code.IDLE)
+
+
+def test_without_rules_nothing_is_looked_at() -> None:
+    snapshot = a_snapshot(a_job(), a_worker("w1"))
+    reading = read_demand(snapshot.cluster, snapshot.memory, snapshot.policy, snapshot.now)
+    assert reading.names == frozenset()
