@@ -95,7 +95,7 @@ def _asked(record: OrderRecord, number: int, means: Means) -> LaunchOrder:
         node_array=record.node_array,
         buckets=candidate.buckets,
         count=candidate.count,
-        boot_script=means.boot_script(record.node_array),
+        boot_script=means.boot_script(record),
         settings=means.array_settings(record.node_array),
     )
 

@@ -10,6 +10,7 @@ from autoscaler.act.owners import Owners
 from autoscaler.core.actions import Phantom
 from autoscaler.core.fleet import Worker
 from autoscaler.errand import Executor
+from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
 from providers.interface import Provider
 from sge.admin import Change, JobsOutcome, RemovalOutcome
@@ -64,8 +65,8 @@ class Means:
     store: Store
     tag: str
     """This cell's own, on every machine of ours."""
-    boot_script: Callable[[str], str]
-    """Node array → what its machines run at their first boot."""
+    boot_script: Callable[[OrderRecord], str]
+    """Order → what its machines run at their first boot. May raise SettingsError."""
     clock: Callable[[], float]
     executor: Executor
     """For calls to the provider, which may hang."""

@@ -38,11 +38,17 @@ def command(invocation: Invocation, as_json: bool) -> int:
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:
         log.warning(warning)
+    from autoscaler.commands._requests import listening
     from autoscaler.commands.serving import serving
     from sge.events import Events
 
     folder = invocation.store_file.with_suffix(".qevent")
-    with serving(invocation) as loop, loop.signals(), Events(directory=folder) as events:
+    with (
+        serving(invocation, listens=True) as loop,
+        listening(invocation, loop),
+        loop.signals(),
+        Events(directory=folder) as events,
+    ):
         _check(loop.observer.provider)
         cell = invocation.cell
         log.info(

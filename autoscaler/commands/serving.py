@@ -6,12 +6,15 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostbyname
+from typing import TYPE_CHECKING
 
 from autoscaler.act.actor import Actor
 from autoscaler.act.boot_script import LOAD_SENSOR, WITH_METADATA, WorkerBoot
+from autoscaler.act.configuration import configuration_of
 from autoscaler.act.means import Means
 from autoscaler.act.names import WorkerNames
 from autoscaler.act.owners import Notices
@@ -27,22 +30,33 @@ from autoscaler.health import HealthChecks
 from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.loop import Loop
 from autoscaler.monitor import Monitor
+from autoscaler.nodearrays.rule_files import RuleFiles
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observer
+from autoscaler.policies.asking import VALID, Policies
+from autoscaler.policies.registry import load as load_policies
+from autoscaler.policies.registry import unclaimed
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.report.telling import PassReporter
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.policies import array_name
+from autoscaler.store.identity import cell_secret
+from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
+from autoscaler.web.auto_stop import Endpoint
+from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
 from sge.jsv_setup import Place
 from sge.lookup import Lookup
 from sge.phantoms import Phantoms
+
+if TYPE_CHECKING:
+    from autoscaler.web.auto_stop_listener import Listener
 
 
 def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
@@ -55,11 +69,12 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
         details_wanted,
         invocation.zone,
         grid_engine_timeout=invocation.settings.process.grid_engine_timeout,
+        rule_files=invocation.rule_files(provider),
     )
 
 
 log = logging.getLogger("autoscaler.run")
-_FOR_LIFE = ("provider", "work_directory", "tag", "dry_run", "notify_owner")
+_FOR_LIFE = ("provider", "work_directory", "tag", "dry_run", "notify_owner", "policies", "policies_deadline")
 """What a process cannot change once it serves."""
 OWN_PATIENCE = 2
 """So many boot timeouts a machine waits to be taken: one that its autoscaler gives up counts as failed, one that ends
@@ -70,8 +85,11 @@ RUN_TAG = "sge-autoscaler-cell"
 
 
 @contextlib.contextmanager
-def serving(invocation: Invocation) -> Iterator[Loop]:
-    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
+def serving(invocation: Invocation, *, listens: bool = False) -> Iterator[Loop]:
+    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError.
+
+    `listens`: workers may ask it whether they may stop, where the settings say so.
+    """
     settings = invocation.settings
     refuse_unusable(settings)
     dry_run = settings.process.dry_run
@@ -93,7 +111,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             provider=provider,
             store=store,
             tag=invocation.tag(make=False),
-            boot_script=boot_script(invocation),
+            boot_script=partial(boot_script, invocation, store),
             clock=time.time,
             executor=on_thread,
             scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
@@ -104,7 +122,11 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         )
         looks = observer(invocation, store, provider)
         accounting = invocation.common / "accounting"
+        looks.policies = _policies(invocation, store, bell)
         looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
+        listener = _listener(invocation, store, bell.ring) if listens and not dry_run else None
+        if listener is not None:
+            stack.callback(listener.end)
         yield Loop(
             observer=looks,
             decide=plan,
@@ -116,11 +138,22 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log),
+            reload=_reload(invocation, run_log, looks),
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=bell.ring).begin,
+            answered=None if listener is None else listener.auto_stops.passed,
             monitor=Monitor(store.samples).see,
         )
+
+
+def _policies(invocation: Invocation, store: Store, bell: Bell) -> Callable[[Snapshot, Policy], Snapshot]:
+    """What autoscale policies want. Raises SettingsError where a chosen one cannot be made."""
+    process, values = invocation.settings.process, invocation.settings.for_provider(invocation.environ)
+    chosen = load_policies(process.policies, values)
+    if strange := unclaimed(chosen, values):
+        log.warning(strange)
+    valid = max(VALID, 3 * process.polling_delay)
+    return Policies(chosen, store, process.policies_deadline, valid, on_late=bell.ring).ask
 
 
 def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
@@ -155,29 +188,58 @@ def refuse_unusable(settings: Settings) -> None:
         raise SettingsError("; ".join(problems))
 
 
-def boot_script(invocation: Invocation) -> Callable[[str], str]:
-    """Node array → the script that its machines run at their first boot, for this cell."""
+def boot_script(invocation: Invocation, store: Store, order: OrderRecord) -> str:
+    """What the machines of an order run at their first boot: they join this cell, and know what they may be asked."""
+    definitions = store.requests.load(order.ordered_at).arrays
+    values = of_node_array(
+        configuration_of(order.node_array, definitions), cluster=invocation.cell.cell, node_array=order.node_array
+    )
+    boot = replace(worker_boot(invocation, order.node_array), configuration=write(values))
+    if (endpoint := _auto_stop_endpoint(invocation)) is not None:
+        url = f"{endpoint.url(invocation.cell.master)}/{order.id}"
+        boot = replace(boot, stop_url=url, stop_key=order_key(_secret(invocation), order.id))
+    return boot.script()
+
+
+def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
+    """What every machine of a node array has to know to join this cell."""
     cell, process = invocation.cell, invocation.settings.process
     timeouts = {array_name(suffix): queue.boot_timeout for suffix, queue in invocation.settings.queues.items()}
+    return WorkerBoot(
+        sge_root=cell.root,
+        cell=cell.cell,
+        master=cell.master,
+        master_address=_address(cell.master),
+        qmaster_port=cell.port,
+        execd_port=invocation.port("sge_execd"),
+        bootstrap=_text(invocation.common / "bootstrap"),
+        provider=process.provider or "",
+        join_within=OWN_PATIENCE * timeouts.get(node_array, max(timeouts.values())) + 60,
+        lease=process.lease,
+        longest_lease=process.longest_lease,
+        mount=process.worker_mount or "",
+        install=process.worker_install,
+    )
 
-    def render(node_array: str) -> str:
-        return WorkerBoot(
-            sge_root=cell.root,
-            cell=cell.cell,
-            master=cell.master,
-            master_address=_address(cell.master),
-            qmaster_port=cell.port,
-            execd_port=invocation.port("sge_execd"),
-            bootstrap=_text(invocation.common / "bootstrap"),
-            provider=process.provider or "",
-            join_within=OWN_PATIENCE * timeouts.get(node_array, max(timeouts.values())) + 60,
-            lease=process.lease,
-            longest_lease=process.longest_lease,
-            mount=process.worker_mount or "",
-            install=process.worker_install,
-        ).script()
 
-    return render
+def _listener(invocation: Invocation, store: Store, ring: Callable[[], None]) -> Listener | None:
+    endpoint = _auto_stop_endpoint(invocation)
+    if endpoint is None:
+        return None
+    from autoscaler.web.auto_stop import AutoStops
+    from autoscaler.web.auto_stop_listener import Listener
+
+    return Listener(endpoint, AutoStops(store.auto_stops, _secret(invocation), ring))
+
+
+def _auto_stop_endpoint(invocation: Invocation) -> Endpoint | None:
+    """Where workers may ask to stop; None where nothing listens."""
+    written = invocation.settings.process.auto_stop
+    return Endpoint.parse(written) if written else None
+
+
+def _secret(invocation: Invocation) -> bytes:
+    return cell_secret(invocation.store_file.with_suffix(".secret"))
 
 
 def _text(path: Path) -> str:
@@ -196,11 +258,13 @@ def _address(master: str) -> str:
     return "" if address.startswith("127.") else address
 
 
-def _reload(invocation: Invocation, run_log: RunLog | None) -> Callable[[], tuple[Policy, float]]:
+def _reload(invocation: Invocation, run_log: RunLog | None, looks: Observer) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         settings = with_platform(settings, partial(_load, invocation), invocation.environ)
         refuse_unusable(settings)
+        location = looks.rule_files.location if looks.rule_files is not None else ""
+        looks.rule_files = RuleFiles.load(settings.process.rules, settings.process.vm_sizes, location=location)
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("not heeded before a restart: %s", ", ".join(fixed))

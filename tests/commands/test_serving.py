@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.serving import boot_script, serving
+from autoscaler.commands.serving import boot_script, serving, worker_boot
+from autoscaler.core.request_sets import ArrayDefinition
 from autoscaler.errors import SettingsError
-from autoscaler.store.identity import FILE
+from autoscaler.store.identity import FILE, cell_secret
+from autoscaler.store.journal import OrderRecord
+from autoscaler.worker_configuration import order_key
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def invocation(tmp_path: Path) -> Invocation:
 
 
 def test_the_boot_script_points_at_this_cell(invocation: Invocation, tmp_path: Path) -> None:
-    lines = boot_script(invocation)("execute").splitlines()
+    lines = worker_boot(invocation, "execute").script().splitlines()
     settings = "\n".join(line for line in lines if re.match(r"SGE_\w+=", line))
     shown = subprocess.run(
         ["sh", "-c", f'{settings}\nprintf "%s|" "$SGE_ROOT" "$SGE_CELL" "$SGE_QMASTER_PORT" "$SGE_EXECD_PORT"'],
@@ -47,12 +50,42 @@ def test_the_boot_script_points_at_this_cell(invocation: Invocation, tmp_path: P
 
 def test_a_machine_waits_longer_to_be_taken_than_its_autoscaler_waits_for_it(invocation: Invocation) -> None:
     """Else it would leave as released, and a type whose machines never join would never rest."""
-    (waits,) = re.findall(r"^JOIN_WITHIN=(\d+)$", boot_script(invocation)("execute"), re.MULTILINE)
+    (waits,) = re.findall(r"^JOIN_WITHIN=(\d+)$", worker_boot(invocation, "execute").script(), re.MULTILINE)
     assert int(waits) > invocation.policy.node_arrays[0].boot_timeout
 
 
 def test_a_worker_gets_the_cells_bootstrap(invocation: Invocation) -> None:
-    assert "BOOTSTRAP='ignore_fqdn true'" in boot_script(invocation)("execute")
+    assert "BOOTSTRAP='ignore_fqdn true'" in worker_boot(invocation, "execute").script()
+
+
+def test_a_worker_is_told_its_configuration_and_where_it_may_ask_to_stop(invocation: Invocation) -> None:
+    invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650"})
+    given = ArrayDefinition("execute", configuration='{"app": {"version": "1.2.3"}}')
+    order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False)
+    with invocation.store() as store:
+        store.requests.update("standard", "ann", 99.0, None, (), (given,))
+        script = boot_script(invocation, store, order)
+    key = order_key(cell_secret(invocation.store_file.with_suffix(".secret")), "0abc")
+    told = [text in script for text in ("app.version\t1.2.3\n", "http://10.0.0.1:8650/autostop/0abc", key)]
+    assert told == [True, True, True]
+
+
+def test_the_secret_of_a_cell_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "cell.secret"
+    first = cell_secret(path)
+    assert (cell_secret(path), path.stat().st_mode & 0o777) == (first, 0o600)
+
+
+def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cell.secret").write_text("\n")
+    with pytest.raises(SettingsError, match="holds no secret"):
+        cell_secret(tmp_path / "cell.secret")
+
+
+def test_workers_can_ask_it_only_while_it_runs(invocation: Invocation) -> None:
+    invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "127.0.0.1:8650"})
+    with serving(invocation) as loop:
+        assert loop.answered is None
 
 
 def test_without_an_instance_type_nothing_is_served(invocation: Invocation) -> None:

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.serving import boot_script
+from autoscaler.commands.serving import worker_boot
 from autoscaler.process import SystemRunner
 from providers.catalog import load_catalog
 from sge.admin import Administrator
@@ -24,7 +24,7 @@ def rent_out_hosts(platform: Platform, tree: Path) -> Path:
     Returns the hosts file of that master in which the autoscaler may write.
     """
     hosts, grid_engine = RealHosts.of(tree), Administrator(SystemRunner(), timeout=10.0)
-    script, types = boot_script(Invocation(os.environ))("execute"), load_catalog().types
+    script, types = worker_boot(Invocation(os.environ), "execute").script(), load_catalog().types
     hosts_file = Path(os.environ["HOME"]) / "hosts"
     hosts_file.write_text("")
 
