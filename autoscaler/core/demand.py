@@ -41,6 +41,10 @@ class Reading:
         """The same, with all that these demands ask of hosts."""
         return replace(self, names=self.names.union(*map(_names, demands)))
 
+    def launching_nothing(self) -> Reading:
+        """The same, where waiting jobs keep who can serve them but ask for nobody."""
+        return replace(self, wanted=tuple(replace(want, launches=()) for want in self.wanted))
+
     @property
     def waiting(self) -> int:
         return sum(want.count for want in self.wanted) + sum(part.count for part in self.uncounted)

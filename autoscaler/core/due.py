@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from autoscaler.core.memory import Event, WorkerNote
-from autoscaler.core.model import Wanted
+from autoscaler.core.model import Snapshot, Wanted
 from autoscaler.core.policy import Policy
 
 
@@ -14,17 +14,19 @@ def next_due(
     notes: Mapping[str, WorkerNote],
     arrays: Mapping[str, str],
     launches: Sequence[Event],
-    policy: Policy,
-    schedule_interval: float,
+    snapshot: Snapshot,
     now: float,
 ) -> float | None:
-    """The next moment after `now` at which a job expires, a worker has been idle or empty for long enough, or a node
-    array may launch again. `arrays`: node array by worker id. None: only a change outside can bring anything.
+    """The next moment after `now` at which a job expires, a request lapses, a worker has been idle or empty for long
+    enough, or a node array may launch again. `arrays`: node array by worker id. None: only a change outside can bring
+    anything.
     """
+    policy, requests, schedule_interval = snapshot.policy, snapshot.requests, snapshot.cluster.schedule_interval
     moments = (
         *_expiries(wanted, policy),
         *_ends_of_waiting(notes, arrays, policy, schedule_interval),
-        *(event.at + policy.batch_delay for event in launches if wanted),
+        *(event.at + policy.batch_delay for event in launches if wanted or requests.sets or requests.nodes),
+        *(live.expires_at for live in requests.sets if live.expires_at is not None),
     )
     return min((moment for moment in moments if moment > now), default=None)
 

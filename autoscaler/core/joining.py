@@ -5,6 +5,7 @@ long.
 from __future__ import annotations
 
 from autoscaler.core.actions import Enrol
+from autoscaler.core.bonds import NO_BOND, Bond, give_back
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.leaving import leave
 from autoscaler.core.life import Life, Machine
@@ -13,9 +14,11 @@ from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.steps import Moment, Step, enable, enrol, terminate, wait
 
 
-def join(machine: Machine, moment: Moment) -> Step:
-    """The next step of a machine that is on its way into service."""
+def join(machine: Machine, moment: Moment, bond: Bond = NO_BOND) -> Step:
+    """The next step of a machine that is on its way into service. `bond`: of the group that it is one of."""
     asked_away = moment.let_go(machine)
+    if asked_away is None and bond.back is not None:
+        return give_back(machine, moment, bond.back)
     # One that a person keeps may come up as late as it likes.
     late = None if machine.host is None and moment.kept(machine) is not None else overdue(machine, moment.now)
     if machine.host is None:
@@ -29,6 +32,8 @@ def join(machine: Machine, moment: Moment) -> Step:
         return _enrol_when_up(machine, moment)
     if asked_away is not None:
         return leave(machine, moment, asked_away, by_person=True)
+    if machine.life is Life.READY and bond.hold is not None:
+        return wait(machine, bond.hold)
     if machine.life is Life.READY:
         return enable(machine, moment, because(Code.JOINED, after_s=moment.now - machine.worker.created_at))
     if late is not None:

@@ -20,16 +20,22 @@ _BY_MARK = {
     Disabling.ADVISED: because(Code.ADVISED_TO_LEAVE),
     Disabling.LOST: because(Code.ENDING),
     Disabling.SWAP: because(Code.SWAP),
+    Disabling.GROUP: because(Code.IDLE),
+    Disabling.AUTO_STOP: because(Code.ASKED_TO_STOP),
 }
 
 
+_FOR_GOOD = frozenset({Disabling.BROKEN, Disabling.AUTO_STOP, Disabling.GROUP})
+"""Marks of workers that nothing but a person lets in again."""
+
+
 def wanted_back(machine: Machine, moment: Moment) -> bool:
-    """Whether a draining worker may be let in again when demand wants it: not one that broke or that a person wants
-    gone.
+    """Whether a draining worker may be let in again when demand wants it: not one that broke, that was told that it
+    stops, or that a person wants gone.
     """
     return (
         machine.life is Life.DRAINING
-        and machine.note.disabling is not Disabling.BROKEN
+        and machine.note.disabling not in _FOR_GOOD
         and machine.host is not None
         and machine.host.heard
         and disabled(machine.host)
@@ -44,7 +50,7 @@ def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
         reason = because(Code.REMOVED_FROM_GRID_ENGINE)
         return terminate(machine, moment, reason, failure=failure, by_person=_by_person(machine, moment))
     asked_away = moment.let_go(machine)
-    if machine.life is Life.DRAINING and asked_away is None and machine.note.disabling is not Disabling.BROKEN:
+    if machine.life is Life.DRAINING and asked_away is None and machine.note.disabling not in _FOR_GOOD:
         kept = moment.kept(machine)
         if kept is not None:
             return enable(machine, moment, kept)

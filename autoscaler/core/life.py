@@ -186,7 +186,8 @@ class _Eye:
         marked = (
             note
             for worker_id, note in self.memory.workers.items()
-            if worker_id != worker.id and note.disabling is not None and not note.left and note.host == host.name
+            if worker_id != worker.id and note.disabling is not None and note.disabled_at is not None
+            if not note.left and note.host == host.name
         )
         elder = next(marked, None)
         if elder is None:
@@ -201,6 +202,7 @@ class _Eye:
         kind = InstanceType(bucket.instance_type if bucket else "", "", note.vcpus, 0)
         array = bucket.node_array if bucket else ""
         worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
+        worker = replace(worker, group_id=note.group_id or None)
         seen = replace(note, silent_s=self.silence(note, host))
         life = Life.GONE if note.gone else Life.UNLISTED
         return Machine(
@@ -250,6 +252,7 @@ def _machine(
         gone=not worker.exists,
         only_ended=not worker.exists and (before is None or before.only_ended),
         order_id=worker.order_id,
+        group_id=worker.group_id or (before.group_id if before else ""),
         vcpus=worker.type.vcpus,
         price_per_hour=worker.price_per_hour,
     )
@@ -267,6 +270,8 @@ def _machine(
     by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
     if by_hand and seen.disabling is Disabling.BROKEN:
         note = replace(note, trusted_at=now)
+    if by_hand and seen.disabling is Disabling.AUTO_STOP:
+        note = replace(note, stop_undone=True)
     state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken, notice=notice)
     if state is Life.IN_SERVICE and host is not None and not host.busy:
         note = replace(note, idle_since=note.idle_since if note.idle_since is not None else now)
@@ -303,7 +308,8 @@ def _seen_host(
         retired = None if host.busy else note.retired_at
         return replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
     note = replace(note, empty_since=None, retired_at=None)
-    if half_enrolled:
+    early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it: it joins all the same
+    if half_enrolled or early:
         return note
     joined = note.disabling is Disabling.ENROL and host.heard
     if note.enabled_at is not None or note.seen_disabled or joined:

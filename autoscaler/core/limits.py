@@ -13,7 +13,7 @@ from autoscaler.core.actions import Launch
 from autoscaler.core.brake import within
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.memory import Event
-from autoscaler.core.policy import Limits
+from autoscaler.core.policy import Limits, NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
 
 HOUR = 3600.0
@@ -33,17 +33,36 @@ class Usage:
 
     def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
         """With so many more workers of so many cores each in the one array."""
-        grown = self.plus_others(Usage(count, vcpus * count, None if price is None else price * count))
+        total = 0.0 if not count else None if price is None else price * count
+        grown = self.plus_others(Usage(count, vcpus * count, total))
         return replace(grown, own_workers=self.own_workers + count, own_cores=self.own_cores + vcpus * count)
 
     def plus_others(self, others: Usage) -> Usage:
         """With workers of other arrays of its kin."""
-        total = self.price_per_hour
-        if others.workers:
-            unknown = total is None or others.price_per_hour is None
-            total = None if unknown else (total or 0.0) + (others.price_per_hour or 0.0)
+        mine, theirs = self.price_per_hour, others.price_per_hour
+        total = None if mine is None or theirs is None else mine + theirs
         return replace(
             self, workers=self.workers + others.workers, cores=self.cores + others.cores, price_per_hour=total
+        )
+
+    def at_least(self, other: Usage) -> Usage:
+        """Of each the greater: what is kept for others counts as taken."""
+        mine, theirs = self.price_per_hour, other.price_per_hour
+        return replace(
+            self,
+            workers=max(self.workers, other.workers),
+            cores=max(self.cores, other.cores),
+            price_per_hour=None if mine is None or theirs is None else max(mine, theirs),
+        )
+
+    def plus_launch(self, launch: Launch, array: NodeArrayPolicy) -> Usage:
+        """With all that a launch of its kin may bring; `array` is the one whose usage this is."""
+        most = most_of(launch)
+        grown = self.plus_others(most)
+        if launch.node_array != array.name:
+            return grown
+        return replace(
+            grown, own_workers=self.own_workers + most.own_workers, own_cores=self.own_cores + most.own_cores
         )
 
 

@@ -34,6 +34,8 @@ class Disabling(StrEnum):
     """Its machine is ending or gone without our doing."""
     SWAP = "swap"
     """It makes room for a stronger worker."""
+    GROUP = "group"
+    """Its group leaves as a whole: it is never let in again."""
     AUTO_STOP = "auto_stop"
     """It asked to stop, and was told that it does: it is never let in again."""
 
@@ -91,8 +93,11 @@ class WorkerNote:
     trusted_at: float | None = None
     """When a person enabled it although it was quarantined: what was held against it before counts no more."""
     order_id: str | None = None
+    group_id: str = ""
     vcpus: int = 0
     price_per_hour: float | None = None
+    stop_undone: bool = False
+    """A person enabled it although it had been told that it stops: that it asked counts no more."""
 
 
 @dataclass(frozen=True, slots=True)

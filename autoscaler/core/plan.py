@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from autoscaler.core.actions import (
@@ -26,34 +26,39 @@ from autoscaler.core.actions import (
     Remove,
     Terminate,
 )
+from autoscaler.core.auto_stop import answers, told_to_stop
 from autoscaler.core.brake import pressed
+from autoscaler.core.created_nodes import Service, serve
 from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading, details_wanted, read_demand
 from autoscaler.core.doubts import judge_doubts
 from autoscaler.core.due import next_due
-from autoscaler.core.grow import Ground, Growth, grow
+from autoscaler.core.grow import Ground
 from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
+from autoscaler.core.launching import Calls, Launches, launch_all
 from autoscaler.core.leaving import depart
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
-from autoscaler.core.limits import Usage
-from autoscaler.core.memory import Disabling, Memory
-from autoscaler.core.model import BucketVerdict, Plan, Snapshot, Wanted, WorkerVerdict
+from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Plan, Snapshot, Wanted, WorkerVerdict
 from autoscaler.core.outlook import Outlook, foresee
+from autoscaler.core.placement import place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.quarantine import Suspect, find_suspects, noted
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_workers
 from autoscaler.core.remembering import quiet_since, remember, remember_doubts
-from autoscaler.core.rests import resting, stopped_arrays
+from autoscaler.core.rests import last_failures, resting, stopped_arrays
 from autoscaler.core.returning import returning
 from autoscaler.core.ruled_supply import under_rules
 from autoscaler.core.rules.ruleset import NONE_KEPT
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
+from autoscaler.core.spare import spare_workers
 from autoscaler.core.steps import Moment, Step, disable, keep, wait
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
 from autoscaler.core.swap import Scene, Swaps, swap_workers, under_way
+from autoscaler.core.targets import Holding, Need, hold, needs_of, unknown_arrays
 from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
@@ -93,10 +98,11 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     sight = look(cluster, fleet, memory, policy, now)
     # What waits, and what of it could run if a host were there.
     reading = read_demand(cluster, memory, policy, now, frozenset(machine.name for machine in sight.machines))
+    reading = reading if policy.queue_demand else reading.launching_nothing()
     # Workers that fell silent, are about to be taken, or are gone; and what of their work will wait again.
     after = aftermath(sight, cluster, memory, policy, now)
     recovery = recover_workers(sight, cluster, memory, moment, after)
-    again = returning(sight, cluster, policy, after, now)
+    again = returning(sight, cluster, policy, after, now) if policy.queue_demand else ()
     reading = reading.offering(want.demand for want in again)
     # What is there and what is coming: ordered and booting workers are supply, so the same need never launches twice.
     # So are hosts that fell silent a moment ago, as all do when the queue master starts.
@@ -106,39 +112,47 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # Where the limits are reached and what waits needs stronger workers, a weaker one makes room, while that helps.
     rests = resting(memory, fleet.failures, policy, now)
     stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
-    ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now)
+    failed = last_failures(fleet.orders, fleet.failures)
+    ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now, failed)
     usage = usage_of(fleet, policy, sight, now)
     floors = _floors(sight, policy, moment)
     # Workers that seem broken leave, few at a time: where all fail alike it is hardly the hosts.
     suspects = find_suspects(sight, snapshot.evidence, memory.quarantines, policy, now)
-    serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, Swaps(), suspects)
-    gone = frozenset(step.machine.worker.id for step in serving if step.action is not None)
+    # What callers ask for beside the queues' demand, and who serves it: no one else's idle worker is let go for it.
+    asked = _asked(snapshot, moment)
+    serving = _shrink(snapshot, sight, reading, again, supply, outlook, moment, silent, asked, Swaps(), suspects)
+    gone = frozenset(step.machine.worker.id for step in serving.steps if step.action is not None)
     scene = Scene(sight, cluster, reading.wanted, reading.names, supply, outlook, usage, floors, gone, ground, moment)
+    scene = replace(scene, held=frozenset((*serving.holding.held, *asked.service.by_worker)))
     swaps = swap_workers(scene, memory.swaps, allowed=policy.swap)
     if swaps.called_off or swaps.leaving:
         supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes))
     # Nobody is kept for work that only has room once they are gone.
     if swaps.called_off or swaps.leaving or swaps.hopeless:
-        serving = _shrink(sight, reading, again, supply, outlook, moment, memory, policy, swaps, suspects)
+        serving = _shrink(snapshot, sight, reading, again, supply, outlook, moment, silent, asked, swaps, suspects)
     # Workers on their way in go on, whatever is paused: they cost already.
     steps = [join(machine, moment) for machine in sight.machines if machine.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
     leaving = [machine for machine in sight.machines if machine.life in _LEAVING and not in_recovery(machine, after)]
-    steps += [_depart(machine, moment, outlook, swaps) for machine in leaving]
+    steps += [_depart(machine, moment, outlook, swaps, serving.holding) for machine in leaving]
     # Workers in service leave only when idle, unneeded and above the floor, or where a stronger one is to come.
-    steps += serving
+    steps += serving.steps
     # Those that Grid Engine or their cloud lost: closed, ended, buried, their jobs pushed back.
     steps += recovery.steps
     # Everything else is only told.
     steps += [_stand(machine, moment) for machine in sight.machines if machine.life in _STANDING]
     # Launches last: they cover only what nothing else does.
-    growth = _grow(snapshot, sight, reading.wanted, again, outlook, moment, ground, usage, swaps)
+    lacking = [*outlook.lacking(reading.wanted), *_place(outlook, again)]
+    short = _short_of_floors(snapshot, floors)
+    calls = Calls((*reading.wanted, *again), lacking, outlook.board, short, asked.service.unserved)
+    calls = replace(calls, needs=asked.needs, holding=serving.holding)
+    growth = launch_all(calls, ground, usage, swaps, moment.held_back or _stopping(moment))
     kept = remember(snapshot, sight, reading, steps, growth.launches, swaps.notes, recovery, rests, stopped, brake)
     # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
     doubts = judge_doubts(snapshot, sight, reading, outlook.fates, moment.held_back or _stopping(moment))
     kept = remember_doubts(kept, doubts, snapshot)
     arrays = {machine.worker.id: machine.worker.node_array for machine in sight.machines}
-    due = next_due(reading.wanted, kept.workers, arrays, kept.launches, policy, cluster.schedule_interval, now)
+    due = next_due(reading.wanted, kept.workers, arrays, kept.launches, snapshot, now)
     return Plan(
         actions=_actions(steps, growth, recovery, doubts),
         memory=kept,
@@ -153,6 +167,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
             for want, fate in zip(reading.wanted, outlook.fates, strict=True)
         ),
         fitting=sum(fate.now + fate.coming for fate in outlook.fates),
+        auto_stops=answers(steps, snapshot.requests.auto_stops),
     )
 
 
@@ -171,6 +186,11 @@ def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
         complexes=snapshot.cluster.complexes,
         held_back=brake or paused,
         keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
+        asking=frozenset(
+            worker_id
+            for worker_id in snapshot.requests.auto_stops
+            if worker_id not in snapshot.memory.workers or not snapshot.memory.workers[worker_id].stop_undone
+        ),
     )
 
 
@@ -189,23 +209,50 @@ def _outlook(
     return supply, foresee(reading.wanted, supply, reach)
 
 
-def _depart(machine: Machine, moment: Moment, outlook: Outlook, swaps: Swaps) -> Step:
-    needed = because(Code.NEEDED_AGAIN) if machine.name in outlook.again else None
-    return depart(machine, moment, needed=swaps.called_off.get(machine.worker.id, needed))
+def _depart(machine: Machine, moment: Moment, outlook: Outlook, swaps: Swaps, holding: Holding) -> Step:
+    needed = because(Code.NEEDED_AGAIN) if machine.name in outlook.again else holding.back.get(machine.worker.id)
+    step = depart(machine, moment, needed=swaps.called_off.get(machine.worker.id, needed))
+    return told_to_stop(step, moment.asking)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What callers ask for."""
+
+    needs: Mapping[str, Need]
+    service: Service
+
+
+def _asked(snapshot: Snapshot, moment: Moment) -> _Asked:
+    """What holds of it now: who stops the autoscaler wants nothing any more."""
+    if moment.wishes.stop is not None:
+        return _Asked({}, serve((), snapshot.fleet))
+    needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
+    return _Asked(needs, serve(snapshot.requests.nodes, snapshot.fleet))
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """A step for every worker in service, and whom requests keep."""
+
+    steps: list[Step]
+    holding: Holding
 
 
 def _shrink(
+    snapshot: Snapshot,
     sight: Sight,
     reading: Reading,
     again: Sequence[Wanted],
     supply: Supply,
     outlook: Outlook,
     moment: Moment,
-    memory: Memory,
-    policy: Policy,
+    silent: frozenset[str],
+    asked: _Asked,
     swaps: Swaps,
     suspects: Mapping[str, Suspect],
-) -> list[Step]:
+) -> _Serving:
+    policy, memory = snapshot.policy, snapshot.memory
     serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
     dispensable = {host.name for _, host in supply.dispensable}
     fixed = [host for host in outlook.supply if host.name not in dispensable]
@@ -218,10 +265,31 @@ def _shrink(
             return None
         return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
 
-    return shrink(
+    wanted = [*outlook.possible(reading.wanted), *again]
+    needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless)
+    holding = Holding()
+    if asked.needs:
+        ordered = outstanding(snapshot.fleet, policy, snapshot.now)
+        wants = [(want.demand, want.count) for want in wanted]
+        used = place(wants, [*fixed, *(host for _, host in supply.dispensable)]).used | needed
+        spare = spare_workers(
+            sight,
+            ordered,
+            moment,
+            asked.service,
+            used=used if policy.queue_demand else None,
+            silent=silent,
+            again=outlook.again,
+            going={*swaps.leaving, *(worker_id for worker_id, suspect in suspects.items() if suspect.acts)},
+        )
+        holding = hold(asked.needs, spare)
+    nodes = {
+        worker_id: because(Code.CREATED_NODE, node=node.name) for worker_id, node in asked.service.by_worker.items()
+    }
+    steps = shrink(
         serving,
         moment,
-        needed=needed_hosts([*outlook.possible(reading.wanted), *again], fixed, supply.dispensable, swaps.hopeless),
+        needed=needed,
         floors=_floors(sight, policy, moment, swaps.leaving),
         quiet=quiet,
         under_way=Counter(
@@ -231,7 +299,9 @@ def _shrink(
         ),
         making_room=swaps.leaving,
         suspects=suspects,
+        held={**holding.held, **nodes},
     )
+    return _Serving(steps, holding)
 
 
 def _floors(
@@ -265,63 +335,6 @@ def _stand(machine: Machine, moment: Moment) -> Step:
             return keep(machine, because(Code.UNKNOWN_ARRAY, node_array=machine.worker.node_array))
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
-    """What all node arrays do together."""
-
-    launches: tuple[Launch, ...]
-    buckets: tuple[BucketVerdict, ...]
-    notes: tuple[Reason, ...]
-    told: Mapping[str, Reason]
-    """By queue: the launch's reason, or why there is none."""
-
-
-def _grow(
-    snapshot: Snapshot,
-    sight: Sight,
-    waiting: Sequence[Wanted],
-    again: Sequence[Wanted],
-    outlook: Outlook,
-    moment: Moment,
-    ground: Ground,
-    usage: Mapping[str, Usage],
-    swaps: Swaps,
-) -> Grown:
-    """Array after array, in policy order; what one array brings the next need not. `again` will wait, so it is last."""
-    policy, wanted = snapshot.policy, (*waiting, *again)
-    board = outlook.board
-    lacking = [*outlook.lacking(waiting), *board.place([(want.demand, want.count) for want in again]).unmet]
-    found: list[tuple[NodeArrayPolicy, Growth]] = []
-    blocked = moment.held_back or _stopping(moment)
-    for array in policy.node_arrays:
-        queue = policy.queue(array.queue)
-        default = queue is not None and queue.node_array == array.name
-        mine = [
-            count if default and want.expired and array.queue in want.launches else 0
-            for want, count in zip(wanted, lacking, strict=True)
-        ]
-        short = _short_of_floor(array, sight, snapshot, moment)
-        if blocked is not None:
-            found.append((array, Growth(note=blocked) if any(mine) or short > 0 else Growth()))
-            continue
-        replacement = swaps.replacements.get(array.name)
-        if replacement is None:
-            growth = grow(array, wanted, mine, board, usage[array.name], ground, short_of_floor=short)
-        else:
-            growth = replacement.grow(array, wanted, mine, board, usage[array.name], ground, short_of_floor=short)
-        found.append((array, growth.besides(swaps.told.get(array.name))))
-        board = growth.board or board
-        if growth.covered:
-            lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]
-    told = {array.queue: growth.launch.reason if growth.launch else growth.note for array, growth in found}
-    return Grown(
-        launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
-        buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
-        notes=tuple(growth.note for _, growth in found if growth.note is not None and growth.note is not blocked),
-        told={queue: reason for queue, reason in told.items() if reason is not None},
-    )
-
-
 def _stopping(moment: Moment) -> Reason | None:
     return because(Code.STOPPING, how=moment.wishes.stop) if moment.wishes.stop is not None else None
 
@@ -336,7 +349,21 @@ def _short_of_floor(array: NodeArrayPolicy, sight: Sight, snapshot: Snapshot, mo
     return array.limits.min_workers - _floors(sight, snapshot.policy, moment)[array.name].staying - ordered
 
 
-def _actions(steps: Sequence[Step], growth: Grown, recovery: Recovery, doubts: Judgement) -> tuple[Action, ...]:
+def _place(outlook: Outlook, again: Sequence[Wanted]) -> tuple[int, ...]:
+    """What of the work that will wait again fits nowhere beside what waits."""
+    return outlook.board.place([(want.demand, want.count) for want in again]).unmet
+
+
+def _short_of_floors(snapshot: Snapshot, floors: Mapping[str, Floor]) -> dict[str, int]:
+    """By node array: how many workers are lacking to `min_workers`, ordered ones included."""
+    short = {name: floor.min_workers - floor.staying for name, floor in floors.items()}
+    for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
+        if order.node_array in short:
+            short[order.node_array] -= count
+    return short
+
+
+def _actions(steps: Sequence[Step], growth: Launches, recovery: Recovery, doubts: Judgement) -> tuple[Action, ...]:
     actions: list[Action] = [step.action for step in steps if step.action is not None]
     actions += growth.launches
     actions += [recovery.release] if recovery.release is not None else []
@@ -354,6 +381,7 @@ def _persistent(sight: Sight, policy: Policy) -> tuple[WorkerVerdict, ...]:
     )
 
 
-def _notes(snapshot: Snapshot, moment: Moment, growth: Grown) -> tuple[Reason, ...]:
+def _notes(snapshot: Snapshot, moment: Moment, growth: Launches) -> tuple[Reason, ...]:
     first = [reason for reason in (moment.held_back, _stopping(moment)) if reason is not None]
-    return (*first, *growth.notes, *snapshot.cluster.set_aside)
+    unknown = unknown_arrays(snapshot.requests, snapshot.policy)
+    return (*first, *growth.notes, *unknown, *snapshot.cluster.set_aside)

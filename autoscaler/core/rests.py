@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure, Order, OrderState
 from autoscaler.core.memory import Memory, Rest
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 
@@ -55,6 +55,14 @@ def stopped_arrays(
             names = [array.name for array in policy.node_arrays if array.takes(failure.bucket)]
             stopped.update(dict.fromkeys(names, failure.message))
     return stopped
+
+
+def last_failures(orders: Sequence[Order], failures: Sequence[LaunchFailure]) -> dict[str, float]:
+    """By node array: when an order of it last failed, as a whole or in part."""
+    arrays = {order.id: order.node_array for order in orders}
+    failed = [(order.node_array, order.ordered_at) for order in orders if order.state is OrderState.FAILED]
+    failed += [(arrays[failure.order_id], failure.at) for failure in failures if failure.order_id in arrays]
+    return {name: max(at for array, at in failed if array == name) for name, _ in failed}
 
 
 def rest_of(bucket: Bucket, rests: Sequence[Rest], array: NodeArrayPolicy) -> Rest | None:

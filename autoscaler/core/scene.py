@@ -46,6 +46,8 @@ class Scene:
     """Ids of the workers in service that leave from now on in any case, such as idle ones."""
     ground: Ground
     moment: Moment
+    held: frozenset[str] = frozenset()
+    """Ids of workers that requests keep: no swap takes them."""
 
     def price_of(self, machine: Machine) -> float | None:
         return price_of(machine.worker, self.ground.buckets)
@@ -69,7 +71,11 @@ def leavers_of(array: NodeArrayPolicy, scene: Scene, spared: Sequence[str], soon
     for machine in scene.sight.machines:
         if machine.array != array or machine.life is not Life.IN_SERVICE or machine.host is None:
             continue
-        if machine.before is None or machine.enabled_by_hand or machine.worker.id in (*spared, *scene.disabled):
+        if (
+            machine.before is None
+            or machine.enabled_by_hand
+            or machine.worker.id in {*spared, *scene.disabled, *scene.held}
+        ):
             continue
         if moment.kept(machine) is not None or moment.let_go(machine) is not None:
             continue

@@ -6,9 +6,11 @@ leave last, and checked by placing it once more without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from autoscaler.core.bonds import NO_BOND, Bond, stand
 from autoscaler.core.leaving import busy_reason
 from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling
@@ -34,19 +36,28 @@ def idle_for(machine: Machine, now: float) -> float | None:
 
 
 def could_leave(machine: Machine, moment: Moment) -> bool:
-    """Whether idle time alone, or its cloud's advice, would let it go."""
+    """Whether idle time alone, its own asking or its cloud's advice would let it go."""
     if machine.life is not Life.IN_SERVICE or machine.array is None:
         return False
     idle = idle_for(machine, moment.now)
-    long_enough = idle is not None and (idle >= machine.array.idle_timeout or moment.winding_down is not None)
+    asked = moment.winding_down is not None or machine.worker.id in moment.asking
+    long_enough = idle is not None and (idle >= machine.array.idle_timeout or asked)
     return long_enough or machine.advised
 
 
-def let_go_order(machine: Machine) -> tuple[bool, float, float, str]:
-    """Sorting key of whom to let go first: whom its cloud may take, then the dearest, then the longest idle."""
+def let_go_order(machine: Machine, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
+    """Sorting key of whom to let go first: who asks to stop, whom its cloud may take, then the dearest, then the
+    longest idle.
+    """
     since = machine.note.idle_since
     price = machine.worker.price_per_hour or 0.0
-    return not machine.advised, -price, since if since is not None else 0.0, machine.worker.id
+    return (
+        machine.worker.id not in asking,
+        not machine.advised,
+        -price,
+        since if since is not None else 0.0,
+        machine.worker.id,
+    )
 
 
 def needed_hosts(
@@ -68,7 +79,7 @@ def needed_hosts(
     spread = [
         (demand, unmet)
         for at, ((demand, _), unmet) in enumerate(zip(wants, full.unmet, strict=True))
-        if unmet and not demand.one_host and at not in hopeless
+        if unmet and not demand.one_host and not demand.together and at not in hopeless
     ]
     names = frozenset(host.name for _, host in leaving)
     needed = full.used & names
@@ -89,15 +100,18 @@ def shrink(
     under_way: Mapping[str, int],
     making_room: Mapping[str, Reason],
     suspects: Mapping[str, Suspect],
+    held: Mapping[str, Reason] = MappingProxyType({}),
+    bonds: Mapping[str, Bond] = MappingProxyType({}),
 ) -> list[Step]:
     """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
     leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet;
     `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against; `suspects`: by
-    worker id, who seems broken.
+    worker id, who seems broken; `held`: by worker id, who stays for a request; `bonds`: by group id, what
+    holds for all workers of it.
     """
     steps: list[Step] = []
-    disabled = dict.fromkeys(floors, 0)
-    for machine in sorted(machines, key=let_go_order):
+    disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
+    for machine in sorted(machines, key=lambda machine: let_go_order(machine, moment.asking)):
         array = machine.array
         if array is None:
             continue
@@ -109,14 +123,18 @@ def shrink(
             array,
             moment,
             needed=needed,
-            floor=replace(floor, staying=floor.staying - gone),
+            floor=replace(floor, staying=floor.staying - gone - stopped[array.name]),
             batch=batch,
             quiet=quiet,
             making_room=making_room.get(machine.worker.id),
             suspect=suspects.get(machine.worker.id),
+            held=held.get(machine.worker.id),
+            bond=bonds.get(machine.worker.group_id or "", NO_BOND),
         )
         if step.action is not None and step.note.disabling is Disabling.IDLE:
             disabled[array.name] += 1
+        if step.action is not None and step.note.disabling is Disabling.AUTO_STOP:
+            stopped[array.name] += 1
         steps.append(told_of(step, suspects.get(machine.worker.id)))
     return steps
 
@@ -139,6 +157,8 @@ def _judge(
     quiet: Callable[[NodeArrayPolicy], Reason | None],
     making_room: Reason | None,
     suspect: Suspect | None,
+    held: Reason | None,
+    bond: Bond,
 ) -> Step:
     asked_away = moment.let_go(machine)
     if asked_away is not None:
@@ -160,15 +180,23 @@ def _judge(
     idle = idle_for(machine, moment.now)
     if machine.enabled_by_hand:
         return keep(machine, because(Code.ENABLED_BY_HAND))
-    if idle is None or idle < array.idle_timeout:
+    if held is not None:
+        return keep(machine, held)
+    for_its_group = stand(machine, moment, bond)
+    if for_its_group is not None:
+        return for_its_group
+    asks = machine.worker.id in moment.asking
+    if idle is None or (idle < array.idle_timeout and not asks):
         return keep(machine, because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=array.idle_timeout))
     if machine.name in needed:
         return keep(machine, because(Code.NEEDED))
     busy = quiet(array)
-    if busy is not None:
+    if busy is not None and not asks:
         return keep(machine, busy)
     if floor.staying <= floor.min_workers:
         return keep(machine, because(Code.MIN_WORKERS, min_workers=floor.min_workers))
+    if asks:
+        return disable(machine, moment, Disabling.AUTO_STOP, because(Code.ASKED_TO_STOP))
     if batch <= 0:
         return wait(machine, because(Code.SHRINK_BATCH, batch=array.scale_down_batch))
     return disable(machine, moment, Disabling.IDLE, because(Code.IDLE, idle_s=idle, limit_s=array.idle_timeout))

@@ -32,6 +32,8 @@ class Moment:
     """Paused or braked: no worker is let go."""
     keep_alive: KeepAlive = NONE_KEPT
     """Whom rules keep."""
+    asking: frozenset[str] = frozenset()
+    """Ids of workers that ask to stop."""
 
     def let_go(self, machine: Machine) -> Reason | None:
         """Why a person wants this machine gone; None: nobody does."""

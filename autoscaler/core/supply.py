@@ -5,8 +5,8 @@ for against limits.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from autoscaler.core.arrays import families
 from autoscaler.core.capacity import HOSTNAME, emptied_host, joined_host, offer_of
@@ -51,15 +51,19 @@ def supply_of(
     names: frozenset[str],
     silent: frozenset[str] = frozenset(),
     making_room: frozenset[str] = frozenset(),
+    given_up: Set[str] = frozenset(),
 ) -> Supply:
     """All capacity of this snapshot.
 
     `names`: complexes that demand asks for. `silent`: hosts that are expected to report again. `making_room`: ids of
-    workers that a stronger one is to replace: no supply, and not wanted back.
+    workers that a stronger one is to replace: no supply, and not wanted back. `given_up`: ids of groups that are given
+    back.
     """
     complexes = cluster.complexes
     foreign = [*sight.others, *sight.missing_hosts.values()]
-    foreign += [machine.host for machine in sight.machines if machine.life is Life.UNKNOWN_ARRAY and machine.host]
+    # Of what a person disabled some queues may be open.
+    not_ours = (Life.UNKNOWN_ARRAY, Life.DISABLED_BY_HAND)
+    foreign += [machine.host for machine in sight.machines if machine.life in not_ours and machine.host]
     persistent = [joined_host(host, complexes, names) for host in foreign if host.heard]
     serving = [
         machine
@@ -67,9 +71,10 @@ def supply_of(
         if machine.life is Life.IN_SERVICE and moment.let_go(machine) is None and machine.worker.id not in making_room
     ]
     staying = [machine for machine in serving if not could_leave(machine, moment)]
+    able = [machine for machine in serving if could_leave(machine, moment)]
     dispensable = [
         (machine, host)
-        for machine in sorted((m for m in serving if could_leave(m, moment)), key=let_go_order, reverse=True)
+        for machine in sorted(able, key=lambda machine: let_go_order(machine, moment.asking), reverse=True)
         if (host := _free(machine, cluster, names)) is not None
     ]
     draining = [
@@ -80,8 +85,8 @@ def supply_of(
     return Supply(
         there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
         coming=(
-            *_machines_coming(sight, cluster, moment, names),
-            *_orders_coming(fleet, policy, cluster, moment),
+            *_machines_coming(sight, cluster, moment, names, given_up),
+            *_orders_coming(fleet, policy, cluster, moment, given_up),
             *_silent(sight, cluster, moment, names, silent),
         ),
         draining=tuple(let_in),
@@ -91,16 +96,22 @@ def supply_of(
 
 
 def _free(machine: Machine, cluster: Cluster, names: frozenset[str], ignoring: str = "") -> Host | None:
-    return joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
+    host = joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
+    return host if host is None else replace(host, group=machine.worker.group_id or "")
 
 
-def _machines_coming(sight: Sight, cluster: Cluster, moment: Moment, names: frozenset[str]) -> list[Host]:
+def _machines_coming(
+    sight: Sight, cluster: Cluster, moment: Moment, names: frozenset[str], given_up: Set[str]
+) -> list[Host]:
     hosts: list[Host] = []
     for machine in sight.machines:
+        if machine.worker.group_id in given_up:
+            continue
         if machine.array is not None and counts_as_coming(machine, moment):
             offer = offer_of(machine.worker.type, machine.array, cluster.complexes, machine.worker.bucket)
             host_name = machine.worker.name if HOSTNAME in names else None
-            hosts.append(offer.host(machine.worker.id, machine.array.queue, host_name))
+            host = offer.host(machine.worker.id, machine.array.queue, host_name)
+            hosts.append(replace(host, group=machine.worker.group_id or ""))
     return hosts
 
 
@@ -109,10 +120,9 @@ def _silent(
 ) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
     unheard = [machine for machine in sight.machines if machine.life is Life.UNHEARD and moment.let_go(machine) is None]
-    hosts = [*(machine.host for machine in unheard), *(host for host in sight.others if not host.heard)]
-    found = (
-        joined_host(host, cluster.complexes, names, ignoring="au") for host in hosts if host and host.name in silent
-    )
+    found = [_free(machine, cluster, names, "au") for machine in unheard if machine.name in silent]
+    others = (host for host in sight.others if not host.heard and host.name in silent)
+    found += [joined_host(host, cluster.complexes, names, ignoring="au") for host in others]
     return [host for host in found if host is not None]
 
 
@@ -121,15 +131,16 @@ def counts_as_coming(machine: Machine, moment: Moment) -> bool:
     return machine.coming and moment.let_go(machine) is None and overdue(machine, moment.now) is None
 
 
-def _orders_coming(fleet: Fleet, policy: Policy, cluster: Cluster, moment: Moment) -> list[Host]:
+def _orders_coming(fleet: Fleet, policy: Policy, cluster: Cluster, moment: Moment, given_up: Set[str]) -> list[Host]:
     if moment.wishes.stop == "now":
         return []
     hosts: list[Host] = []
     for order, count in outstanding(fleet, policy, moment.now):
         array = policy.node_array(order.node_array)
-        if array is not None:
+        if array is not None and order.group_id not in given_up:
             offer = offer_of(order.type, array, cluster.complexes, order.bucket)
-            hosts += [offer.host(f"{order.id}#{number}", array.queue) for number in range(count)]
+            there = offer.host("", array.queue)
+            hosts += [replace(there, name=f"{order.id}#{number}", group=order.group_id) for number in range(count)]
     return hosts
 
 

@@ -272,10 +272,11 @@ def _replacement(note: SwapNote, change: Change, standing: Standing) -> Replacem
     after = after.plus(type_.vcpus, change.option.buckets[0].price_per_hour, change.count)
     prices = (usage.price_per_hour, after.price_per_hour)
     known = [price for price in prices if price is not None]
-    reserved = Usage(
-        max(usage.workers, after.workers),
-        max(usage.cores, after.cores),
-        max(known) if len(known) == len(prices) else None,
+    reserved = replace(
+        usage,
+        workers=max(usage.workers, after.workers),
+        cores=max(usage.cores, after.cores),
+        price_per_hour=max(known) if len(known) == len(prices) else None,
     )
     replacing = _replacing(note, options_with_room(standing, usage))
     return Replacement(standing.positions, replacing, reserved, change.option.host, change.count)

@@ -53,7 +53,8 @@ _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
     (
         "keeping",
         frozenset({Code.RUNS_JOBS, Code.RESERVED, Code.NEEDED, Code.IDLE_NOT_LONG_ENOUGH, Code.QUEUE_NOT_EMPTY})
-        | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.DRAINING, Code.SHRINK_BATCH},
+        | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.DRAINING, Code.SHRINK_BATCH}
+        | {Code.REQUESTED, Code.CREATED_NODE},
     ),
     (
         "leaving alone",
@@ -111,7 +112,8 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
     for action in plan.actions:
         if isinstance(action, Launch):
             first = action.candidates[0]
-            yield f"launching {first.count} {first.type.name}{_limits(action.reason, times=times)}"
+            asked = f" ({brief(action.reason)})" if action.reason.code in (Code.REQUESTED, Code.NODE_WANTED) else ""
+            yield f"launching {first.count} {first.type.name}{asked}{_limits(action.reason, times=times)}"
     for kind, verb in _VERBS:
         some = [(subject_of(action), action.reason) for action in plan.actions if isinstance(action, kind)]
         if some:

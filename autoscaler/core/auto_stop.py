@@ -1,0 +1,48 @@
+"""What workers that asked to stop are told: that they do, or why not.
+
+Judged with all others that may leave (`shrink`): whoever asked goes first, whatever its idle time, and only where
+without it all that is needed, asked for and kept still holds. STOPS is durable: the worker's mark is stored with it,
+and nothing lets it in again but a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import replace
+
+from autoscaler.core.actions import Enable
+from autoscaler.core.life import Life
+from autoscaler.core.memory import Disabling
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.request_sets import AutoStopAnswer
+from autoscaler.core.steps import Step
+
+_GOING = frozenset({Life.REMOVING, Life.RETIRED, Life.FENCED, Life.ENDING, Life.GONE})
+"""Nothing brings a worker back from there."""
+_TAKEN_OVER = frozenset({Disabling.IDLE, Disabling.ADVISED})
+"""Drains for which it would be let in again, were it needed: not once it was told that it stops."""
+
+
+def told_to_stop(step: Step, asking: Set[str]) -> Step:
+    """The step of a worker that drains, as that of one that stops for good where it asked to."""
+    if step.machine.worker.id not in asking or step.machine.life is not Life.DRAINING:
+        return step
+    if isinstance(step.action, Enable) or step.note.disabling not in _TAKEN_OVER:
+        return step
+    return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
+
+
+def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
+    """Of every worker that asks and is known: what it is told."""
+    found: dict[str, tuple[AutoStopAnswer, Reason]] = {}
+    for step in steps:
+        worker_id = step.machine.worker.id
+        if worker_id not in asking:
+            continue
+        if step.machine.life in _GOING:
+            found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
+        elif step.note.disabling is Disabling.AUTO_STOP:
+            found[worker_id] = AutoStopAnswer.STOPS, because(Code.ASKED_TO_STOP)
+        else:
+            found[worker_id] = AutoStopAnswer.STAYS, step.verdict.reason
+    return found

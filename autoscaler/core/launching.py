@@ -1,0 +1,185 @@
+"""What all node arrays launch together: for the queues' demand and floors first, then for created nodes, then for what
+request sets lack. What one launch may bring counts against the limits for the next (rule 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.actions import Launch
+from autoscaler.core.arrays import families, family_of
+from autoscaler.core.created_nodes import by_wish
+from autoscaler.core.fleet import InstanceType
+from autoscaler.core.grow import Ground, Growth, grow, grow_asked
+from autoscaler.core.limits import Usage
+from autoscaler.core.model import BucketVerdict, Wanted
+from autoscaler.core.placement import Board
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.request_sets import CreatedNode
+from autoscaler.core.swap import Swaps
+from autoscaler.core.targets import Holding, Need
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """All that workers may be launched for."""
+
+    wanted: Sequence[Wanted]
+    lacking: Sequence[int]
+    """Parallel to `wanted`: tasks that fit nowhere."""
+    board: Board
+    """The supply with all demand placed on it that fits."""
+    floors: Mapping[str, int]
+    """By node array: workers lacking to `min_workers`."""
+    nodes: Sequence[CreatedNode] = ()
+    """Created nodes without a worker, oldest first."""
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    holding: Holding = field(default_factory=Holding)
+
+    def lacks(self, node_array: str) -> bool:
+        """Whether request sets want more workers of it than they have."""
+        need = self.needs.get(node_array)
+        return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What all node arrays do together."""
+
+    launches: tuple[Launch, ...]
+    buckets: tuple[BucketVerdict, ...]
+    notes: tuple[Reason, ...]
+    told: Mapping[str, Reason]
+    """By queue: what is done for its demand, or why nothing is."""
+
+
+def launch_all(
+    calls: Calls, ground: Ground, usage: Mapping[str, Usage], swaps: Swaps, blocked: Reason | None
+) -> Launches:
+    """`blocked`: why nothing may be launched at all. `usage`: by node array."""
+    demand, usage = _for_demand(calls, ground, usage, swaps, blocked)
+    taken = _reserving(usage, ground, swaps, [growth for _, growth in demand])
+    nodes, taken = _for_nodes(calls, ground, taken, blocked)
+    asked = _for_needs(calls, ground, taken, blocked)
+    found = [*demand, *nodes, *asked]
+    told = {
+        array.queue: growth.launch.reason if growth.launch else growth.note
+        for array, growth in demand
+        if array.extends is None
+    }
+    return Launches(
+        launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
+        buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
+        notes=tuple(growth.note for _, growth in found if growth.note is not None and growth.note is not blocked),
+        told={queue: reason for queue, reason in told.items() if reason is not None},
+    )
+
+
+_Found = list[tuple[NodeArrayPolicy, Growth]]
+_CountOf = Callable[[InstanceType], int]
+
+
+def _for_demand(
+    calls: Calls, ground: Ground, usage: Mapping[str, Usage], swaps: Swaps, blocked: Reason | None
+) -> tuple[_Found, Mapping[str, Usage]]:
+    """Array after array, in policy order; what one array brings the next need not."""
+    found: _Found = []
+    board, lacking = calls.board, list(calls.lacking)
+    for array in ground.policy.node_arrays:
+        queue = ground.policy.queue(array.queue)
+        default = queue is not None and queue.node_array == array.name
+        mine = [
+            count if default and want.expired and array.queue in want.launches else 0
+            for want, count in zip(calls.wanted, lacking, strict=True)
+        ]
+        # What requests lack is launched anyway, and counts for the floor.
+        short = 0 if calls.lacks(array.name) else calls.floors.get(array.name, 0)
+        if blocked is not None:
+            found.append((array, Growth(note=blocked) if any(mine) or short > 0 else Growth()))
+            continue
+        replacement = swaps.replacements.get(array.name)
+        if replacement is None:
+            growth = grow(array, calls.wanted, mine, board, usage[array.name], ground, short_of_floor=short)
+        else:
+            growth = replacement.grow(array, calls.wanted, mine, board, usage[array.name], ground, short_of_floor=short)
+        found.append((array, growth.besides(swaps.told.get(array.name))))
+        board = growth.board or board
+        usage = _after(usage, growth, ground)
+        if growth.covered:
+            lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]
+    return found, usage
+
+
+def _for_nodes(
+    calls: Calls, ground: Ground, usage: Mapping[str, Usage], blocked: Reason | None
+) -> tuple[_Found, Mapping[str, Usage]]:
+    """Created nodes, those alike together."""
+    found: _Found = []
+    for (name, machine_type, placement_group), nodes in by_wish(calls.nodes).items():
+        array = ground.policy.node_array(name)
+        if array is None:
+            continue
+        if blocked is not None:
+            found.append((array, Growth(note=blocked)))
+            continue
+        kind = array if machine_type is None else replace(array, machine_types=(machine_type,))
+        reason = because(Code.NODE_WANTED, node_array=name, nodes=tuple(node.name for node in nodes))
+        growth = grow_asked(kind, reason, _exactly(len(nodes)), usage[name], ground, placement_group=placement_group)
+        if growth.launch is not None:
+            most = max(candidate.count for candidate in growth.launch.candidates)
+            ids = tuple(node.id for node in nodes[:most])
+            growth = replace(growth, launch=replace(growth.launch, nodes=ids))
+        found.append((array, growth))
+        usage = _after(usage, growth, ground)
+    return found, usage
+
+
+def _exactly(count: int) -> _CountOf:
+    return lambda _: count
+
+
+def _for_needs(calls: Calls, ground: Ground, usage: Mapping[str, Usage], blocked: Reason | None) -> _Found:
+    """What the targets of request sets lack."""
+    found: _Found = []
+    for name, need in calls.needs.items():
+        array, there = ground.policy.node_array(name), calls.holding.vcpus.get(name, ())
+        if array is None or not calls.lacks(name):
+            continue
+        if blocked is not None:
+            found.append((array, Growth(note=blocked)))
+            continue
+        growth = grow_asked(array, need.reason, _lacking(need, there), usage[name], ground)
+        found.append((array, growth))
+        usage = _after(usage, growth, ground)
+    return found
+
+
+def _lacking(need: Need, there: Sequence[int]) -> _CountOf:
+    return lambda type_: need.lacking(there, type_.vcpus)
+
+
+def _after(usage: Mapping[str, Usage], growth: Growth, ground: Ground) -> Mapping[str, Usage]:
+    """What limits have to hold for once a launch brought all that it may."""
+    launch = growth.launch
+    array = ground.policy.node_array(launch.node_array) if launch is not None else None
+    if launch is None or array is None:
+        return usage
+    kin = families(ground.policy).get(family_of(array), (array,))
+    return {**usage, **{each.name: usage[each.name].plus_launch(launch, each) for each in kin}}
+
+
+def _reserving(usage: Mapping[str, Usage], ground: Ground, swaps: Swaps, done: Sequence[Growth]) -> Mapping[str, Usage]:
+    """That usage with the room that is kept for stronger workers to come, so that no request takes it."""
+    launching = {growth.launch.node_array for growth in done if growth.launch is not None}
+    reserved = dict(usage)
+    for name, replacement in swaps.replacements.items():
+        array = ground.policy.node_array(name)
+        if array is None or name in launching:
+            continue
+        all_of_it = bool(replacement.replacing.options)  # it comes as soon as it may, and takes what it needs
+        kept = Usage(array.limits.max_workers) if all_of_it else replacement.reserved
+        for each in families(ground.policy).get(family_of(array), (array,)):
+            reserved[each.name] = reserved[each.name].at_least(kept)
+    return reserved

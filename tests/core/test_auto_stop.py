@@ -1,0 +1,189 @@
+"""Workers that ask to stop: exactly as many do as are too many, drained first, and for good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.arrays import in_force
+from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code
+from autoscaler.core.request_sets import AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
+from tests.core.building import (
+    NOW,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    jobs,
+    launched,
+    told,
+)
+
+STOPS, STAYS = AutoStopAnswer.STOPS, AutoStopAnswer.STAYS
+
+
+def asked_by(
+    *names: str,
+    things: tuple[Any, ...],
+    sets: tuple[RequestSet, ...] = (),
+    nodes: tuple[CreatedNode, ...] = (),
+    **more: Any,
+) -> Snapshot:
+    """A world in which these workers ask to stop."""
+    seen = a_snapshot(*things, **more)
+    requests = Requests(sets, nodes=nodes, auto_stops=frozenset(f"i-{name}" for name in names))
+    return replace(seen, requests=requests, policy=in_force(seen.policy, requests))
+
+
+def answers(made: Plan) -> dict[str, tuple[AutoStopAnswer, Code]]:
+    return {worker_id: (answer, reason.code) for worker_id, (answer, reason) in made.auto_stops.items()}
+
+
+def stops(made: Plan) -> int:
+    return sum(answer is STOPS for answer, _ in made.auto_stops.values())
+
+
+def wanting(count: int) -> RequestSet:
+    return RequestSet("standard", "ann", NOW, None, (Target("execute", count=count),))
+
+
+def test_an_unneeded_worker_stops_however_short_it_was_idle() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=0),)))
+    assert (answers(made), acts(made)) == ({"i-w1": (STOPS, Code.ASKED_TO_STOP)}, [("disable", "w1")])
+
+
+def test_a_worker_that_stops_is_marked_before_it_is_disabled() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=0),)))
+    assert made.memory.workers["i-w1"].disabling is Disabling.AUTO_STOP
+
+
+@pytest.mark.parametrize(
+    ("worker", "why"),
+    (
+        (a_worker("w1", used=1), Code.RUNS_JOBS),
+        (a_worker("w1", host=a_host("w1", reserved=1)), Code.RESERVED),
+        (a_machine("w1"), Code.BOOTED),
+        (a_worker("w1", states="d"), Code.DISABLED_BY_HAND),
+        (a_worker("w1", idle=1, node_array="gone"), Code.UNKNOWN_ARRAY),
+    ),
+)
+def test_a_worker_that_is_not_idle_in_service_stays(worker: Any, why: Code) -> None:
+    assert answers(plan(asked_by("w1", things=(worker,)))) == {"i-w1": (STAYS, why)}
+
+
+def test_a_worker_that_a_waiting_job_would_use_stays() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), a_job())))
+    assert answers(made) == {"i-w1": (STAYS, Code.NEEDED)}
+
+
+def test_a_worker_that_a_request_wants_stays() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99),), sets=(wanting(1),)))
+    assert answers(made) == {"i-w1": (STAYS, Code.REQUESTED)}
+
+
+def test_a_worker_of_the_floor_stays() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99),), limits=Limits(min_workers=1)))
+    assert answers(made) == {"i-w1": (STAYS, Code.MIN_WORKERS)}
+
+
+def test_a_worker_that_a_person_keeps_stays() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Wishes(keep=frozenset({"w1"})))))
+    assert answers(made) == {"i-w1": (STAYS, Code.KEPT_BY_COMMAND)}
+
+
+def test_the_worker_of_a_created_node_stays() -> None:
+    node = CreatedNode("n1", "execute-1", "execute", NOW, worker_id="i-w1")
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99),), nodes=(node,)))
+    assert answers(made) == {"i-w1": (STAYS, Code.CREATED_NODE)}
+
+
+def test_nobody_stops_while_paused() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Wishes(paused=True))))
+    assert (stops(made), made.actions) == (0, ())
+
+
+def test_a_worker_that_is_not_known_gets_no_answer_yet() -> None:
+    assert answers(plan(asked_by("w9", things=(a_worker("w1", idle=99),)))) == {}
+
+
+@pytest.mark.parametrize("wanted", (0, 1, 4, 10))
+def test_exactly_as_many_stop_as_are_too_many(wanted: int) -> None:
+    names = [f"w{n}" for n in range(10)]
+    things = tuple(a_worker(name, idle=1) for name in names)
+    made = plan(asked_by(*names, things=things, sets=(wanting(wanted),), scale_down_batch=1))
+    assert stops(made) == 10 - wanted
+
+
+def test_exactly_as_many_stop_as_waiting_jobs_do_not_need() -> None:
+    names = [f"w{n}" for n in range(6)]
+    made = plan(asked_by(*names, things=(jobs(5), *(a_worker(name, idle=1) for name in names))))
+    assert stops(made) == 3
+
+
+def test_the_floor_holds_however_many_ask_at_once() -> None:
+    names = [f"w{n}" for n in range(6)]
+    things = tuple(a_worker(name, idle=1) for name in names)
+    assert stops(plan(asked_by(*names, things=things, limits=Limits(max_workers=10, min_workers=4)))) == 2
+
+
+def test_who_asks_goes_before_who_was_idle_for_longer() -> None:
+    things = (a_worker("w1", idle=9999), a_worker("w2", idle=1))
+    made = plan(asked_by("w2", things=things, sets=(wanting(1),)))
+    assert (answers(made)["i-w2"][0], acts(made)) == (STOPS, [("disable", "w2")])
+
+
+def test_who_asks_is_bound_by_no_batch() -> None:
+    things = (a_worker("w1", idle=9999), a_worker("w2", idle=1), a_worker("w3", idle=1))
+    made = plan(asked_by("w2", "w3", things=things, scale_down_batch=1))
+    assert acts(made) == [("disable", "w2"), ("disable", "w3"), ("disable", "w1")]
+
+
+def test_a_worker_that_was_told_so_is_never_let_in_again() -> None:
+    worker = a_worker("w1", mark=Disabling.AUTO_STOP, empty=1)
+    made = plan(asked_by("w1", things=(worker, a_job())))
+    assert (answers(made)["i-w1"], launched(made)) == ((STOPS, Code.ASKED_TO_STOP), {"m5.large": 1})
+
+
+def test_a_worker_that_was_told_so_leaves_only_when_it_is_empty() -> None:
+    worker = a_worker("w1", mark=Disabling.AUTO_STOP, used=1)
+    assert told(plan(asked_by("w1", things=(worker,))), "w1") == ("wait", Code.RUNS_JOBS)
+
+
+def test_a_worker_that_was_told_so_is_removed_and_ended() -> None:
+    worker = a_worker("w1", mark=Disabling.AUTO_STOP, empty=60)
+    assert acts(plan(asked_by("w1", things=(worker,)))) == [("remove", "w1")]
+
+
+def test_a_worker_that_drains_for_idleness_stops_for_good_when_it_asks() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", mark=Disabling.IDLE, empty=1),)))
+    assert (answers(made)["i-w1"][0], made.memory.workers["i-w1"].disabling) == (STOPS, Disabling.AUTO_STOP)
+
+
+def test_a_worker_that_drains_and_is_needed_again_stays() -> None:
+    made = plan(asked_by("w1", things=(a_worker("w1", mark=Disabling.IDLE, empty=1), a_job())))
+    assert (answers(made)["i-w1"][0], acts(made)) == (STAYS, [("enable", "w1")])
+
+
+def test_a_person_who_enables_it_is_believed() -> None:
+    worker = a_worker("w1", mark=Disabling.AUTO_STOP, empty=1, states="")
+    seen = asked_by("w1", things=(worker,))
+    made = plan(seen)
+    again = plan(replace(seen, memory=made.memory, now=NOW + 5))
+    assert (acts(made), acts(again), answers(again)["i-w1"][0]) == ([], [], STAYS)
+
+
+def test_a_second_pass_over_an_unchanged_world_changes_nothing() -> None:
+    names = [f"w{n}" for n in range(4)]
+    things = tuple(a_worker(name, mark=Disabling.AUTO_STOP, empty=1, disabled=1) for name in names[:2])
+    seen = asked_by(*names, things=(*things, *(a_worker(name, used=1) for name in names[2:])))
+    made = plan(seen)
+    again = plan(replace(seen, memory=made.memory))
+    assert (again.actions, replace(again.memory, passes=0)) == ((), replace(made.memory, passes=0))

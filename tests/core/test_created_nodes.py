@@ -1,0 +1,162 @@
+"""Nodes that callers created: each gets a worker of its own, once, and keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from autoscaler.core.actions import Launch
+from autoscaler.core.arrays import in_force
+from autoscaler.core.created_nodes import bindings
+from autoscaler.core.fleet import OrderState
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code
+from autoscaler.core.request_sets import CreatedNode, Requests, RequestSet, Target
+from tests.core.building import (
+    NOW,
+    XLARGE,
+    a_bucket,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    an_order,
+    launched,
+    noted,
+    told,
+    verdict_of,
+)
+
+
+def a_node(number: int = 1, *, worker: str | None = None, **more: Any) -> CreatedNode:
+    array = more.pop("node_array", "execute")
+    return CreatedNode(f"n{number}", f"execute-{number}", array, NOW - 60 + number, worker_id=worker, **more)
+
+
+def with_nodes(
+    *things: Any, nodes: tuple[CreatedNode, ...], sets: tuple[RequestSet, ...] = (), **more: Any
+) -> Snapshot:
+    seen = a_snapshot(*things, **more)
+    requests = Requests(sets, nodes=nodes)
+    return replace(seen, requests=requests, policy=in_force(seen.policy, requests))
+
+
+def planned(*things: Any, **more: Any) -> Plan:
+    return plan(with_nodes(*things, **more))
+
+
+def launches(made: Plan) -> list[tuple[tuple[str, ...], str, int]]:
+    return [
+        (action.nodes, action.candidates[0].type.name, action.candidates[0].count)
+        for action in made.actions
+        if isinstance(action, Launch)
+    ]
+
+
+def test_every_node_gets_a_worker() -> None:
+    assert launches(planned(nodes=(a_node(1), a_node(2)), scale_up_batch=1)) == [(("n1", "n2"), "m5.large", 2)]
+
+
+def test_a_node_that_is_ordered_is_not_ordered_again() -> None:
+    order = an_order(2, nodes=("n1", "n2"))
+    assert launches(planned(order, nodes=(a_node(1), a_node(2)))) == []
+
+
+def test_what_an_order_did_not_bring_is_ordered_again() -> None:
+    order = an_order(1, state=OrderState.ACCEPTED, age=60, ids=("i-1",), nodes=("n1", "n2"))
+    assert launches(planned(order, nodes=(a_node(1), a_node(2)))) == [(("n2",), "m5.large", 1)]
+
+
+def test_a_failed_order_is_tried_again() -> None:
+    order = an_order(1, state=OrderState.FAILED, age=60, nodes=("n1",))
+    assert launches(planned(order, nodes=(a_node(1),))) == [(("n1",), "m5.large", 1)]
+
+
+def test_the_nth_node_is_served_by_the_nth_worker_of_the_answer() -> None:
+    order = an_order(2, state=OrderState.ACCEPTED, ids=("i-9", "i-3"), nodes=("n1", "n2"))
+    assert bindings((order,)) == {"n1": "i-9", "n2": "i-3"}
+
+
+def test_a_node_that_was_ordered_twice_keeps_the_worker_of_the_first_answer() -> None:
+    first = an_order(1, state=OrderState.ACCEPTED, age=60, ids=("i-1",), nodes=("n1",))
+    later = replace(an_order(1, state=OrderState.ACCEPTED, age=30, ids=("i-2",), nodes=("n1",)), id="order-2")
+    assert bindings((later, first)) == {"n1": "i-1"}
+
+
+def test_a_node_whose_machine_ended_is_not_replaced() -> None:
+    assert planned(nodes=(a_node(1, worker="i-gone"),)).actions == ()
+
+
+def test_a_nodes_worker_is_not_removed_for_idleness() -> None:
+    made = planned(a_worker("w1", idle=9999), nodes=(a_node(1, worker="i-w1"),))
+    assert (told(made, "w1"), verdict_of(made, "w1").reason["node"]) == (("keep", Code.CREATED_NODE), "execute-1")
+
+
+def test_the_worker_of_an_ended_node_leaves() -> None:
+    assert acts(planned(a_worker("w1", idle=9999), nodes=())) == [("disable", "w1")]
+
+
+def test_a_nodes_worker_that_a_person_drains_leaves() -> None:
+    made = planned(a_worker("w1", idle=1), Wishes(drain=frozenset({"w1"})), nodes=(a_node(1, worker="i-w1"),))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_nodes_worker_leaves_when_the_cluster_is_given_back() -> None:
+    made = planned(a_worker("w1", idle=1), Wishes(stop="drain"), nodes=(a_node(1, worker="i-w1"),))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_nodes_worker_counts_for_no_target() -> None:
+    wants_one = RequestSet("standard", "ann", NOW, None, (Target("execute", count=1),))
+    made = planned(a_worker("w1", idle=1), nodes=(a_node(1, worker="i-w1"),), sets=(wants_one,))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_ordered_workers_of_nodes_count_for_no_target() -> None:
+    wants_one = RequestSet("standard", "ann", NOW, None, (Target("execute", count=1),))
+    machine = a_machine(None, order_id="order-1")
+    made = planned(an_order(1, nodes=("n1",)), machine, nodes=(a_node(1),), sets=(wants_one,))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_a_nodes_worker_serves_waiting_jobs() -> None:
+    made = planned(a_job(), a_worker("w1", idle=1), nodes=(a_node(1, worker="i-w1"),))
+    assert made.actions == ()
+
+
+def test_a_nodes_machine_type_is_taken_whatever_the_array_prefers() -> None:
+    assert launches(planned(nodes=(a_node(1, machine_type="m5.xlarge"),))) == [(("n1",), "m5.xlarge", 1)]
+
+
+def test_nodes_of_different_types_come_in_launches_of_their_own() -> None:
+    made = planned(nodes=(a_node(1, machine_type="m5.xlarge"), a_node(2), a_node(3, machine_type="m5.xlarge")))
+    assert launches(made) == [(("n1", "n3"), "m5.xlarge", 2), (("n2",), "m5.large", 1)]
+
+
+def test_a_nodes_placement_group_is_kept_to_where_the_provider_has_it() -> None:
+    buckets = (a_bucket(XLARGE, placement_group="pg0"), a_bucket(XLARGE, placement_group="pg1"))
+    (launch,) = planned(*buckets, nodes=(a_node(1, placement_group="pg1"),), instance_type="m5.xlarge").actions
+    assert isinstance(launch, Launch)
+    assert [bucket.key.placement_group for bucket in launch.candidates[0].buckets] == ["pg1"]
+
+
+def test_limits_win_over_nodes_and_the_rest_comes_later() -> None:
+    nodes = tuple(a_node(number) for number in range(4))
+    assert launches(planned(nodes=nodes, limits=Limits(max_workers=3))) == [(("n0", "n1", "n2"), "m5.large", 3)]
+
+
+def test_two_launches_of_nodes_keep_to_one_limit() -> None:
+    nodes = (a_node(1, machine_type="m5.xlarge"), a_node(2))
+    made = planned(nodes=nodes, limits=Limits(max_workers=9, max_cores=5))
+    assert launches(made) == [(("n1",), "m5.xlarge", 1)]
+
+
+def test_nodes_wait_while_paused() -> None:
+    assert planned(Wishes(paused=True), nodes=(a_node(1),)).actions == ()
+
+
+def test_a_node_of_an_array_that_is_not_there_is_told() -> None:
+    assert noted(planned(nodes=(a_node(1, node_array="gone"),))) == [Code.NO_SUCH_ARRAY]

@@ -1,0 +1,334 @@
+"""Targets of request sets: what they lack is launched, what they want stays, what lapsed is let go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.actions import Launch
+from autoscaler.core.arrays import in_force
+from autoscaler.core.fleet import LaunchFailure, OrderState
+from autoscaler.core.memory import Disabling, Event
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code
+from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from autoscaler.core.targets import Need
+from autoscaler.report.wording import text
+from tests.core.building import (
+    LARGE,
+    NOW,
+    X2LARGE,
+    XLARGE,
+    a_bucket,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    an_order,
+    jobs,
+    launched,
+    noted,
+    told,
+    verdict_of,
+)
+
+
+def a_set(name: str = "standard", *, expires: float | None = 300.0, **target: Any) -> RequestSet:
+    """A set with one target, on `execute` unless said otherwise."""
+    wanted = Target(target.pop("array", "execute"), **target)
+    return RequestSet(name, "ann", NOW - 1, None if expires is None else NOW + expires, (wanted,))
+
+
+def asking(
+    *things: Any, sets: tuple[RequestSet, ...], arrays: tuple[ArrayDefinition, ...] = (), **more: Any
+) -> Snapshot:
+    seen = a_snapshot(*things, **more)
+    requests = Requests(sets, arrays)
+    return replace(seen, requests=requests, policy=in_force(seen.policy, requests))
+
+
+def planned(*things: Any, **more: Any) -> Plan:
+    return plan(asking(*things, **more))
+
+
+def without_queue_demand(seen: Snapshot) -> Snapshot:
+    return replace(seen, policy=replace(seen.policy, queue_demand=False))
+
+
+# -- what they lack is launched ------------------------------------------------------------------------------------
+
+
+def test_a_count_is_launched_at_once_and_as_a_whole() -> None:
+    assert launched(planned(sets=(a_set(count=3),), scale_up_batch=1)) == {"m5.large": 3}
+
+
+@pytest.mark.parametrize(("cores", "workers"), ((1, 1), (2, 1), (3, 2), (8, 4)))
+def test_cores_are_rounded_up_to_whole_workers(cores: int, workers: int) -> None:
+    assert launched(planned(sets=(a_set(cores=cores),))) == {"m5.large": workers}
+
+
+def test_targets_of_several_sets_add_up() -> None:
+    sets = (a_set("burst", count=2), a_set("standard", cores=6))
+    assert launched(planned(sets=sets)) == {"m5.large": 5}
+
+
+def test_the_launch_says_who_asked() -> None:
+    (launch,) = planned(sets=(a_set("burst", count=1), a_set("standard", cores=2))).actions
+    assert text(launch.reason).startswith("burst, standard asked for workers of execute: 1; cores: 2")
+
+
+def test_idle_workers_count_towards_a_target() -> None:
+    assert launched(planned(a_worker("w1", idle=5), sets=(a_set(count=3),))) == {"m5.large": 2}
+
+
+def test_booting_and_ordered_workers_are_not_launched_again() -> None:
+    made = planned(a_machine(None), an_order(2), sets=(a_set(count=3),))
+    assert launched(made) == {}
+
+
+def test_the_queues_own_demand_is_one_more_set() -> None:
+    made = planned(jobs(4), sets=(a_set(count=3),))
+    assert sorted(
+        count for action in made.actions if isinstance(action, Launch) for count in [action.candidates[0].count]
+    ) == [2, 3]
+
+
+def test_busy_workers_do_not_count_towards_a_target() -> None:
+    assert launched(planned(a_worker("w1", used=1), sets=(a_set(count=1),))) == {"m5.large": 1}
+
+
+def test_an_idle_worker_that_a_waiting_job_would_use_does_not_count_towards_a_target() -> None:
+    made = planned(a_worker("w1", idle=5), a_job(slots=2), sets=(a_set(count=1),))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_limits_win_over_targets() -> None:
+    made = planned(a_worker("w1", used=1), sets=(a_set(count=9),), limits=Limits(max_workers=4))
+    assert launched(made) == {"m5.large": 3}
+
+
+def test_what_limits_leave_out_is_told() -> None:
+    made = planned(a_worker("w1", used=1), sets=(a_set(count=9),), limits=Limits(max_workers=1))
+    assert (made.actions, noted(made)) == ((), [Code.REQUESTED, Code.LAUNCH_WANTED, Code.CAPPED])
+
+
+def test_demand_is_launched_before_requests_and_counts_against_the_same_limit() -> None:
+    made = planned(jobs(4), sets=(a_set(count=9),), limits=Limits(max_workers=5))
+    assert [(a.reason.code, a.candidates[0].count) for a in made.actions if isinstance(a, Launch)] == [
+        (Code.DEMAND, 2),
+        (Code.REQUESTED, 3),
+    ]
+
+
+def test_whichever_candidate_a_first_launch_gets_no_limit_is_broken() -> None:
+    limits = Limits(max_workers=10, max_cores=10)
+    made = planned(jobs(8), sets=(a_set(cores=8),), limits=limits, hybrid=True)
+    most = [max(c.count * c.type.vcpus for c in a.candidates) for a in made.actions if isinstance(a, Launch)]
+    assert sum(most) <= 10
+
+
+def test_requests_count_in_the_launches_of_an_hour() -> None:
+    limits = Limits(max_workers=10, max_launches_per_hour=5)
+    made = planned(sets=(a_set(count=9),), limits=limits, launches=(Event(NOW - 60, 3, "execute"),))
+    assert launched(made) == {"m5.large": 2}
+
+
+def test_requests_do_not_wait_for_the_pace_of_demand() -> None:
+    made = planned(sets=(a_set(count=1),), launches=(Event(NOW - 1, 1, "execute"),))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_after_a_failed_order_requests_wait_a_moment() -> None:
+    failed = an_order(1, state=OrderState.FAILED, age=3)
+    made = planned(failed, sets=(a_set(count=1),))
+    assert (launched(made), noted(made)) == ({}, [Code.BATCH_DELAY])
+
+
+def test_after_an_order_that_came_in_part_requests_wait_a_moment() -> None:
+    order = an_order(1, state=OrderState.ACCEPTED, age=3, ids=("i-1",))
+    failure = LaunchFailure(a_bucket(LARGE).key, NOW - 3, "capacity", "none", order.id)
+    assert launched(planned(order, failure, sets=(a_set(count=2),))) == {}
+
+
+def test_named_types_are_tried_in_their_order() -> None:
+    definition = ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.xlarge"))
+    (launch,) = planned(sets=(a_set(cores=16),), arrays=(definition,)).actions
+    assert isinstance(launch, Launch)
+    assert [(c.type.name, c.count) for c in launch.candidates] == [("m5.2xlarge", 2), ("m5.xlarge", 4)]
+
+
+def test_the_next_named_type_comes_when_capacity_ends() -> None:
+    definition = ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.xlarge"))
+    buckets = (a_bucket(X2LARGE, available=0), a_bucket(XLARGE))
+    made = planned(*buckets, sets=(a_set(cores=16),), arrays=(definition,))
+    assert launched(made) == {"m5.xlarge": 4}
+
+
+def test_cores_of_a_hybrid_array_come_as_the_smallest_type_with_which_the_limits_let_all_be_had() -> None:
+    made = planned(sets=(a_set(cores=12),), hybrid=True, limits=Limits(max_workers=2))
+    assert launched(made) == {"m5.2xlarge": 2}
+
+
+def test_a_dynamic_array_gets_its_own_workers() -> None:
+    definition = ArrayDefinition("burst", dynamic=True, machine_types=("m5.xlarge",))
+    made = planned(sets=(a_set(array="burst", count=2),), arrays=(definition,))
+    assert [
+        (a.node_array, a.candidates[0].type, a.candidates[0].count) for a in made.actions if isinstance(a, Launch)
+    ] == [("burst", XLARGE, 2)]
+
+
+def test_workers_of_a_dynamic_array_count_against_the_limits_of_what_it_extends() -> None:
+    definition = ArrayDefinition("burst", dynamic=True)
+    sets = (a_set("one", count=3), a_set("two", array="burst", count=3))
+    made = planned(sets=sets, arrays=(definition,), limits=Limits(max_workers=4))
+    assert [(a.node_array, a.candidates[0].count) for a in made.actions if isinstance(a, Launch)] == [
+        ("execute", 3),
+        ("burst", 1),
+    ]
+
+
+def test_nothing_is_launched_for_an_array_that_is_not_wanted_any_more() -> None:
+    definition = ArrayDefinition("burst", dynamic=True, wanted=False)
+    assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=(definition,))) == {}
+
+
+def test_a_target_on_an_array_that_is_not_there_is_told() -> None:
+    assert noted(planned(sets=(a_set(array="gone", count=2),))) == [Code.NO_SUCH_ARRAY]
+
+
+def test_nothing_is_launched_for_a_lapsed_set() -> None:
+    assert launched(planned(sets=(a_set(count=2, expires=0),))) == {}
+
+
+def test_a_set_without_expiry_holds() -> None:
+    assert launched(planned(sets=(a_set(count=2, expires=None),))) == {"m5.large": 2}
+
+
+def test_nothing_is_launched_while_paused() -> None:
+    assert planned(Wishes(paused=True), sets=(a_set(count=2),)).actions == ()
+
+
+def test_nothing_is_launched_while_the_cluster_is_given_back() -> None:
+    assert planned(Wishes(stop="drain"), sets=(a_set(count=2),)).actions == ()
+
+
+def test_the_floor_of_workers_is_not_launched_besides_what_requests_lack() -> None:
+    made = planned(sets=(a_set(count=2),), limits=Limits(max_workers=10, min_workers=2))
+    assert acts(made) == [("launch", {"m5.large": 2})]
+
+
+def test_the_floor_of_workers_holds_where_requests_want_less() -> None:
+    made = planned(a_worker("w1", idle=5), sets=(a_set(count=1),), limits=Limits(max_workers=10, min_workers=3))
+    assert acts(made) == [("launch", {"m5.large": 2})]
+
+
+# -- what they want stays --------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_a_set_wants_stays_and_says_for_whom() -> None:
+    made = planned(a_worker("w1", idle=999), sets=(a_set("burst", count=1),))
+    assert (told(made, "w1"), verdict_of(made, "w1").reason["sets"]) == (("keep", Code.REQUESTED), ("burst",))
+
+
+def test_what_is_beyond_the_target_leaves() -> None:
+    made = planned(a_worker("w1", idle=999), a_worker("w2", idle=99), sets=(a_set(count=1),))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_workers_leave_that_a_set_wants_no_more() -> None:
+    assert acts(planned(a_worker("w1", idle=999), sets=(a_set(count=0),))) == [("disable", "w1")]
+
+
+def test_a_lapsed_set_lets_go() -> None:
+    assert acts(planned(a_worker("w1", idle=999), sets=(a_set(count=1, expires=0),))) == [("disable", "w1")]
+
+
+def test_the_next_look_is_due_when_a_set_lapses() -> None:
+    assert planned(a_worker("w1", idle=999), sets=(a_set(count=1, expires=42),)).due == NOW + 42
+
+
+def test_one_sets_lapse_leaves_the_others_alone() -> None:
+    workers = [a_worker(f"w{n}", idle=999 - n) for n in range(3)]
+    made = planned(*workers, sets=(a_set("one", count=1), a_set("two", count=2, expires=0)), scale_down_batch=9)
+    assert [verdict_of(made, f"w{n}").reason.code for n in range(3)] == [Code.IDLE, Code.IDLE, Code.REQUESTED]
+
+
+def test_no_more_workers_are_kept_for_cores_than_needed() -> None:
+    workers = (a_worker("w1", idle=999, type_=LARGE), a_worker("w2", idle=99, type_=X2LARGE))
+    made = planned(*workers, sets=(a_set(cores=8),))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_worker_that_is_leaving_is_let_in_again_for_a_target() -> None:
+    worker = a_worker("w1", mark=Disabling.IDLE, empty=1)
+    assert acts(planned(worker, sets=(a_set(count=1),))) == [("enable", "w1")]
+
+
+def test_a_worker_that_a_person_drains_does_not_count_towards_a_target() -> None:
+    made = planned(a_worker("w1", idle=5), Wishes(drain=frozenset({"w1"})), sets=(a_set(count=1),))
+    assert acts(made) == [("launch", {"m5.large": 1}), ("disable", "w1")]
+
+
+def test_hosts_that_all_fell_silent_a_moment_ago_are_not_replaced() -> None:
+    worker = a_worker("w1", heard=False)
+    seen = asking(worker, sets=(a_set(count=1),))
+    first = plan(replace(seen, memory=replace(seen.memory, hearing={"w1": None})))
+    assert launched(first) == {}
+
+
+def test_workers_of_an_unwanted_array_leave() -> None:
+    definition = ArrayDefinition("burst", dynamic=True, wanted=False)
+    made = planned(a_worker("w1", idle=999, node_array="burst"), sets=(), arrays=(definition,))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_second_pass_over_an_unchanged_world_changes_nothing() -> None:
+    seen = asking(a_worker("w1", idle=999), an_order(2), sets=(a_set(count=3),))
+    made = plan(seen)
+    again = plan(replace(seen, memory=made.memory))
+    assert (again.actions, replace(again.memory, passes=0)) == ((), replace(made.memory, passes=0))
+
+
+# -- without the queues' demand --------------------------------------------------------------------------------------
+
+
+def test_without_queue_demand_nothing_is_launched_for_jobs() -> None:
+    assert plan(without_queue_demand(asking(jobs(4), sets=()))).actions == ()
+
+
+def test_without_queue_demand_busy_workers_count_towards_a_target() -> None:
+    made = plan(without_queue_demand(asking(a_worker("w1", used=1), sets=(a_set(count=2),))))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_without_queue_demand_an_idle_worker_beyond_the_target_leaves_though_another_is_busy() -> None:
+    made = plan(without_queue_demand(asking(a_worker("w1", used=1), a_worker("w2", idle=99), sets=(a_set(count=1),))))
+    assert acts(made) == [("disable", "w2")]
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "there", "each", "lacking"),
+    (
+        (0, 0, (), 2, 0),
+        (3, 0, (), 2, 3),
+        (3, 0, (2, 2), 2, 1),
+        (0, 7, (), 2, 4),
+        (0, 7, (4,), 2, 2),
+        (1, 4, (2, 8), 2, 0),
+        (1, 4, (8,), 2, 1),
+        (2, 4, (), 4, 3),
+        (0, 1, (), 64, 1),
+    ),
+)
+def test_the_smallest_workers_stand_for_counts_and_the_rest_for_cores(
+    workers: int, cores: int, there: tuple[int, ...], each: int, lacking: int
+) -> None:
+    assert Need("execute", workers, cores).lacking(there, each) == lacking
