@@ -10,14 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
+from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.evidence import Evidence
 from autoscaler.core.fleet import Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Snapshot, Wishes
+from autoscaler.core.request_sets import Requests
 from autoscaler.core.ruled_policy import under
 from autoscaler.core.rules.ruleset import Rules
 from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
@@ -39,6 +42,7 @@ FILES = frozenset(
         "memory.json",
         "evidence.json",
         "wishes.json",
+        "requests.json",
         "rules.json",
         "master",
         "now",
@@ -61,6 +65,7 @@ def write_record(
     wishes: Wishes,
     memory: Memory,
     evidence: Evidence,
+    requests: Requests | None = None,
     rules: Rules | None = None,
     settings: Settings,
     master: str,
@@ -79,6 +84,7 @@ def write_record(
         "memory.json": notation.write(memory, indent=2) + "\n",
         "evidence.json": notation.write(evidence, indent=2) + "\n",
         "wishes.json": notation.write(wishes, indent=2) + "\n",
+        "requests.json": notation.write(_without_words(requests or Requests()), indent=2) + "\n",
         "rules.json": document_of(rules),
         "master": master + "\n",
         "now": now.isoformat() + "\n",
@@ -122,15 +128,21 @@ def read_record(directory: Path) -> Snapshot:
         raise GridEngineNotObservable(f"{directory}: {error}") from error
     settings_file = directory / "settings.toml"
     settings = load_settings({}, settings_file if settings_file.exists() else None)
-    policy = settings.policy(master=(_text(directory / "master") or "").strip())
+    policy = under(
+        _rules(directory / "rules.json"), settings.policy(master=(_text(directory / "master") or "").strip())
+    )
+    fleet = _fleet(directory / "provider.json", zone)
+    memory = _value(directory / "memory.json", Memory, zone) or Memory()
+    requests = _value(directory / "requests.json", Requests, zone) or Requests()
     return Snapshot(
         cluster=cluster,
-        fleet=_fleet(directory / "provider.json", zone),
+        fleet=fleet,
         wishes=_value(directory / "wishes.json", Wishes, zone) or Wishes(),
-        memory=_value(directory / "memory.json", Memory, zone) or Memory(),
-        policy=under(_rules(directory / "rules.json"), policy),
+        memory=memory,
+        policy=in_force(policy, requests, arrays_present(fleet, memory)),
         now=now.timestamp(),
         evidence=_value(directory / "evidence.json", Evidence, zone) or Evidence(),
+        requests=requests,
     )
 
 
@@ -230,6 +242,12 @@ def _settings_text(settings: Settings) -> str:
     return head + "".join(
         f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in sorted(shown.items())
     )
+
+
+def _without_words(requests: Requests) -> Requests:
+    """Nothing is decided on what a caller wrote for workers to read, and passwords may stand there."""
+    arrays = tuple(replace(array, configuration="{}", attributes="{}") for array in requests.arrays)
+    return replace(requests, arrays=arrays)
 
 
 def _bytes(file: Path) -> bytes | None:

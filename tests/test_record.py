@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.cluster import JobDetail
 from autoscaler.core.evidence import Answer, Evidence, Finding, Health, JobFailure
 from autoscaler.core.fleet import (
@@ -27,6 +28,7 @@ from autoscaler.core.fleet import (
 from autoscaler.core.memory import Disabling, Event, Memory, Rest, WorkerNote
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.reasons import Code, because
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
 from autoscaler.record import read_now, read_record, write_record
 from autoscaler.settings import load_settings
@@ -89,6 +91,16 @@ EVIDENCE = Evidence(
     failures=(JobFailure("w1", 11, 7.5, "21 : in recognizing job", "ann"),),
     health={"i-1": Health("i-1", 6.5, healthy=False, message="disk full")},
 )
+REQUESTS = Requests(
+    (
+        RequestSet(
+            "standard", "ann", 1.0, 301.0, (Target("execute", cores=4), Target("big:2", groups=1, group_count=2))
+        ),
+    ),
+    (ArrayDefinition("big:2", dynamic=True, extends="execute", group_count=2, price_type=PriceType.SPOT),),
+    (CreatedNode("n-1", "node-1", "execute", 2.0, worker_id="i-1"),),
+    frozenset({"i-1"}),
+)
 WISHES = Wishes(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 
@@ -100,6 +112,7 @@ def record(directory: Path, environ: dict[str, str] | None = None, **changed: An
         "wishes": WISHES,
         "memory": MEMORY,
         "evidence": EVIDENCE,
+        "requests": REQUESTS,
         "settings": load_settings(environ or {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}),
         "master": "master",
         "now": NOW,
@@ -132,8 +145,15 @@ def test_a_record_read_back_is_the_snapshot_that_was_written(tmp_path: Path) -> 
     zone = NOW.tzinfo
     assert zone is not None
     cluster = cluster_from(outputs, zone=zone, now=NOW.timestamp())
-    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, settings.policy(master="master"), NOW.timestamp(), EVIDENCE)
+    policy = in_force(settings.policy(master="master"), REQUESTS, arrays_present(FLEET, MEMORY))
+    seen = Snapshot(cluster, FLEET, WISHES, MEMORY, policy, NOW.timestamp(), EVIDENCE, REQUESTS)
     assert read_record(record(tmp_path / "r", outputs=outputs, settings=settings)) == seen
+
+
+def test_what_a_caller_wrote_for_workers_stays_out_of_a_record(tmp_path: Path) -> None:
+    array = ArrayDefinition("execute", configuration='{"db": "hunter22"}', attributes='{"Password": "hunter22"}')
+    folder = record(tmp_path / "r", requests=Requests(arrays=(array,)))
+    assert "hunter22" not in (folder / "requests.json").read_text()
 
 
 def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
@@ -182,12 +202,14 @@ def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
         [bucket.price_per_hour for bucket in snapshot.fleet.buckets],
         snapshot.memory.rests[0].until,
         snapshot.wishes.keep,
+        [array.name for array in snapshot.policy.node_arrays],
     ) == (
         [10],
         (),
         [0.096, load_catalog().offers["m5.large"].spot, 6.5],
         datetime.fromisoformat("2026-11-21T09:20:00+01:00").timestamp(),
         frozenset({"w1"}),
+        ["execute", "big"],
     )
 
 
@@ -202,6 +224,7 @@ def test_every_documented_file_is_known_and_every_known_file_documented(tmp_path
         "settings.toml",
         "memory.json",
         "wishes.json",
+        "requests.json",
         "master",
         "now",
     }

@@ -31,6 +31,7 @@ def command(invocation: Invocation, directory: Path) -> None:
         wishes=snapshot.wishes,
         memory=snapshot.memory,
         evidence=snapshot.evidence,
+        requests=snapshot.requests,
         rules=snapshot.policy.rules,
         settings=invocation.settings,
         master=invocation.cell.master,
