@@ -90,7 +90,10 @@ class Policies:
     _begun: bool = False
 
     def ask(self, snapshot: Snapshot, base: Policy) -> Snapshot:
-        """The snapshot with what the policies want. `base`: the policy that holds without any requests. Raises StateNotKept."""
+        """The snapshot with what the policies want. `base`: the policy that holds without any requests.
+
+        Raises StateNotKept.
+        """
         changed = self._forget_unchosen(snapshot)
         for name, policy in self.chosen.items():
             if name not in self._asked:

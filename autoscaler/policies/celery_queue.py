@@ -1,7 +1,7 @@
 """Workers for the tasks of Celery: as many vCPUs as tasks wait in its queues, are fetched, or run.
 
-Grid Engine does not know which host works on a task, so nothing is let go while any task is with a Celery worker: a
-target falls when all have ended, or when only waiting ones come and go.
+Grid Engine does not know which host works on a task, so nothing is let go while any task is with a Celery worker, or
+may be: a target falls only when Celery has said for a while that none is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from autoscaler.policies.interface import Arrays, Past, wanted_before
 from providers.secret import Secret
 from providers.settings import Names
 
+SETTLED = 30.0
+"""For so many seconds no Celery worker may have had a task before anything is let go."""
 SILENT_FOR = 120.0
-"""A Celery worker that answered and no longer does is still taken to be at work for so many seconds."""
+"""Who answered once, or took the last tasks, is taken to be at work for so many seconds of silence."""
 
 
 class CeleryQueueSettings(BaseSettings):
@@ -86,16 +88,24 @@ def _length(connection: Any, queue: str) -> int:
 
 
 @dataclass(slots=True)
-class Presence:
-    """Which Celery workers there are, though one may be too busy to answer now and then."""
+class Work:
+    """Whether tasks are at work somewhere, though a Celery worker may be new, or too busy to answer."""
 
+    began: float
     _heard: dict[str, float] = field(default_factory=dict)
+    """By Celery worker: when it last answered."""
+    _busy_at: float | None = None
 
-    def some_silent(self, answered: Mapping[str, int], now: float) -> bool:
-        """Whether one does not answer that did not long ago."""
-        self._heard.update(dict.fromkeys(answered, now))
+    def over(self, tasks: Tasks, now: float) -> bool:
+        """Whether it is sure that no task is with any Celery worker, and has been for a while. `now` only grows."""
+        self._heard.update(dict.fromkeys(tasks.taken, now))
         self._heard = {name: at for name, at in self._heard.items() if now - at < SILENT_FOR}
-        return bool(self._heard.keys() - answered.keys())
+        silent = self._heard.keys() - tasks.taken.keys()
+        unheard = tasks.waiting and not tasks.taken
+        if silent or unheard or any(tasks.taken.values()):
+            self._busy_at = now
+        quiet = now - (self.began if self._busy_at is None else self._busy_at)
+        return quiet >= (SETTLED if tasks.taken else SILENT_FOR)
 
 
 class CeleryQueue:
@@ -113,14 +123,12 @@ class CeleryQueue:
         self.settings = settings
         self._read = read or read_tasks(settings)
         self._clock = clock
-        self._presence = Presence()
+        self._work = Work(clock())
 
     def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
         tasks = self._read()
-        silent = self._presence.some_silent(tasks.taken, self._clock())
-        taken = sum(tasks.taken.values())
-        cores = math.ceil((tasks.waiting + taken) * self.settings.cores_per_task)
-        if taken or silent:
+        cores = math.ceil((tasks.waiting + sum(tasks.taken.values())) * self.settings.cores_per_task)
+        if not self._work.over(tasks, self._clock()):
             cores = max(cores, self._before(snapshot))
         cores = min(cores, self.settings.most_cores or cores)
         return [self._array(cores)] if cores else []

@@ -1,0 +1,197 @@
+"""Workers for Celery: what is asked for by what it has to do, with a real Celery worker and a broker in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.request_sets import Requests, RequestSet, Target
+from autoscaler.errors import SettingsError
+from autoscaler.policies.asking import Policies, Recorded
+from autoscaler.policies.celery_queue import CeleryQueue, CeleryQueueSettings, Tasks
+from autoscaler.policies.interface import AutoscalePolicy
+from autoscaler.policies.registry import load
+from autoscaler.store.store import Store
+from providers.settings import read_settings
+from tests.core.building import NOW, a_snapshot
+from tests.policies.celery_tasks import BROKER, app, options, wait
+from tests.simulated.executor import at_once
+
+PREFIX = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
+ROOT = Path(__file__).parents[2]
+PATIENCE = 20.0
+
+
+def settings(**given: str) -> CeleryQueueSettings:
+    values = {"BROKER": "memory://", **{name.upper(): text for name, text in given.items()}}
+    return read_settings(CeleryQueueSettings, {f"{PREFIX}{name}": text for name, text in values.items()})
+
+
+class Clock:
+    """Seconds, pushed."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def told(*looks: tuple[float, Tasks], before: int = 0, **given: str) -> list[int]:
+    """What is asked for at each look, at a time in seconds, when so much was asked for before each."""
+    clock, found = Clock(), iter(tasks for _, tasks in looks)
+    policy, asked = CeleryQueue(settings(**given), lambda: next(found), clock), []
+    for clock.now in (1000.0 + at for at, _ in looks):
+        asked.append(_cores(policy, before))
+    return asked
+
+
+def _cores(policy: AutoscalePolicy, before: int) -> int:
+    held = RequestSet("policy:celery_queue", "policy", NOW, None, (Target("execute", cores=before),))
+    snapshot = replace(a_snapshot(), requests=Requests(sets=(held,) if before else ()))
+    return sum(array["TargetCoreCount"] for array in policy.requests(snapshot, Recorded(Store.open(None).samples, NOW)))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "before", "given", "wanted"),
+    (
+        (Tasks(0, {}), 0, {}, 0),
+        (Tasks(5, {}), 0, {}, 5),
+        (Tasks(5, {"c1": 2, "c2": 1}), 0, {}, 8),
+        (Tasks(5, {}), 0, {"cores_per_task": "0.5"}, 3),
+        (Tasks(500, {}), 0, {"most_cores": "64"}, 64),
+    ),
+)
+def test_cores_are_wanted_for_what_waits_and_what_is_taken(
+    tasks: Tasks, before: int, given: dict[str, str], wanted: int
+) -> None:
+    assert told((0, tasks), before=before, **given) == [wanted]
+
+
+BUSY, FREE = Tasks(0, {"c1": 1, "c2": 0}), Tasks(0, {"c1": 0, "c2": 0})
+
+
+def test_nothing_is_let_go_before_celery_has_had_no_task_for_a_while() -> None:
+    assert told((0, BUSY), (10, FREE), (29, FREE), (31, FREE), before=8) == [8, 8, 8, 0]
+
+
+def test_a_task_that_comes_in_between_begins_that_while_anew() -> None:
+    assert told((0, BUSY), (20, FREE), (25, BUSY), (50, FREE), (56, FREE), before=8) == [8, 8, 8, 8, 0]
+
+
+def test_a_celery_worker_that_falls_silent_is_taken_to_be_at_work() -> None:
+    one = Tasks(0, {"c2": 0})
+    assert told((0, FREE), (60, one), (119, one), (121, one), (150, one), before=8) == [8, 8, 8, 8, 0]
+
+
+def test_whoever_took_the_last_tasks_is_at_work_though_nobody_ever_answered() -> None:
+    looks = ((0, Tasks(3, {})), (10, Tasks(0, {})), (119, Tasks(0, {})), (121, Tasks(0, {})))
+    assert told(*looks, before=8) == [8, 8, 8, 0]
+
+
+def test_a_new_process_lets_nothing_go_at_its_first_look() -> None:
+    assert told((0, FREE), (31, FREE), before=8) == [8, 0]
+
+
+def test_a_node_array_of_its_own_is_made() -> None:
+    policy = CeleryQueue(settings(node_array="celery", extends="execute"), lambda: Tasks(2, {}))
+    (array,) = policy.requests(a_snapshot(), Recorded(Store.open(None).samples, NOW))
+    assert array == {"Name": "celery", "TargetCoreCount": 2, "Dynamic": True, "Extends": "execute"}
+
+
+def test_a_broker_is_needed_and_its_password_is_not_shown() -> None:
+    with pytest.raises(SettingsError, match="CELERY_QUEUE_BROKER: Field required"):
+        read_settings(CeleryQueueSettings, {})
+    assert "hunter2" not in repr(settings(broker="redis://:hunter2@broker/0"))
+
+
+def test_without_celery_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "celery", None)
+    with pytest.raises(SettingsError, match=r"install sge-autoscaler\[celery\]"):
+        load(("celery_queue",), {f"{PREFIX}BROKER": "memory://"})
+
+
+# -- with Celery itself ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A broker without any worker."""
+    for name in ("queue", "control"):
+        (tmp_path / name).mkdir()
+    app.conf.broker_transport_options = options(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def celery_worker(folder: Path) -> Iterator[None]:
+    """A real Celery worker, two tasks at a time."""
+    argv: tuple[str, ...] = (
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "tests.policies.celery_tasks:app",
+        "worker",
+        "--pool",
+        "threads",
+    )
+    argv += ("--concurrency", "2", "--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "error")
+    with (folder / "worker.log").open("wb") as log:
+        environ = {**os.environ, "CELERY_FOLDER": str(folder), "PYTHONWARNINGS": "ignore"}
+        process = subprocess.Popen(argv, cwd=ROOT, env=environ, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+def policy_for(folder: Path, clock: Callable[[], float] = time.monotonic) -> CeleryQueue:
+    given = settings(broker=BROKER, transport_options=json.dumps(options(folder)), reply_timeout="0.3")
+    return CeleryQueue(given, clock=clock)
+
+
+def until(found: Callable[[], Any], wanted: Any) -> Any:
+    """Ask until that is the answer; returns the last one."""
+    deadline = time.monotonic() + PATIENCE
+    while (answer := found()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return answer
+
+
+def test_a_queue_that_nobody_has_made_yet_is_empty(folder: Path) -> None:
+    assert _cores(policy_for(folder), 0) == 0
+
+
+@pytest.mark.usefixtures("celery_worker")
+def test_a_real_celery_gets_what_its_tasks_need_and_keeps_it_until_they_have_ended(folder: Path) -> None:
+    store = Store.open(None)
+    clock = Clock()
+    policies = Policies({"celery_queue": policy_for(folder, clock)}, store, executor=at_once)
+
+    def wanted() -> list[int | None]:
+        clock.now += 15
+        snapshot = replace(a_snapshot(now=clock.now), requests=store.requests.load(clock.now))
+        sets = policies.ask(snapshot, snapshot.policy).requests.sets
+        return [target.cores for one in sets for target in one.targets]
+
+    ends = [folder / f"end-{number}" for number in range(5)]
+    for end in ends:
+        wait.delay(str(end))
+    asked = [until(wanted, [5])]
+    for end in ends[:4]:  # one task is still at work: nobody knows on which host
+        end.touch()
+    asked.append(until(lambda: len(list((folder / "queue").iterdir())), 0))
+    asked.append(wanted())
+    ends[4].touch()
+    asked.append(until(wanted, []))
+    assert asked == [[5], 0, [5], []], (folder / "worker.log").read_text()
