@@ -89,6 +89,8 @@ class Observer:
     """What callers want of node arrays at a time; None: what the store holds."""
     rule_files: RuleFiles | None = None
     """The rules and VM sizes to go by; None: there are none."""
+    policies: Callable[[Snapshot, Policy], Snapshot] | None = None
+    """Adds what autoscale policies want to a snapshot, given the policy that holds without any requests."""
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
     _listing: Future[Listing] | None = field(default=None, init=False)
@@ -125,8 +127,10 @@ class Observer:
         evidence = self.store.findings(now)
         if self.rule_files is not None:
             policy = under(self.rule_files.facts(rules, fleet), self.policy)
-        policy = in_force(policy, requests, arrays_present(fleet, memory))
-        snapshot = Snapshot(cluster, fleet, wishes, memory, policy, now, evidence, requests)
+        allowed = in_force(policy, requests, arrays_present(fleet, memory))
+        snapshot = Snapshot(cluster, fleet, wishes, memory, allowed, now, evidence, requests)
+        if self.policies is not None:
+            snapshot = self.policies(snapshot, policy)
         parse = timings["parse"] + parsed - read
         return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
 
