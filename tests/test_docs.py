@@ -11,6 +11,7 @@ import pytest
 
 from autoscaler.commands.main import cli
 from autoscaler.core.reasons import Code
+from autoscaler.policies import registry as policies
 from autoscaler.settings.pages import generated
 from providers import registry
 from providers.settings import main_names
@@ -112,6 +113,7 @@ def leads(page: Path, link: str) -> bool:
 def test_every_setting_that_is_named_is_one(page: Path) -> None:
     known = set(re.findall(r"CP_CAP_[A-Z0-9_]*[A-Z0-9]", "".join(generated(ROOT).values())))
     known |= {name for provider in registry.known() for name in main_names(registry.settings_of(provider))}
+    known |= {name for policy in policies.known() for name in main_names(policies.settings_of(policy))}
     names = set(re.findall(r"CP_CAP_[A-Z0-9_]*[A-Z0-9]\b(?!_)", page.read_text("utf-8")))
     invented = {name for name in names if name.startswith("CP_CAP_AUTOSCALE_POOL_")}  # the example of extend.md
     assert {name for name in names - invented if re.sub(r"_\d+$", "", name) not in known} == set()

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from autoscaler.commands.context import with_platform
 from autoscaler.errors import SettingsError
+from autoscaler.policies import registry as policies
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
 from providers.registry import known, known_prefixes, settings_of
@@ -43,7 +44,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
     settings = with_platform(settings, lambda said: _load(file, said), os.environ)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
-    rows += _of_provider(settings)
+    rows += _of_provider(settings) + _of_policies(settings)
     if as_json:
         click.echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
         return
@@ -69,6 +70,7 @@ def check(file: Path | None) -> None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
     else:
         problems += _wrong_for_provider(settings)
+    problems += _wrong_for_policies(settings)
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
     if problems:
@@ -82,8 +84,10 @@ def check(file: Path | None) -> None:
     "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The checkout to write into."
 )
 def docs(only_check: bool, root: Path) -> None:
-    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the providers' own."""
-    texts = generated(root, {name: list(model_rows(model, main_names(model))) for name, model in _models().items()})
+    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings, and what providers and autoscale
+    policies declare.
+    """
+    texts = generated(root, _declared(_models()), _declared(_policy_models()))
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         if only_check:
@@ -108,6 +112,29 @@ def _of_provider(settings: Settings) -> list[Row]:
     return list(given_rows(own, main_names(model), settings.origins))
 
 
+def _of_policies(settings: Settings) -> list[Row]:
+    """Options of the chosen autoscale policies; none of one that cannot be made."""
+    rows: list[Row] = []
+    for name in settings.process.policies:
+        try:
+            model = policies.settings_of(name)
+            own = read_settings(model, settings.for_provider(os.environ), of=f"the autoscale policy {name}")
+        except SettingsError as error:
+            click.echo(f"warning: {error}", err=True)
+        else:
+            rows += given_rows(own, main_names(model), settings.origins)
+    return rows
+
+
+def _wrong_for_policies(settings: Settings) -> list[str]:
+    values = settings.for_provider(os.environ)
+    try:
+        strange = policies.unclaimed(policies.load(settings.process.policies, values), values)
+    except SettingsError as error:
+        return [str(error)]
+    return [strange] if strange else []
+
+
 def _wrong_for_provider(settings: Settings) -> list[str]:
     try:
         read_settings(settings_of(settings.process.provider or ""), settings.for_provider(os.environ))
@@ -123,3 +150,12 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
 def _models() -> dict[str, type[BaseSettings]]:
     """Settings of the providers that come with us."""
     return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
+
+
+def _policy_models() -> dict[str, type[BaseSettings]]:
+    """Options of the autoscale policies that come with us."""
+    return {name: policies.settings_of(name) for name in policies.known()}
+
+
+def _declared(models: Mapping[str, type[BaseSettings]]) -> dict[str, list[Row]]:
+    return {name: list(model_rows(model, main_names(model))) for name, model in models.items()}

@@ -16,18 +16,21 @@ from autoscaler.policies.interface import Arrays, Past
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
-def _days(value: object) -> object:
-    """`mon-fri`, `sat,sun`, `fri-mon`, `mon wed fri` → the days, as Monday is 0."""
-    if not isinstance(value, str):
-        return value
+def days_of(text: str) -> frozenset[int]:
+    """`mon-fri`, `sat,sun`, `fri-mon`, `mon wed fri` → the days; Monday is 0. Raises ValueError."""
     chosen: set[int] = set()
-    for part in value.lower().replace(",", " ").split():
+    for part in text.lower().replace(",", " ").split():
         first, _, last = part.partition("-")
         if first not in DAYS or (last and last not in DAYS):
             raise ValueError(f"{part!r} is no day: write {', '.join(DAYS)}, or a range as mon-fri")
         begin, end = DAYS.index(first), DAYS.index(last or first)
         chosen |= {day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)}
     return frozenset(chosen)
+
+
+def _known_days(text: str) -> str:
+    days_of(text)
+    return text
 
 
 def _dates(value: object) -> object:
@@ -49,8 +52,8 @@ class WarmBufferSettings(BaseSettings):
 
     node_array: str = Field("execute", description="The node array whose workers are to wait.")
     count: int = Field(1, ge=0, description="So many workers that the queue's own jobs do not need.")
-    days: Annotated[frozenset[int], NoDecode, BeforeValidator(_days)] = Field(
-        frozenset(range(5)), description="Days of the week: `mon-fri`, or `mon,wed`."
+    days: Annotated[str, AfterValidator(_known_days)] = Field(
+        "mon-fri", description="Days of the week on which people work: a range, or several, as `mon,wed-fri`."
     )
     begin: time = Field(time(7, 30), description="From this time of the day.")
     end: time = Field(time(10, 0), description="To this time; earlier than `BEGIN`: of the next day.")
@@ -68,7 +71,7 @@ class WarmBuffer:
 
     def __init__(self, settings: WarmBufferSettings) -> None:
         self.settings = settings
-        self._zone = ZoneInfo(settings.zone)
+        self._zone, self._days = ZoneInfo(settings.zone), days_of(settings.days)
 
     def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
         chosen = self.settings
@@ -86,4 +89,4 @@ class WarmBuffer:
         return (clock >= begin and self._works(today)) or (clock < end and self._works(yesterday))
 
     def _works(self, day: date) -> bool:
-        return day.weekday() in self.settings.days and day not in self.settings.holidays
+        return day.weekday() in self._days and day not in self.settings.holidays

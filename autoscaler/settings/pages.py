@@ -101,8 +101,11 @@ def sample_file() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def reference_page(providers: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> str:
-    """docs/configure.md. `providers`: the rows of each, by its name."""
+def reference_page(
+    providers: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+    policies: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+) -> str:
+    """docs/configure.md. `providers`, `policies`: the rows of each, by its name."""
     lines = [
         "# Configure",
         "",
@@ -129,10 +132,12 @@ def reference_page(providers: Mapping[str, Sequence[Row]] = MappingProxyType({})
             ]
         lines += ["| setting | value | default | meaning |", "|---|---|---|---|"]
         lines += map(_table_line, heeded)
-    for name, own in providers.items():
+    headed = [(f"For the provider `{name}`", own) for name, own in providers.items()]
+    headed += [(f"For the autoscale policy `{name}`", own) for name, own in policies.items()]
+    for title, own in headed:
         lines += [
             "",
-            f"## For the provider `{name}`",
+            f"## {title}",
             "",
             "| setting | value | default | meaning |",
             "|---|---|---|---|",
@@ -153,9 +158,14 @@ def _table_line(row: Row) -> str:
     return f"| `{row.env}` | {kind.replace('|', chr(92) + '|')} | {default.strip()} | {row.help} |"
 
 
-def generated(root: Path, providers: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> dict[Path, str]:
-    """What stands in the repository and must agree with the table and with what `providers` declare."""
-    return {root / "docs/configure.md": reference_page(providers), root / "conf/sge-autoscaler.toml": sample_file()}
+def generated(
+    root: Path,
+    providers: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+    policies: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+) -> dict[Path, str]:
+    """What stands in the repository and must agree with the table and with what providers and policies declare."""
+    page = reference_page(providers, policies)
+    return {root / "docs/configure.md": page, root / "conf/sge-autoscaler.toml": sample_file()}
 
 
 def _kind(annotation: object) -> str:
