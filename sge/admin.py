@@ -72,8 +72,10 @@ class Administrator:
         host_group: str,
         slots: int,
         complex_values: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        also_in: Sequence[str] = (),
     ) -> Change:
         """Make `host` an execution host that gives `slots` to `queue`, disabled. Never an admin or submit host.
+        `also_in`: further host groups that it joins.
 
         The host comes in with `slots=0`, joins the group, is disabled in every queue that this opens to it, and only
         then gets slots, those of `queue` last: at no instant can a job start on it. A host that is there already is
@@ -87,6 +89,8 @@ class Administrator:
             added = self.configure("-Ae", str(file))
         if not added.changed:
             self.configure("-rattr", "exechost", "complex_values", closed, host)
+        for group in also_in:
+            self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group))
         joined = self.configure("-aattr", "hostgroup", "hostlist", host, host_group)
         disabled = self.disable(host)
         if not any(f'"{queue}@' in line for line in disabled.said):

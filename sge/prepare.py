@@ -44,6 +44,8 @@ class Preparation:
     """Slots of this queue on the master; 0: none; None: those it has."""
     notices: bool = False
     """Whether workers report their coming end by a load value, which has to be a complex."""
+    group_pes: tuple[str, ...] = ()
+    """Parallel environments that the queue must not offer itself: each group of workers has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +220,9 @@ def _pes(wanted: Preparation, present: Present) -> Iterator[Difference]:
 
 
 def _queue(wanted: Preparation, present: Present) -> Iterator[Difference]:
-    """The queue takes hosts from the group, offers both PEs, and gives the master's slots."""
+    """The queue takes hosts from the group, offers both PEs but those of groups, and gives the master's slots."""
     before = present.queues.get(wanted.queue)
-    pes = tuple(dict.fromkeys((wanted.pe_local, wanted.pe_mpi)))
+    pes = tuple(pe for pe in dict.fromkeys((wanted.pe_local, wanted.pe_mpi)) if pe not in wanted.group_pes)
     if before is None:
         own = {wanted.master: wanted.master_slots} if wanted.master_slots else {}
         after = objects.queue(wanted.queue, host_group=wanted.host_group, pes=pes, slots_by_host=own)
@@ -236,6 +238,10 @@ def _queue(wanted: Preparation, present: Present) -> Iterator[Difference]:
         if pe not in there.pe_list:
             after = _append(after, "pe_list", pe)
             commands.append(("-aattr", "queue", "pe_list", pe, wanted.queue))
+    for pe in wanted.group_pes:
+        if pe in there.pe_list:
+            after = _without(after, "pe_list", pe)
+            commands.append(("-dattr", "queue", "pe_list", pe, wanted.queue))
     now = _master_slots(there, wanted, present)
     slots = now if wanted.master_slots is None else wanted.master_slots
     if now != slots or (_joins(wanted, present) and _master_slots(there, wanted, present, joined=True) != slots):
@@ -298,6 +304,15 @@ def _with(text: str, attribute: str, value: str) -> str:
 
 def _append(text: str, attribute: str, word: str) -> str:
     return _edit(text, attribute, lambda value: word if value.upper() == "NONE" else f"{value} {word}")
+
+
+def _without(text: str, attribute: str, word: str) -> str:
+    def change(old: str) -> str:
+        default, own = split_overrides(old)
+        words = [each for each in re.split(r"[\s,]+", default) if each != word]
+        return ",".join((" ".join(words) or "NONE", *(f"[{where}={what}]" for where, what in own.items())))
+
+    return _edit(text, attribute, change)
 
 
 def _with_override(text: str, attribute: str, host: str, value: str) -> str:

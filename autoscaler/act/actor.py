@@ -51,6 +51,8 @@ Prompt = Enrol | Enable | Disable | Remove | AskGridEngine | Annotate | Hold | R
 """What is carried out on the loop's thread, one after the other: it asks Grid Engine only."""
 LANES = 8
 """So many threads end machines at the same time."""
+SWEEP_EVERY = 60.0
+"""Seconds between two tries to take away what is left of groups."""
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until an order without an answer is asked for again, doubled each time."""
 
@@ -80,6 +82,7 @@ class Actor:
         self._lock = threading.Lock()
         self._unswept = ""
         """Why phantoms could not be swept away, said once."""
+        self._groups_swept_at = float("-inf")
 
     @property
     def uncertain(self) -> bool:
@@ -110,6 +113,7 @@ class Actor:
         outcomes: list[Outcome] = []
         endings: list[Journalled] = []
         self.sweep()
+        self._sweep_groups()
         for item in plan:
             action = item.action
             if not carry_on():
@@ -198,6 +202,21 @@ class Actor:
         self._unswept = ""
         if found:
             log.info("took away what an interrupted ask had left: %s", ", ".join(found))
+
+    def _sweep_groups(self) -> None:
+        """Take away what Grid Engine still has of groups without hosts: parallel environments that waiting jobs'
+        requests matched when the last host left, or what a crash left behind.
+        """
+        groups, now = self._means.groups, self._now()
+        if groups is None or groups.swept or now - self._groups_swept_at < SWEEP_EVERY:
+            return
+        self._groups_swept_at = now
+        try:
+            refused = groups.sweep()
+        except AutoscalerError as error:
+            refused = (str(error),)
+        if refused:
+            log.debug("what is left of groups of workers stays for now: %s", "; ".join(refused))
 
     def _try(self, action: Prompt, seen: Seen) -> Outcome:
         try:

@@ -1,16 +1,18 @@
-"""Enrol: make a machine an execution host, disabled."""
+"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts."""
 
 from __future__ import annotations
 
 from autoscaler.act.means import Means
 from autoscaler.core.actions import Enrol
+from autoscaler.core.group_names import COMPLEX
 from autoscaler.errors import GridEngineRefused
 from autoscaler.store.journal import Outcome, Result
+from sge.admin import Change
 
 
 def enrol(action: Enrol, means: Means) -> Outcome:
     """Idempotent: what an interrupted enrolment left half done is completed."""
-    change = means.grid_engine.enrol(action.host, action.queue, action.host_group, action.slots, action.complex_values)
+    change = _make_host(action, means)
     said = "" if change.changed else "was enrolled already"
     if means.load_sensor:
         try:
@@ -18,3 +20,12 @@ def enrol(action: Enrol, means: Means) -> Outcome:
         except GridEngineRefused as error:
             said = f"{said}; it cannot tell of its coming end: {error}".removeprefix("; ")
     return Outcome(action, Result.DONE, said)
+
+
+def _make_host(action: Enrol, means: Means) -> Change:
+    host, queue, host_group, slots = action.host, action.queue, action.host_group, action.slots
+    if not action.group_id or means.groups is None:
+        return means.grid_engine.enrol(host, queue, host_group, slots, action.complex_values)
+    ours = means.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
+    values = (*action.complex_values, (COMPLEX, action.group_id))
+    return means.grid_engine.enrol(host, queue, host_group, slots, values, also_in=(ours,))

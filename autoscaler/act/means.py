@@ -23,7 +23,13 @@ class GridEngine(Protocol):
     """The part of `sge.admin.Administrator` that actions need. Every method may raise AutoscalerError."""
 
     def enrol(
-        self, host: str, queue: str, host_group: str, slots: int, complex_values: Iterable[tuple[str, str]] = ()
+        self,
+        host: str,
+        queue: str,
+        host_group: str,
+        slots: int,
+        complex_values: Iterable[tuple[str, str]] = (),
+        also_in: Sequence[str] = (),
     ) -> Change: ...
 
     def sense(self, host: str, sensor: str) -> Change: ...
@@ -43,6 +49,19 @@ class GridEngine(Protocol):
     def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome: ...
 
     def set_context(self, job: str, key: str, text: str) -> JobsOutcome: ...
+
+
+class Groups(Protocol):
+    """The part of `sge.groups.Groups` that actions need. Every method may raise AutoscalerError."""
+
+    @property
+    def swept(self) -> bool: ...
+
+    def prepare(self, group: str, *, queue: str, host_group: str, pes: Sequence[str]) -> str: ...
+
+    def clear(self, group: str) -> tuple[str, ...]: ...
+
+    def sweep(self) -> tuple[str, ...]: ...
 
 
 class Scheduler(Protocol):
@@ -80,6 +99,8 @@ class Means:
     """Node array → what the operator set for it, for providers whose machines join by themselves."""
     load_sensor: str = ""
     """Program on every worker that reports its coming end; '' where there is none."""
+    groups: Groups | None = None
+    """Grid Engine's objects of groups; None: workers of groups join as any other."""
 
 
 Seen = Mapping[str, Worker]

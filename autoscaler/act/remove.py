@@ -8,6 +8,7 @@ from __future__ import annotations
 from autoscaler.act.means import Means, Seen
 from autoscaler.core.actions import Remove
 from autoscaler.core.life import same_host
+from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Outcome, Result
 from sge.membership import Membership
 
@@ -27,7 +28,18 @@ def remove(action: Remove, means: Means, seen: Seen) -> Outcome:
     if not removal.removed:
         return Outcome(action, Result.REFUSED, "; ".join(removal.said))
     means.store.history.removed(action.worker_id, means.clock())
-    return Outcome(action, Result.DONE)
+    return Outcome(action, Result.DONE, _clear_group(action, means, seen))
+
+
+def _clear_group(action: Remove, means: Means, seen: Seen) -> str:
+    """With the last host of a group goes what Grid Engine has of it; what stays is swept away later."""
+    worker = seen.get(action.worker_id)
+    if worker is None or not worker.group_id or means.groups is None:
+        return ""
+    try:
+        return "; ".join(means.groups.clear(worker.group_id))
+    except AutoscalerError as error:
+        return str(error)
 
 
 def _once_ours(action: Remove, means: Means) -> bool:

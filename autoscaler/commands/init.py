@@ -122,6 +122,7 @@ def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparati
                 # Free cores are kept back on the master, too; where nothing would be left, all serve.
                 master_slots=(kept if kept > 0 else slots) if queue.static else None,
                 notices=settings.process.provider in WITH_METADATA,
+                group_pes=settings.process.group_pes,
             )
         )
     return tuple(prepared)

@@ -20,6 +20,7 @@ from autoscaler.act.names import WorkerNames
 from autoscaler.act.owners import Notices
 from autoscaler.bell import Bell
 from autoscaler.commands.context import Invocation, with_platform
+from autoscaler.core.arrays import family_of, in_force
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy
@@ -51,6 +52,7 @@ from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
+from sge.groups import Groups
 from sge.jsv_setup import Place
 from sge.lookup import Lookup
 from sge.phantoms import Phantoms
@@ -116,8 +118,9 @@ def serving(invocation: Invocation, *, listens: bool = False) -> Iterator[Loop]:
             executor=on_thread,
             scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
             jobs=lookup.jobs,
-            array_settings=invocation.settings.array_settings,
+            array_settings=partial(array_settings, invocation, store),
             load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
+            groups=Groups(Administrator(invocation.runner, timeout=timeout)),
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         looks = observer(invocation, store, provider)
@@ -199,6 +202,13 @@ def boot_script(invocation: Invocation, store: Store, order: OrderRecord) -> str
         url = f"{endpoint.url(invocation.cell.master)}/{order.id}"
         boot = replace(boot, stop_url=url, stop_key=order_key(_secret(invocation), order.id))
     return boot.script()
+
+
+def array_settings(invocation: Invocation, store: Store, node_array: str) -> Mapping[str, str]:
+    """What the operator set for a node array, or for the one that a caller's stems from."""
+    requests = store.requests.load(time.time())
+    array = in_force(invocation.policy, requests, (node_array,)).node_array(node_array)
+    return invocation.settings.array_settings(node_array if array is None else family_of(array))
 
 
 def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:

@@ -62,6 +62,10 @@ class Enrol:
     complex_values: tuple[tuple[str, str], ...]
     """In Grid Engine's notation, `("h_vmem", "32G")`; without slots."""
     reason: Reason
+    group_id: str = ""
+    """The group of workers that it is one of."""
+    group_pes: tuple[str, ...] = ()
+    """Parallel environments that each group has one of its own of."""
 
 
 @dataclass(frozen=True, slots=True)

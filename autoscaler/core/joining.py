@@ -83,5 +83,7 @@ def _enrol_when_up(machine: Machine, moment: Moment) -> Step:
         slots=offer.slots,
         complex_values=offer.complex_values,
         reason=because(Code.BOOTED, after_s=moment.now - machine.worker.created_at),
+        group_id=machine.worker.group_id or "",
+        group_pes=moment.group_pes if machine.worker.group_id else (),
     )
     return enrol(machine, moment, action)

@@ -34,6 +34,8 @@ class Moment:
     """Whom rules keep."""
     asking: frozenset[str] = frozenset()
     """Ids of workers that ask to stop."""
+    group_pes: tuple[str, ...] = ()
+    """Parallel environments that each group of workers has one of its own of."""
 
     def let_go(self, machine: Machine) -> Reason | None:
         """Why a person wants this machine gone; None: nobody does."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from autoscaler.core.arrays import GROUPS
 from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
 from autoscaler.errors import SettingsError
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
@@ -57,8 +58,11 @@ class Settings:
     warnings: tuple[str, ...] = ()
 
     def array_settings(self, node_array: str) -> dict[str, str]:
-        """What is set for one node array, by environment name without its suffix; queue and host group always."""
-        suffix = next((suffix for suffix in self.queues if array_name(suffix) == node_array), None)
+        """What is set for one node array, or for the one whose groups are in it, by environment name without its
+        suffix; queue and host group always.
+        """
+        name = node_array.partition(GROUPS)[0]
+        suffix = next((suffix for suffix in self.queues if array_name(suffix) == name), None)
         if suffix is None:
             return {}
         queue = self.queues[suffix]
@@ -87,6 +91,7 @@ class Settings:
             black_hole_failures=process.black_hole_failures,
             silence_timeout=process.silence_timeout,
             lost_jobs=process.lost_jobs,
+            group_pes=process.group_pes,
         )
 
 

@@ -193,6 +193,13 @@ class Process(_Section):
         "its provider says that it is gone. Until then it is only closed.",
         unit="s",
     )
+    group_pes: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
+        "CP_CAP_AUTOSCALE_GROUP_PES",
+        (),
+        "Parallel environments whose jobs stay inside one group of workers near each other, with commas. Jobs ask for "
+        "them by a wildcard (-pe 'mpi*' 64); the queue itself must not name them in its pe_list (`init` leaves them "
+        "out of a new one).",
+    )
     lost_jobs: LostJobs = setting(
         "CP_CAP_AUTOSCALE_LOST_JOBS",
         LostJobs.REPORT,

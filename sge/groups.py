@@ -1,0 +1,127 @@
+"""A group of workers as Grid Engine knows it: the complex `group_id`, a host group, and for every parallel environment
+of groups one of its own that only this host group has.
+
+So a job that asks for `-pe 'mpi*' 64` gets all its hosts out of one group: Grid Engine decides for one parallel
+environment per job. Nothing here is ever a host's only place: its queue takes it from the queue's own host group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from autoscaler.core.group_names import COMPLEX, HOST_GROUP_PREFIX, host_group_of, pe_of
+from autoscaler.errors import GridEngineRefused
+from sge import objects
+from sge.admin import Administrator
+from sge.membership import split_objects
+from sge.objects import usable
+from sge.qconf import read_complexes, read_host_group, read_names, read_queue
+
+ROW = f"{COMPLEX} {COMPLEX} STRING == YES NO NONE 0"
+"""The complex as `qconf -sc` prints it: jobs may ask for it, hosts have it, nothing of it is used up."""
+
+
+class Groups:
+    """One for the life of a process. Every method may be called again after a crash between any two commands."""
+
+    def __init__(self, administrator: Administrator) -> None:
+        self._administrator = administrator
+        self._swept = False
+
+    @property
+    def swept(self) -> bool:
+        """Whether nothing of a group without hosts is left, as far as this process knows."""
+        return self._swept
+
+    def prepare(self, group: str, *, queue: str, host_group: str, pes: Sequence[str]) -> str:
+        """Make the group what it is to be; returns the host group that its hosts are to join while they are closed to
+        jobs. `pes`: those that groups have one of their own of; `host_group`: what the queue takes the hosts from.
+        Raises GridEngineRefused.
+        """
+        usable("queue", queue)
+        ours = usable("host group", host_group_of(group))
+        self._define_complex()
+        with objects.as_file(objects.host_group(ours, ())) as file:
+            self._administrator.configure("-Ahgrp", str(file))
+        if pes:
+            self._attach(group, ours, queue, host_group, pes)
+        return ours
+
+    def clear(self, group: str) -> tuple[str, ...]:
+        """Take away what is left of a group without hosts; Grid Engine's words where it refused. A parallel environment
+        stays as long as a waiting job's request matches it: then so does the host group, by which a later sweep finds
+        it.
+        """
+        ours = host_group_of(group)
+        known = read_names(self._administrator.show("-shgrpl"))
+        if ours not in known or read_host_group(self._administrator.show("-shgrp", ours))[1]:
+            return ()
+        for queue, having in self._attached(ours):
+            if having:
+                self._administrator.configure("-purge", "queue", "pe_list", f"{queue}@{ours}")
+        refused: list[str] = []
+        suffix = pe_of("", group)
+        pes = read_names(self._administrator.show("-spl"))
+        for pe in pes:
+            if pe.endswith(suffix) and pe.removesuffix(suffix) in pes:
+                refused += self._delete("-dp", pe)
+        refused += [] if refused else self._delete("-dhgrp", ours)
+        self._swept = self._swept and not refused
+        return tuple(refused)
+
+    def sweep(self) -> tuple[str, ...]:
+        """Clear every group that has no hosts; Grid Engine's words where it refused. Raises AutoscalerError."""
+        refused: list[str] = []
+        for name in read_names(self._administrator.show("-shgrpl")):
+            group = _group_of(name)
+            if group is not None:
+                refused += self.clear(group)
+        self._swept = not refused
+        return tuple(refused)
+
+    def _define_complex(self) -> None:
+        table = self._administrator.show("-sc")
+        if COMPLEX in read_complexes(table):
+            return
+        rows = [line for line in table.splitlines() if line.strip() and not line.startswith("#")]
+        with objects.as_file("\n".join((*rows, ROW)) + "\n") as file:
+            self._administrator.configure("-Mc", str(file))
+
+    def _attach(self, group: str, ours: str, queue: str, host_group: str, pes: Sequence[str]) -> None:
+        """The group's parallel environments, which only its hosts have; they keep the queue's others."""
+        attributes = read_queue(self._administrator.show("-sq", queue))
+        if host_group in attributes.pe_list_by_host:
+            raise GridEngineRefused(
+                f"queue {queue} has a pe_list of its own for {host_group}, which that of a group would contradict: "
+                "give it to the hosts that it is meant for, or to the queue"
+            )
+        own: list[str] = []
+        for base in pes:
+            pe = usable("parallel environment", pe_of(base, group))
+            text = self._administrator.show("-sp", usable("parallel environment", base))
+            rest = re.sub(r"(?m)^pe_name\s.*\n", "", text, count=1)
+            with objects.as_file(f"pe_name {pe}\n{rest}") as file:
+                self._administrator.configure("-Ap", str(file))
+            own.append(pe)
+        words = [*(pe for pe in attributes.pe_list if pe not in pes), *own]
+        if attributes.pe_list_by_host.get(ours) != tuple(words):
+            self._administrator.configure("-rattr", "queue", "pe_list", " ".join(words), f"{queue}@{ours}")
+
+    def _attached(self, ours: str) -> list[tuple[str, bool]]:
+        """Every queue, and whether it has something of its own for this host group."""
+        texts = split_objects(self._administrator.show("-sq", "*"), "qname")
+        queues = (read_queue(text) for text in texts)
+        return [(queue.name, ours in queue.pe_list_by_host) for queue in queues]
+
+    def _delete(self, switch: str, name: str) -> list[str]:
+        try:
+            self._administrator.configure(switch, name)
+        except GridEngineRefused as error:
+            return [str(error)]
+        return []
+
+
+def _group_of(host_group: str) -> str | None:
+    """The group that a host group of ours is of, as its name has it; None where it is none of ours."""
+    return host_group.removeprefix(HOST_GROUP_PREFIX) if host_group.startswith(HOST_GROUP_PREFIX) else None
