@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from autoscaler.commands._look import as_json, from_record, look, print_json
 from autoscaler.commands.context import Invocation
-from autoscaler.core.prospects import prospects
+from autoscaler.core.model import Snapshot
+from autoscaler.core.prospects import Prospect, prospects
 from autoscaler.core.reasons import Code
+from autoscaler.core.ruled_verdicts import refusal_by
+from autoscaler.nodearrays.documents import constraint_from, read_document
+from autoscaler.report.document import reason_part
 from autoscaler.report.prospects import prospect_rows
 from autoscaler.report.tables import print_buckets
 
@@ -18,14 +24,26 @@ from autoscaler.report.tables import print_buckets
 @from_record
 @as_json
 @click.option("--all", "all_types", is_flag=True, help="Show types that the settings do not allow, too.")
+@click.option(
+    "--constraint", metavar="JSON", help="Show which meet this constraint of the rules, and why others do not."
+)
 @click.pass_obj
-def command(invocation: Invocation, record: Path | None, as_json: bool, all_types: bool) -> None:
+def command(
+    invocation: Invocation, record: Path | None, as_json: bool, all_types: bool, constraint: str | None
+) -> None:
     """List what can be had now: instance types by zone and price type, what they cost, and why some cannot be had.
 
     Seen as each node array sees it: its settings and limits, what it has already, and what rests after failures.
+    A constraint is one of the language of docs/rules.md, as '{"node.vcpu_count": 4}'.
     """
+    if constraint is not None:
+        constraint_from(read_document(constraint, where="constraint"))  # what is wrong is told before a look
     seen = look(invocation, record)
-    rows = prospect_rows(prospects(seen.snapshot))
+    found = prospects(seen.snapshot)
+    rows = prospect_rows(found)
+    if constraint is not None:
+        told_of = _asked(constraint, found, seen.snapshot)
+        rows = [{**row, "constraint": told} for row, told in zip(rows, told_of, strict=True)]
     allowed = [row for row in rows if row["reason"] is None or row["reason"]["code"] != Code.BUCKET_NOT_ALLOWED]
     shown = rows if all_types else allowed
     if as_json:
@@ -35,3 +53,13 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, all_type
     print_buckets(shown)
     if len(shown) < len(rows):
         click.echo(f"{len(rows) - len(shown)} more are not allowed by the settings; --all shows them")
+
+
+def _asked(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
+    """For each prospect why it does not meet the constraint; None: it does."""
+    shared = snapshot.policy.rules.shared if snapshot.policy.rules is not None else {}
+    constraint = constraint_from(read_document(text, where="constraint"), shared=shared)
+    for prospect in found:
+        array = snapshot.policy.node_array(prospect.node_array)
+        why = None if array is None else refusal_by(constraint, prospect.bucket, array, snapshot)
+        yield None if why is None else reason_part(why)

@@ -18,8 +18,10 @@ from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.ruled_verdicts import rules_for_job, rules_of_host
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.remedies import REMEDIES
+from autoscaler.report.rules import rule_lines, rule_rows
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.wording import count, duration, instant, shown, text
 from autoscaler.store import notation
@@ -59,6 +61,7 @@ def explain_job(
         "launches": launches,
         "actions": [action_part(action) for action in plan.actions if _is_about(action, job)],
         "done": [_done_part(row, zone) for row in done],
+        "rules": rule_rows(rules_for_job(snapshot, job)),
     }
 
 
@@ -93,6 +96,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
             "message": worker.message,
         },
         "remembered": _remembered(plan, verdict.id, zone),
+        "rules": rule_rows(rules_of_host(snapshot, verdict.name)),
     }
 
 
@@ -197,6 +201,7 @@ def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
         yield f"it would get a worker of this launch: {what}:"
         yield from _reason_lines(launch["reason"])
+    yield from rule_lines(told.get("rules", ()))
 
 
 def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
@@ -225,6 +230,7 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
             said = _when(value) if name in _MOMENTS else shown(name, value)
             what = name.removesuffix("_s").replace("_", " ")
             yield f"remembered: {what}{'' if value is True else f' {said}'}"
+    yield from rule_lines(told["rules"])
 
 
 def _slots(number: int) -> str:

@@ -80,7 +80,9 @@ def print_buckets(rows: Sequence[Row]) -> None:
     if not rows:
         _console().print("nothing that the settings allow is offered")
         return
-    table = _table("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
+    heads = ("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
+    asked = "constraint" in rows[0]
+    table = _table(*heads, *(("constraint",) if asked else ()))
     for row in rows:
         table.add_row(
             row["node_array"],
@@ -92,6 +94,7 @@ def print_buckets(rows: Sequence[Row]) -> None:
             price(row["price_per_hour"]),
             str(row["can_be_launched"]) if row["reason"] is None else "none",
             "" if row["reason"] is None else _why(row["reason"]),
+            *((("met" if row["constraint"] is None else _why(row["constraint"])),) if asked else ()),
         )
     _print(_console(), "", table)
 

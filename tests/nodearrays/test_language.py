@@ -130,7 +130,7 @@ def test_the_default_resources_of_pbspro(properties: NodeProperties, resources: 
             "taken",
             "its node.vm_size is Standard_NC6, and Standard_F16 or Standard_E32 is asked",
         ),
-        ('{"node.location": "westus2"}', "taken", "its node.location is , and westus2 is asked"),
+        ('{"node.location": "westus2"}', "taken", "its node.location is none, and westus2 is asked"),
         ('{"node.pcpu_count": 44}', "taken", "its node.pcpu_count is 1, and 44 is asked"),
         ('{"custom_string1": "custom_value"}', "taken", "it has no custom_string1"),
         ('{"custom_string2": ["custom_value1", "custom_value2"]}', "taken", "it has no custom_string2"),
@@ -158,8 +158,8 @@ def test_the_default_resources_of_pbspro(properties: NodeProperties, resources: 
 {"node.location": "eastus"}]
 }""",
             "taken",
-            "it meets no alternative of 2; its node.location is , and westus2 is asked; "
-            "its node.location is , and eastus is asked",
+            "it meets no alternative of 2; its node.location is none, and westus2 is asked; "
+            "its node.location is none, and eastus is asked",
         ),
     ),
 )

@@ -49,10 +49,15 @@ def test_the_programs_own_shared_resource_runs_as_the_page_shows_it() -> None:
     assert isinstance(run(program)[1]["constraint"], SharedConsumableConstraint)
 
 
+def test_the_rules_of_the_page_for_the_autoscaler_are_read() -> None:
+    rules = read_rules(next(text for kind, text in BLOCKS if kind == "json" and "apply" in text))
+    assert [entry.place for entry in rules.entries] == ["apply[0]", "apply[1]", "apply[2]", "apply[3]"]
+
+
 def test_the_shared_resources_of_the_page_are_read(tmp_path: Path) -> None:
     (tmp_path / "licenses").write_text("998")
     (tmp_path / "version").write_text("1.2.3\n")
-    document, = (text for kind, text in BLOCKS if kind == "json")  # fmt: skip
+    document = next(text for kind, text in BLOCKS if kind == "json" and "shared_resources" in text)
     document = document.replace("/path/to/license_limits", str(tmp_path / "licenses"))
     shared = read_rules(document.replace("/path/to/prod_version", str(tmp_path / "version"))).shared
     assert {name: resource.current_value for name, resource in shared.items()} == {

@@ -83,7 +83,7 @@ def same(one: Value, other: Value) -> bool:
 def shown(value: Value) -> str:
     """As people read it in a reason."""
     match value:
-        case None:
+        case None | "":
             return "none"
         case bool():
             return "true" if value else "false"

@@ -1,0 +1,36 @@
+"""What rules say of a job or a host, as rows and as lines: each entry that holds, who meets it, why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from autoscaler.core.ruled_verdicts import EntryVerdict
+from autoscaler.core.rules.constraints import as_text
+from autoscaler.report.document import reason_part
+
+
+def rule_rows(verdicts: Iterable[EntryVerdict]) -> list[dict[str, Any]]:
+    """One row an entry; a `reason` that is null: it is met."""
+    return [
+        {
+            "place": verdict.entry.place,
+            "constraint": as_text(verdict.entry.constraint),
+            "nodes": [
+                {"node": each.node, "reason": None if each.refusal is None else reason_part(each.refusal)}
+                for each in verdict.looked
+            ],
+        }
+        for verdict in verdicts
+    ]
+
+
+def rule_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The same for people."""
+    for row in rows:
+        yield f"rules ask by {row['place']}: {row['constraint']}"
+        met = [node["node"] for node in row["nodes"] if node["reason"] is None]
+        yield f"  met by {', '.join(met) if met else 'nobody'}"
+        for node in row["nodes"]:
+            if node["reason"] is not None:
+                yield f"  not by {node['node']}: {node['reason']['text']}"
