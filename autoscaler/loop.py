@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Protocol
 
 from autoscaler.act.actor import Actor
+from autoscaler.act.fulfil import Fulfilment
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Terminate, kind_of, subject_of
 from autoscaler.core.fleet import LaunchFailure, Worker
@@ -111,6 +112,10 @@ class Loop:
     _last: Observation | None = None
     _cleaned_at: float | None = None
     _changes_seen: int = 0
+    _fulfilment: Fulfilment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fulfilment = Fulfilment(self.store)
 
     # -- one pass ------------------------------------------------------------------------------------------------
 
@@ -158,6 +163,7 @@ class Loop:
             if self.monitor is not None:
                 self.monitor(snapshot, plan)
             self._note_failures(snapshot)
+            self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
@@ -297,6 +303,7 @@ class Loop:
             return False
         for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
             self.store.wishes.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
+        self._fulfilment.end_all(self.observer.clock(), f"{AUTOSCALER}: all is given back")
         return True
 
     def _reload(self) -> None:

@@ -22,6 +22,9 @@ from providers.interface import (
     Unreachable,
 )
 
+GROUP_ID = "group_id"
+"""Tag of a machine that is one of a group."""
+
 
 def walk(record: OrderRecord, means: Means) -> tuple[Result, str]:
     """Ask for the candidates that have no answer yet, in order, and journal each answer.
@@ -96,6 +99,7 @@ def _asked(record: OrderRecord, number: int, means: Means) -> LaunchOrder:
         buckets=candidate.buckets,
         count=candidate.count,
         boot_script=means.boot_script(record),
+        tags={GROUP_ID: record.group_id} if record.group_id else {},
         settings=means.array_settings(record.node_array),
     )
 

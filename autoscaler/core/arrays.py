@@ -39,6 +39,8 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = ()) ->
         for parent, _, size in (name.rpartition(GROUPS),)
         if parent and name not in roots and name not in dynamic and (parent in roots or parent in dynamic)
     }
+    called_for = {node.node_array for node in requests.nodes}
+    dynamic = {name: replace(each, wanted=each.wanted or name in called_for) for name, each in dynamic.items()}
     made = tuple(_dynamic(entry, {**dynamic, **lost}, own) for _, entry in sorted({**dynamic, **lost}.items()))
     return replace(policy, node_arrays=(*own, *made))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -82,6 +82,13 @@ TABLES: Migration = (
     """,
 )
 
+FOR_WHOM: Migration = (
+    "ALTER TABLE orders ADD COLUMN group_id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE orders ADD COLUMN nodes TEXT NOT NULL DEFAULT '[]'",
+    "CREATE INDEX orders_of_groups ON orders(id) WHERE group_id != ''",
+    "CREATE INDEX orders_of_nodes ON orders(id) WHERE nodes != '[]'",
+)
+
 
 class Result(StrEnum):
     """How an action ended."""
@@ -142,6 +149,9 @@ class OrderRecord:
     attempts: tuple[Attempt, ...]
     closed: bool
     """Nothing will be asked for it any more."""
+    group_id: str = ""
+    nodes: tuple[str, ...] = ()
+    """Created nodes that its workers serve."""
 
     @property
     def due(self) -> int:
@@ -164,6 +174,8 @@ class OrderRecord:
             bucket=candidate.buckets[0].key,
             price_per_hour=candidate.price_per_hour,
             ids=ids,
+            group_id=self.group_id,
+            nodes=self.nodes,
         )
 
 
@@ -188,8 +200,16 @@ class Journal:
         if isinstance(action, Launch):
             order_id = new_id()
             self._database.execute(
-                "INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES (?, ?, ?, ?)",
-                (order_id, action.node_array, at, notation.write(action.candidates)),
+                "INSERT INTO orders (id, node_array, ordered_at, candidates, group_id, nodes)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    order_id,
+                    action.node_array,
+                    at,
+                    notation.write(action.candidates),
+                    action.group_id,
+                    notation.write(action.nodes),
+                ),
             )
         row = self._database.insert(
             "INSERT INTO actions (plan, kind, worker_id, host, order_id, action) VALUES (?, ?, ?, ?, ?, ?)",
@@ -310,12 +330,18 @@ class Journal:
             ),
         )
 
-    def orders(self, since: float) -> tuple[OrderRecord, ...]:
-        """Orders that are open, or were closed after `since`; oldest first. One query, so one moment's truth."""
+    def orders(self, since: float, nodes: Collection[str] = ()) -> tuple[OrderRecord, ...]:
+        """Orders that are open, were closed after `since`, or are for one of these created nodes; oldest first. One
+        query, so one moment's truth.
+        """
+        for_nodes = (
+            "nodes != '[]' AND EXISTS (SELECT 1 FROM json_each(orders.nodes) AS ordered"
+            " JOIN json_each(?) AS asked ON ordered.value = asked.value)"
+        )
         rows = self._database.rows(
             "SELECT * FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
-            " WHERE closed_at IS NULL OR closed_at > ? ORDER BY ordered_at, id, candidate",
-            (since,),
+            f" WHERE closed_at IS NULL OR closed_at > ? OR {for_nodes} ORDER BY ordered_at, orders.id, candidate",
+            (since, notation.write(sorted(nodes))),
         )
         return tuple(_order(list(of_one)) for _, of_one in itertools.groupby(rows, key=lambda row: row["id"]))
 
@@ -331,6 +357,11 @@ class Journal:
             )
             for row in self._database.rows("SELECT * FROM failures WHERE at > ? ORDER BY at, id", (since,))
         )
+
+    def groups(self) -> dict[str, str]:
+        """Order id → id of the group that its workers belong to, of all orders that are remembered."""
+        rows = self._database.rows("SELECT id, group_id FROM orders WHERE group_id != ''")
+        return {row["id"]: row["group_id"] for row in rows}
 
     # -- looking back --------------------------------------------------------------------------------------------
 
@@ -386,4 +417,6 @@ def _order(rows: Sequence[sqlite3.Row]) -> OrderRecord:
             if row["token"] is not None
         ),
         closed=order["closed_at"] is not None,
+        group_id=order["group_id"],
+        nodes=notation.read(order["nodes"], tuple[str, ...]),
     )

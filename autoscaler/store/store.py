@@ -46,6 +46,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     nodes.TABLES,
     samples.TABLES,
     looks.TABLE,
+    journal.FOR_WHOM,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -102,6 +103,7 @@ class Store:
         with self.database.transaction():
             self.history.forget(now - KEPT_FOR)
             self.samples.forget(now)
+            self.requests.lapse(now)
             self.journal.forget(now - KEPT_FOR)
             self.nodes.forget(now - KEPT_FOR)
             self.auto_stops.forget(now - KEPT_FOR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -94,6 +95,24 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
+
+
+def test_an_order_keeps_its_group_and_its_nodes(bench: Bench) -> None:
+    bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2")))
+    order = bench.store.journal.orders(0)[0].as_order()
+    assert (order.group_id, order.nodes) == ("execute:64-1", ("n1", "n2"))
+
+
+def test_a_machine_of_a_group_carries_it_as_a_tag(bench: Bench) -> None:
+    bench.act(replace(launch("m5.large"), group_id="execute:64-1"))
+    (attempt,) = bench.store.journal.orders(0)[0].attempts
+    assert dict(attempt.asked.tags) == {"group_id": "execute:64-1"}
+
+
+def test_an_order_for_a_node_is_found_however_old(bench: Bench) -> None:
+    bench.act(replace(launch("m5.large"), nodes=("n1",)), launch("m5.large"))
+    found = bench.store.journal.orders(bench.now + 9999, {"n1", "n9"})
+    assert [order.nodes for order in found] == [("n1",)]
 
 
 def test_an_order_is_accepted_with_the_ids_it_was_given(bench: Bench) -> None:

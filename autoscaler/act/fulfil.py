@@ -1,0 +1,42 @@
+"""Writes into the store what has become of requests: which worker serves which created node, which of them ended, and
+which dynamic arrays are done with.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.created_nodes import bindings
+from autoscaler.core.fulfilled import empty_arrays, lost_workers
+from autoscaler.core.model import Snapshot
+from autoscaler.store.store import Store
+
+
+class Fulfilment:
+    """One for the life of a process: it remembers what is written already."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._bound: frozenset[str] = frozenset()
+
+    def note(self, snapshot: Snapshot) -> None:
+        """After a successful look. Each line may have been written by an earlier process: then nothing changes."""
+        store, now = self._store, snapshot.now
+        found = bindings(snapshot.fleet.orders)
+        lost, empty = lost_workers(snapshot), empty_arrays(snapshot)
+        new = found.keys() - self._bound
+        if not (new or lost or empty):
+            return
+        with store.database.transaction():
+            for node, worker_id in sorted(found.items()):
+                if node in new:
+                    store.nodes.bind(node, worker_id)
+            store.nodes.lose(lost, at=now)
+            for name in empty:
+                store.requests.remove_array(name)
+        self._bound = frozenset(found)
+
+    def end_all(self, at: float, by: str) -> None:
+        """The cluster is given back: nobody wants anything any more."""
+        with self._store.database.transaction():
+            self._store.requests.clear()
+            for node in self._store.nodes.live():
+                self._store.nodes.end(node.id, at=at, by=by)

@@ -1,0 +1,132 @@
+"""What has become of requests is written down: who serves which node, whose machine ended, which arrays are empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.act.fulfil import Fulfilment
+from autoscaler.core.arrays import in_force
+from autoscaler.core.fleet import MachineState, OrderState
+from autoscaler.core.memory import Memory, WorkerNote
+from autoscaler.core.model import Snapshot
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.store.nodes import NodeRow
+from autoscaler.store.store import Store
+from tests.core.building import LARGE, NOW, a_bucket, a_machine, a_snapshot, an_order
+
+BURST = ArrayDefinition("burst", dynamic=True)
+ANSWERED = an_order(2, state=OrderState.ACCEPTED, ids=("i-w1", "i-w2"), nodes=("n1", "n2"))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store.open(None)
+    yield store
+    store.close()
+
+
+def create(store: Store, *ids: str) -> None:
+    store.nodes.create(NodeRow(CreatedNode(node, f"name-{node}", "execute", NOW)) for node in ids)
+
+
+def ask(store: Store, *targets: Target, expires: float | None = None) -> None:
+    definitions = [BURST] if any(target.node_array == "burst" for target in targets) else []
+    store.requests.update("standard", "ann", NOW, expires, targets, definitions)
+
+
+def a_look(store: Store, *things: Any) -> Snapshot:
+    seen = a_snapshot(*things)
+    requests = store.requests.load(NOW)
+    return replace(seen, requests=requests, policy=in_force(seen.policy, requests))
+
+
+def serving(store: Store) -> dict[str, str | None]:
+    return {node.id: node.worker_id for node in store.nodes.live()}
+
+
+def arrays(store: Store) -> list[str]:
+    return [array.name for array in store.requests.load(NOW).arrays]
+
+
+def test_a_node_is_served_by_the_worker_of_its_order(store: Store) -> None:
+    create(store, "n1", "n2")
+    Fulfilment(store).note(a_look(store, ANSWERED))
+    assert serving(store) == {"n1": "i-w1", "n2": "i-w2"}
+
+
+def test_a_node_that_was_ended_while_it_was_ordered_is_known_by_its_worker(store: Store) -> None:
+    create(store, "n1", "n2")
+    store.nodes.end("n1", at=NOW, by="ann")
+    Fulfilment(store).note(a_look(store, ANSWERED))
+    row = store.nodes.row("n1")
+    assert row is not None
+    assert row.node.worker_id == "i-w1"
+
+
+def test_a_node_ends_with_its_machine(store: Store) -> None:
+    create(store, "n1")
+    store.nodes.bind("n1", "i-w1")
+    Fulfilment(store).note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
+    assert serving(store) == {}
+
+
+def test_a_node_whose_machine_a_listing_leaves_out_lives_on(store: Store) -> None:
+    create(store, "n1")
+    store.nodes.bind("n1", "i-w1")
+    Fulfilment(store).note(a_look(store, Memory(workers={"i-w1": WorkerNote(NOW)})))
+    assert serving(store) == {"n1": "i-w1"}
+
+
+def test_a_node_whose_machine_is_not_listed_yet_lives_on(store: Store) -> None:
+    create(store, "n1", "n2")
+    fulfilment = Fulfilment(store)
+    for _ in range(2):
+        fulfilment.note(a_look(store, ANSWERED))
+    assert serving(store) == {"n1": "i-w1", "n2": "i-w2"}
+
+
+def test_a_dynamic_array_that_a_set_names_stays(store: Store) -> None:
+    ask(store, Target("burst", count=0))
+    Fulfilment(store).note(a_look(store))
+    assert arrays(store) == ["burst"]
+
+
+@pytest.mark.parametrize(
+    "thing",
+    (
+        a_machine("w1", node_array="burst"),
+        replace(an_order(), node_array="burst"),
+        Memory(workers={"i-w1": WorkerNote(NOW, bucket=a_bucket(LARGE, node_array="burst").key)}),
+    ),
+)
+def test_a_dynamic_array_stays_while_anything_is_in_it(store: Store, thing: Any) -> None:
+    ask(store, Target("burst", count=1))
+    ask(store)
+    Fulfilment(store).note(a_look(store, thing))
+    assert arrays(store) == ["burst"]
+
+
+@pytest.mark.parametrize("thing", (a_machine("w1", node_array="burst", state=MachineState.TERMINATED), a_machine("w1")))
+def test_a_dynamic_array_is_gone_once_its_last_worker_is(store: Store, thing: Any) -> None:
+    ask(store, Target("burst", count=1))
+    ask(store)
+    Fulfilment(store).note(a_look(store, thing))
+    assert arrays(store) == []
+
+
+def test_what_an_array_in_use_extends_stays(store: Store) -> None:
+    store.requests.update("standard", "ann", NOW, None, (), [BURST, replace(BURST, name="more", extends="burst")])
+    ask(store)
+    Fulfilment(store).note(a_look(store, a_machine("w1", node_array="more")))
+    assert arrays(store) == ["burst", "more"]
+
+
+def test_with_the_cluster_given_back_nobody_wants_anything(store: Store) -> None:
+    create(store, "n1")
+    ask(store, Target("burst", count=1))
+    Fulfilment(store).end_all(NOW, "stop")
+    assert (store.requests.load(NOW).sets, arrays(store), serving(store)) == ((), [], {})
