@@ -260,7 +260,7 @@ def _see_off(machine: Machine, moment: Moment, after: Aftermath) -> Step:
     """Its machine is ending. Where we did not ask for it, no further job enters; and no end hangs for ever."""
     host = machine.host
     ending = because(Code.ENDING)
-    if host is None or (machine.note.disabling is None and disabled(host)):
+    if host is None or _closed_by_hand(machine):
         return wait(machine, ending)
     if not disabled(host):
         return _close(machine, moment, Disabling.LOST, ending)
@@ -272,7 +272,7 @@ def _bury(machine: Machine, moment: Moment, after: Aftermath) -> Step:
     host, reason = machine.host, _how_it_ended(machine)
     if host is None:
         return wait(machine, reason)
-    if not disabled(host):
+    if not disabled(host) and not _closed_by_hand(machine):
         return _close(machine, moment, Disabling.LOST, reason)
     lost = _lost_jobs(machine)
     if lost:
@@ -284,6 +284,16 @@ def _bury(machine: Machine, moment: Moment, after: Aftermath) -> Step:
         return wait(machine, reason)
     step = remove(machine, moment, reason)
     return step if step.action is None else replace(step, note=replace(step.note, disabling=Disabling.LOST))
+
+
+def _closed_by_hand(machine: Machine) -> bool:
+    """Whether a person disabled it, be it in part: ours on top would hide that from the next machine of its name."""
+    host = machine.host
+    return (
+        machine.note.disabling is None
+        and host is not None
+        and any("d" in instance.states for instance in host.instances)
+    )
 
 
 def _how_it_ended(machine: Machine) -> Reason:

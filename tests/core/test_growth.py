@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Launch
+from autoscaler.core.cluster import QueueInstance
 from autoscaler.core.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
 from autoscaler.core.memory import Event
 from autoscaler.core.model import Wishes
@@ -566,3 +567,9 @@ def test_workers_for_a_named_queue_are_not_sized_for_jobs_that_name_none() -> No
 def test_the_reason_tells_the_demand() -> None:
     (launch,) = launches(a_job(1, slots=2), jobs(3, 10), instance_type=XLARGE.name)
     assert dict(launch.reason.facts) == {"queue": "main.q", "tasks": 4, "slots": 5}
+
+
+def test_an_open_queue_of_a_host_that_a_person_disabled_in_part_is_supply() -> None:
+    by_hand = a_host("w1", states="d", more=(QueueInstance("other.q", "w1", 1, 0, 0, ""),))
+    queues = {"main.q": MAIN, "other.q": replace(MAIN, name="other.q")}
+    assert launched(plan(a_snapshot(a_worker(host=by_hand), a_job(waited=9999), queues=queues))) == {}

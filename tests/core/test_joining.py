@@ -20,6 +20,7 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    launched,
     told,
 )
 
@@ -206,3 +207,11 @@ def test_full_and_short_names_mean_the_same_host() -> None:
 def test_names_in_different_domains_are_different_hosts() -> None:
     made = plan(a_snapshot(a_machine("w1.cluster.local"), a_host("w1.other.local"), Memory()))
     assert told(made, "w1.other.local") == ("keep", Code.PERSISTENT)
+
+
+def test_a_worker_that_a_person_enables_before_it_is_heard_is_still_coming() -> None:
+    early = a_worker(mark=Disabling.ENROL, heard=False, states="u", age=60.0)
+    assert early.note is not None
+    early = replace(early, note=replace(early.note, seen_disabled=True, first_seen=NOW - 60, heard_at=None))
+    made = plan(a_snapshot(early, a_job(waited=9999)))
+    assert (launched(made), told(made, "w1")) == ({}, ("wait", Code.JOINING))

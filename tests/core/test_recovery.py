@@ -601,3 +601,23 @@ def test_a_machine_that_a_look_showed_alive_is_remembered_as_such_when_it_ends()
         False,
         True,
     ]
+
+
+def test_what_a_person_disabled_in_part_is_not_disabled_whole_by_us_when_its_machine_is_gone() -> None:
+    """It would be enabled whole for the next machine of its name."""
+    half = replace(
+        a_host("w1", heard=False, states="du"), instances=(*a_host("w1", states="du").instances, OTHER_INSTANCE)
+    )
+    made = plan(seen(a_worker(host=half, state=GONE)))
+    assert acts(made) == [("remove", "w1")]
+
+
+OTHER_INSTANCE = QueueInstance("other.q", "w1", 1, 0, 0, "u")
+
+
+def test_a_host_that_a_person_disabled_is_not_taken_for_disabled_by_us_by_the_next_machine_of_its_name() -> None:
+    """Its removal, which leaves a mark, was refused."""
+    elder_note = WorkerNote(LONG_AGO, host="w1", disabling=Disabling.LOST, retired_at=NOW - 60)
+    gone = replace(a_worker(host=a_host("w1", states="d", reserved=1), state=GONE), note=elder_note)
+    made = plan(seen(gone, a_machine("w1", id="i-2", age=5.0)))
+    assert (acts(made), made.memory.workers["i-2"].disabling) == ([], None)
