@@ -290,6 +290,10 @@ class Ground:
         for trace in self.seen():
             if not (trace.ended or trace.job in self.deleted or trace.host in self.struck):
                 self.breaks(f"rule 1: job {trace.job}.{trace.task} was cut short on {trace.host}")
+        ends = Counter((trace.job, trace.task) for trace in self.seen() if trace.ended)
+        for (job, task), count in ends.items():
+            if count > 1:
+                self.breaks(f"rule 7: {job}.{task} ran to its end {count} times")
         begun = {trace.job for trace in self.seen()}
         if begun & self.never:
             self.breaks(f"the cell ran jobs that it cannot: {sorted(begun & self.never)}")
@@ -303,10 +307,16 @@ class Ground:
             self.breaks(f"rule 8: machines are left: {left}")
 
     def _ended_well(self, job: str) -> list[str]:
-        """Tasks of a job as accounting has them, once for each end that was no failure."""
+        """Tasks of a job as accounting has them, once for each run that ended and was no failure.
+
+        A queue master that is killed while it hears of an end may write down that same end twice.
+        """
         told = self.cell.runner(("qacct", "-j", job), timeout=20.0).stdout.decode("utf-8", "replace")
-        records = [dict(re.findall(r"(?m)^(taskid|failed)\s+(\S+)", block)) for block in told.split("=" * 62)]
-        return [record["taskid"] for record in records if record.get("failed") == "0"]
+        field = r"(?m)^(taskid|failed|hostname|start_time)\s+(\S.*?)\s*$"
+        records = [dict(re.findall(field, block)) for block in told.split("=" * 62)]
+        good = [record for record in records if record.get("failed", "").split(" ")[0] == "0"]
+        runs = {(record["taskid"], record["hostname"], record["start_time"]) for record in good}
+        return [task for task, _, _ in runs]
 
     def breaks(self, what: str) -> None:
         if what not in self.broken:
