@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.policy import Limits
 from autoscaler.core.request_sets import Requests, RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.policies.asking import Policies, Recorded
@@ -24,11 +25,13 @@ from autoscaler.store.store import Store
 from providers.settings import read_settings
 from tests.core.building import NOW, a_snapshot
 from tests.policies.celery_tasks import BROKER, app, options, wait
+from tests.simulated.autoscaler import POLICY, TAG, World, start, step
 from tests.simulated.executor import at_once
 
 PREFIX = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
 ROOT = Path(__file__).parents[2]
 PATIENCE = 20.0
+ARRAY = replace(POLICY.node_arrays[0], limits=Limits(max_workers=4), scale_up_batch=4)
 
 
 def settings(**given: str) -> CeleryQueueSettings:
@@ -156,7 +159,7 @@ def celery_worker(folder: Path) -> Iterator[None]:
 
 
 def policy_for(folder: Path, clock: Callable[[], float] = time.monotonic) -> CeleryQueue:
-    given = settings(broker=BROKER, transport_options=json.dumps(options(folder)), reply_timeout="0.3")
+    given = settings(broker=BROKER, transport_options=json.dumps(options(folder)), reply_timeout="0.15")
     return CeleryQueue(given, clock=clock)
 
 
@@ -173,25 +176,26 @@ def test_a_queue_that_nobody_has_made_yet_is_empty(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("celery_worker")
-def test_a_real_celery_gets_what_its_tasks_need_and_keeps_it_until_they_have_ended(folder: Path) -> None:
-    store = Store.open(None)
-    clock = Clock()
-    policies = Policies({"celery_queue": policy_for(folder, clock)}, store, executor=at_once)
+def test_a_real_celery_gets_workers_for_its_tasks_and_keeps_them_until_all_have_ended(
+    folder: Path, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))
+    loop, policy = start(world), policy_for(folder, world.clock)
+    policies = Policies({"celery_queue": policy}, loop.store, executor=at_once, stopwatch=world.clock)
+    loop.observer.policies = policies.ask
 
-    def wanted() -> list[int | None]:
-        clock.now += 15
-        snapshot = replace(a_snapshot(now=clock.now), requests=store.requests.load(clock.now))
-        sets = policies.ask(snapshot, snapshot.policy).requests.sets
-        return [target.cores for one in sets for target in one.targets]
+    def machines() -> int:
+        step(world, loop)
+        return len(world.cloud.living(TAG))
 
     ends = [folder / f"end-{number}" for number in range(5)]
     for end in ends:
         wait.delay(str(end))
-    asked = [until(wanted, [5])]
+    seen = [until(machines, 3)]  # of two cores each
     for end in ends[:4]:  # one task is still at work: nobody knows on which host
         end.touch()
-    asked.append(until(lambda: len(list((folder / "queue").iterdir())), 0))
-    asked.append(wanted())
+    until(lambda: len(list((folder / "queue").iterdir())), 0)
+    seen += [machines() for _ in range(3)]
     ends[4].touch()
-    asked.append(until(wanted, []))
-    assert asked == [[5], 0, [5], []], (folder / "worker.log").read_text()
+    seen.append(until(machines, 0))
+    assert seen == [3, 3, 3, 3, 0], (folder / "worker.log").read_text()
