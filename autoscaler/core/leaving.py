@@ -90,6 +90,31 @@ def leave(machine: Machine, moment: Moment, reason: Reason, *, by_person: bool =
     return remove(machine, moment, because(Code.EMPTY).then(reason), by_person=by_person)
 
 
+def stand_aside(machine: Machine, moment: Moment) -> Step:
+    """A worker that nothing is done about, and why; unless a person wants it gone."""
+    asked_away = moment.let_go(machine)
+    match machine.life:
+        case Life.DISABLED_BY_HAND:
+            if asked_away is not None and asked_away.code is Code.DRAINED_BY_COMMAND:
+                return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
+            return keep(machine, because(Code.DISABLED_BY_HAND))
+        case Life.NAME_TAKEN:
+            return wait(machine, because(Code.NAME_TAKEN))
+        case _:
+            if asked_away is not None and asked_away.code is Code.DRAINED_BY_COMMAND:
+                return _drain(machine, moment, asked_away)
+            return keep(machine, because(Code.UNKNOWN_ARRAY, node_array=machine.worker.node_array))
+
+
+def _drain(machine: Machine, moment: Moment, asked_away: Reason) -> Step:
+    """A worker of a node array that is not known (any more) leaves by a person's word alone, as any other does."""
+    if machine.host is None:
+        return terminate(machine, moment, asked_away, by_person=True)
+    if machine.note.disabling is None:
+        return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
+    return leave(machine, moment, asked_away, by_person=True)
+
+
 def seen_empty_twice(machine: Machine, moment: Moment) -> bool:
     """Whether two looks, a scheduler interval apart, showed it disabled by us and empty: none may have been dispatched
     in between.

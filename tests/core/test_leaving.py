@@ -199,6 +199,23 @@ def test_a_worker_of_an_unknown_node_array_is_never_touched() -> None:
     assert (acts(made), told(made, "w2")) == ([], ("keep", Code.UNKNOWN_ARRAY))
 
 
+@pytest.mark.parametrize(
+    ("worker", "does"),
+    (
+        (a_worker("w1", node_array="gone", used=1), "disable"),
+        (a_worker("w1", node_array="gone", states="d"), "disable"),
+        (a_worker("w1", node_array="gone", mark=Disabling.COMMAND, empty=99, used=1), None),
+        (a_worker("w1", node_array="gone", mark=Disabling.COMMAND, empty=99), "remove"),
+        (a_machine("w1", node_array="gone"), "terminate"),
+    ),
+)
+def test_a_worker_of_an_unknown_node_array_leaves_as_others_do_when_a_person_drains_it(
+    worker: AWorker, does: str | None
+) -> None:
+    made = plan(a_snapshot(worker, Wishes(drain=frozenset({"w1"}))))
+    assert acts(made) == ([] if does is None else [(does, "w1")])
+
+
 def test_an_unheard_worker_is_only_reported() -> None:
     made = plan(a_snapshot(a_worker(idle=9999, heard=False, states="u")))
     assert (acts(made), told(made, "w1")) == ([], ("wait", Code.UNHEARD))

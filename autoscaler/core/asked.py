@@ -1,0 +1,70 @@
+"""What callers ask for beside the queues' own demand, read from one look: needs of request sets and created nodes, and
+whom they keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass
+
+from autoscaler.core.created_nodes import Service, serve
+from autoscaler.core.life import Sight
+from autoscaler.core.model import Snapshot
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.spare import spare_workers
+from autoscaler.core.steps import Moment
+from autoscaler.core.supply import outstanding
+from autoscaler.core.targets import Holding, Need, hold, needs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """All that holds of it now."""
+
+    needs: Mapping[str, Need]
+    service: Service
+
+    @property
+    def nodes(self) -> dict[str, Reason]:
+        """By worker id of every worker that serves a created node: that it does."""
+        return {
+            worker_id: because(Code.CREATED_NODE, node=node.name) for worker_id, node in self.service.by_worker.items()
+        }
+
+
+def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
+    """Ids of workers that ask, without those that a person enabled after they had been told that they stop."""
+    notes = snapshot.memory.workers
+    return frozenset(
+        worker_id
+        for worker_id in snapshot.requests.auto_stops
+        if worker_id not in notes or not notes[worker_id].stop_undone
+    )
+
+
+def read_asked(snapshot: Snapshot) -> Asked:
+    """Who stops the autoscaler wants nothing any more."""
+    if snapshot.wishes.stop is not None:
+        return Asked({}, serve((), snapshot.fleet))
+    needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
+    return Asked(needs, serve(snapshot.requests.nodes, snapshot.fleet))
+
+
+def hold_for(
+    asked: Asked,
+    snapshot: Snapshot,
+    sight: Sight,
+    moment: Moment,
+    *,
+    used: Set[str],
+    silent: Set[str],
+    again: Set[str],
+    going: Collection[str],
+) -> Holding:
+    """Whom the needs keep. `used`: names of the supply's hosts that demand uses; the rest as of `spare_workers`."""
+    if not asked.needs:
+        return Holding()
+    taken = used if snapshot.policy.queue_demand else None
+    ordered = outstanding(snapshot.fleet, snapshot.policy, snapshot.now)
+    spare = spare_workers(sight, ordered, moment, asked.service, used=taken, silent=silent, again=again, going=going)
+    return hold(asked.needs, spare)
