@@ -49,6 +49,8 @@ class SeenArray:
     queue: str
     max_workers: int
     max_cores: int | None = None
+    max_own_workers: int | None = None
+    max_own_cores: int | None = None
     extends: str | None = None
     """The array of the settings with which it shares that one's limits."""
     buckets: tuple[Bucket, ...] = ()
@@ -129,6 +131,8 @@ def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence
         queue=array.queue,
         max_workers=array.limits.max_workers,
         max_cores=array.limits.max_cores,
+        max_own_workers=array.limits.max_own_workers,
+        max_own_cores=array.limits.max_own_cores,
         extends=array.extends,
         buckets=tuple(sorted((each for each in mine if each.type.name in types), key=preferred)),
         price_types=array.price_types,

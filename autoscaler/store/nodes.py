@@ -150,9 +150,11 @@ class NodeTable:
         """Created and not ended, oldest first: what a plan sees."""
         return tuple(row.node for row in self._rows("WHERE ended_at IS NULL"))
 
-    def rows(self, since: float) -> tuple[NodeRow, ...]:
-        """Those that have not ended, and those that ended after `since`, oldest first."""
-        return tuple(self._rows("WHERE ended_at IS NULL OR ended_at > ?", (since,)))
+    def listed(self, worker_ids: Iterable[str]) -> tuple[NodeRow, ...]:
+        """Those that have not ended, and those whose worker is one of these, oldest first."""
+        ids = notation.write(list(worker_ids))
+        clause = "WHERE ended_at IS NULL OR worker_id IN (SELECT value FROM json_each(?))"
+        return tuple(self._rows(clause, (ids,)))
 
     def row(self, node_id: str) -> NodeRow | None:
         return next(self._rows("WHERE id = ?", (node_id,)), None)

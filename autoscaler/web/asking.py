@@ -1,0 +1,126 @@
+"""What every route needs to know of a call: who makes it, of which cluster it is, what its body and query say."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, cast
+
+from fastapi import Depends, HTTPException, Path, Request, Response
+from fastapi.security import HTTPBasic
+from pydantic import BaseModel, ValidationError
+
+from autoscaler.store.calls import CallLog
+from autoscaler.web.operations import ALIVE_WITHIN, Operations
+from autoscaler.web.passwords import Passwords
+
+USER, OPERATION = "autoscaler.user", "autoscaler.operation"
+"""Where a call's scope holds who made it and what it began, for the journal of calls."""
+LARGEST_BODY = 4 * 1024 * 1024
+REALM = {"WWW-Authenticate": 'Basic realm="sge-autoscaler", charset="UTF-8"'}
+BODY_KINDS = ("application/json", "text/plain")
+"""CycleCloud's own examples send JSON as text/plain; whatever a body is called, it is read as JSON."""
+Body = TypeVar("Body", bound=BaseModel)
+_basic = HTTPBasic(auto_error=False, description="A user of the password file.")
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What an application works with."""
+
+    operations: Operations
+    passwords: Passwords
+    calls: CallLog
+
+
+def operations_of(request: Request) -> Operations:
+    return cast("Api", request.app.state.api).operations
+
+
+def user(request: Request, _: Annotated[Any, Depends(_basic)] = None) -> str:
+    """The user that a call proves to come from; else 401."""
+    name, password = _credentials(request.headers.get("Authorization", ""))
+    if not name or not cast("Api", request.app.state.api).passwords.right(name, password):
+        raise HTTPException(401, "user and password are needed", REALM)
+    request.scope[USER] = name
+    return name
+
+
+def _credentials(header: str) -> tuple[str, str]:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return "", ""
+    try:
+        name, _, password = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return "", ""
+    return name, password
+
+
+def of_cluster(
+    request: Request,
+    _: Annotated[str, Depends(user)],
+    cluster: Annotated[str, Path(description="Name of the cluster.")],
+) -> None:
+    """404 for another cluster than ours."""
+    ours = operations_of(request).place.cluster
+    if cluster != ours:
+        raise HTTPException(404, f"there is no cluster {cluster}; this is {ours}")
+
+
+def known_only(*names: str) -> Callable[[Request], None]:
+    """A misspelt or repeated name in a query would silently ask for something else: 400."""
+
+    def check(request: Request) -> None:
+        for name in request.query_params:
+            if name not in names:
+                raise HTTPException(400, f"the query has no {name}; it may have: {', '.join(names) or 'nothing'}")
+            if len(request.query_params.getlist(name)) > 1:
+                raise HTTPException(400, f"{name} is given more than once")
+
+    return check
+
+
+def body_of(model: type[Body]) -> Callable[[Request, str], Any]:
+    """Reads a body; 409 with the path of what is wrong, as CycleCloud answers invalid input."""
+
+    async def body(request: Request, _: Annotated[str, Depends(user)]) -> Body:
+        data = bytearray()
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > LARGEST_BODY:
+                raise HTTPException(413, f"the body is larger than {LARGEST_BODY} bytes")
+        try:
+            return model.model_validate_json(bytes(data))
+        except ValidationError as error:
+            raise HTTPException(409, told(cast("Any", error.errors(include_url=False)))) from error
+
+    return body
+
+
+def told(errors: Iterable[Mapping[str, Any]]) -> str:
+    """`sets[0].count: Input should be greater than or equal to 1`, all of them."""
+    return "; ".join(f"{_path(each['loc'])}{each['msg']}" for each in errors)[:2000]
+
+
+def _path(steps: tuple[int | str, ...]) -> str:
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return f"{text}: " if text else ""
+
+
+def accepted(request: Request, response: Response, operation_id: str) -> None:
+    """What every answer says that begins an operation."""
+    response.headers["Location"] = f"{request.base_url}operations/{operation_id}"
+    request.scope[OPERATION] = operation_id
+    tell_loop(request, response)
+
+
+def tell_loop(request: Request, response: Response) -> None:
+    """Say so where nobody carries out what is asked for."""
+    operations = operations_of(request)
+    if operations.clock() - operations.looked_at > ALIVE_WITHIN:
+        response.headers["Warning"] = '199 sge-autoscaler "no loop looks at this cluster: requests are only stored"'

@@ -1,0 +1,262 @@
+"""What callers ask of nodes: create, scale, end, and further verbs. Each is one transaction that writes wishes, which
+the loop carries out.
+
+A request id begins one operation, whoever repeats it and whatever died in between. What is answered rests on the same
+transaction as what is written, so of callers at once none is promised what another was given.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from autoscaler.core.fleet import InstanceType
+from autoscaler.core.request_sets import CreatedNode
+from autoscaler.store.looks import LastLook, SeenArray
+from autoscaler.store.nodes import NodeRow, Operation
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
+from autoscaler.web.expressions import InvalidExpression, expression
+from autoscaler.web.models import (
+    CreatedSet,
+    ManagedNode,
+    NodeCreationRequest,
+    NodeCreationResult,
+    NodeManagementRequest,
+    NodeManagementResult,
+    NodeSet,
+)
+from autoscaler.web.view import Node, Place, View, free_names
+
+ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start", "restart", "reimage"]
+ENDING = frozenset({"terminate", "remove", "shutdown"})
+RECENT = 86_400.0
+"""Seconds for which a capacity failure is told."""
+ALIVE_WITHIN = 120.0
+"""A loop that wrote nothing for so long does not run, or cannot look."""
+
+
+class Conflict(Exception):
+    """A request that is understood and refused; the message says why and what to do."""
+
+
+@dataclass(slots=True)
+class Operations:
+    """One cluster. Any thread may call; the store serialises."""
+
+    store: Store
+    place: Place
+    arrays: tuple[SeenArray, ...] = ()
+    """Those of the settings, for as long as no loop has looked."""
+    clock: Callable[[], float] = time.time
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+
+    def view(self) -> View:
+        """The cluster now. The look is read first: a worker that is bound meanwhile is then found by its row."""
+        now = self.clock()
+        look = self.store.looks.load() or LastLook(arrays=self.arrays)
+        rows = self.store.nodes.listed(seen.worker.id for seen in look.workers)
+        wishes = self.store.wishes.load()
+        failures = self.store.journal.failures(now - RECENT)
+        failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
+        return View(self.place, look, rows, wishes, failed)
+
+    @property
+    def looked_at(self) -> float:
+        """When a loop last looked; 0: never."""
+        return self.store.memory.saved_at
+
+    # -- creating ------------------------------------------------------------------------------------------------
+
+    def create(self, request: NodeCreationRequest, who: str) -> NodeCreationResult:
+        """Add nodes, as many of each set as limits and provider allow. Raises Conflict, having added none."""
+        with self.store.database.transaction():
+            self._refuse_repeated(request.request_id)
+            chosen = [self._chosen(number, each) for number, each in enumerate(request.sets)]
+            operation = self.new_id()
+            made: list[NodeRow] = []
+            told = []
+            for each, (array, types) in zip(request.sets, chosen, strict=True):
+                view = self.view()
+                added = min(each.count, max(view.available(array, kind) for kind in types))
+                rows = self._rows(view, each, added, request.request_id or "")
+                self.store.nodes.create(rows)
+                made += rows
+                told.append(CreatedSet(added=added, message=_shortage(array, each, added)))
+            self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
+        return NodeCreationResult(operation_id=operation, sets=told)
+
+    def scale(self, name: str, *, cores: int | None, count: int | None, who: str) -> NodeCreationResult:
+        """Add nodes until the array has so many, or so many cores. Once: what ends later is not replaced."""
+        if (cores is None) == (count is None):
+            raise Conflict("give either totalCoreCount or totalNodeCount")
+        with self.store.database.transaction():
+            view = self.view()
+            array = self._array(name)
+            nodes = [node for node in view.nodes if node.node_array == name and not node.leaving]
+            kind = next(iter(array.types.values()), None)
+            if count is not None:
+                missing = count - len(nodes)
+            elif kind is None:
+                raise Conflict(f"how many cores a node of {name} has is not known yet: give totalNodeCount")
+            else:
+                missing = -((sum(node.vcpus for node in nodes) - (cores or 0)) // kind.vcpus)
+            added = max(0, min(missing, view.available(array, kind)))
+            asked = NodeSet(count=max(1, added), nodearray=name)
+            rows = self._rows(view, asked, added, "")
+            self.store.nodes.create(rows)
+            operation = self._begin("create", who, [row.node.id for row in rows])
+        message = f"only {added} more can be had in {name} now" if added < missing else None
+        return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
+
+    def _chosen(self, number: int, asked: NodeSet) -> tuple[SeenArray, Sequence[InstanceType | None]]:
+        """The array of a set and the types that may serve it, those tried first first. Raises Conflict."""
+        where = f"sets[{number}]"
+        try:
+            array = self._array(asked.nodearray)
+        except Conflict as error:
+            raise Conflict(f"{where}.nodearray: {error}") from error
+        _refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array)
+        wanted = asked.definition.machine_type if asked.definition else None
+        if wanted is None:
+            return array, tuple(array.types.values()) or (None,)
+        if wanted not in array.types:
+            known = ", ".join(array.types) or "none, as long as no autoscaler has looked at its provider"
+            raise Conflict(f"{where}.definition.machineType: {array.name} has no {wanted}; its types are: {known}")
+        return array, (array.types[wanted],)
+
+    def _array(self, name: str) -> SeenArray:
+        view = self.view()
+        array = view.array(name)
+        if array is None:
+            known = ", ".join(each.name for each in view.look.arrays) or "none"
+            raise Conflict(f"there is no node array {name}; there are: {known}")
+        return array
+
+    def _rows(self, view: View, asked: NodeSet, count: int, request_id: str) -> list[NodeRow]:
+        now, array = self.clock(), asked.nodearray
+        offset = 1 if asked.name_offset is None else asked.name_offset
+        names = free_names(frozenset(node.name for node in view.nodes), asked.name_format or f"{array}-%d", offset)
+        return [
+            NodeRow(
+                CreatedNode(
+                    id=self.new_id(),
+                    name=next(names),
+                    node_array=array,
+                    created_at=now,
+                    request_id=request_id,
+                    machine_type=asked.definition.machine_type if asked.definition else None,
+                    placement_group=asked.placement_group_id,
+                ),
+                asked.node_attributes or {},
+            )
+            for _ in range(count)
+        ]
+
+    # -- managing ------------------------------------------------------------------------------------------------
+
+    def manage(self, verb: ManagingVerb, request: NodeManagementRequest, who: str) -> NodeManagementResult:
+        """Do something with all nodes that are meant, each for itself. Raises Conflict, having done nothing."""
+        with self.store.database.transaction():
+            self._refuse_repeated(request.request_id)
+            view = self.view()
+            meant = selected(view, request)
+            told = [self._managed(verb, node, view, who) for node in meant]
+            operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
+        return NodeManagementResult(operation_id=operation, nodes=told)
+
+    def _managed(self, verb: ManagingVerb, node: Node, view: View, who: str) -> ManagedNode:
+        error = self._end(node, view, who) if verb in ENDING else _unable(verb, node, view)
+        return ManagedNode(id=node.id, name=node.name, status="Error" if error else "OK", error=error)
+
+    def _end(self, node: Node, view: View, who: str) -> str | None:
+        """Let a node end: at once where no machine serves it, else once its jobs have ended. Asked again: no change."""
+        if node.keep_alive:
+            return "this node is marked KeepAlive"
+        if node.seen is not None and View.named(view.wishes.keep, node.seen):
+            return "this node is kept: `sge-autoscaler keep --undo` lets it go"
+        now, by = self.clock(), f"{who} (REST)"
+        if node.row is not None:
+            self.store.nodes.end(node.id, at=now, by=by)
+        if node.seen is not None:
+            self.store.wishes.ask(Verb.DRAIN, who=by, at=now, host=node.seen.worker.id)
+        return None
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def _refuse_repeated(self, request_id: str | None) -> None:
+        if request_id and self.store.nodes.operation_of(request_id) is not None:
+            raise Conflict(f"a request with id {request_id} was made before; GET nodes?request_id= lists its nodes")
+
+    def _begin(
+        self, action: str, who: str, nodes: Sequence[str], request_id: str | None = None, operation: str | None = None
+    ) -> str:
+        operation = operation or self.new_id()
+        begun = self.store.nodes.begin(Operation(operation, action, self.clock(), who, tuple(nodes), request_id or ""))
+        if not begun:  # the transaction excludes it
+            raise Conflict(f"a request with id {request_id} was made before")
+        return operation
+
+
+def selected(view: View, request: NodeManagementRequest) -> list[Node]:
+    """The union of what a request's selectors name, in the order of the listing. Raises Conflict without a selector."""
+    selectors = (request.ids, request.names, request.hostnames, request.ip_addresses, request.filter)
+    if all(selector is None for selector in selectors):
+        raise Conflict("no node is named: give ids, names, hostnames, ip_addresses or filter")
+    try:
+        matches = expression(request.filter) if request.filter is not None else None
+    except InvalidExpression as error:
+        raise Conflict(f"filter: {error}") from error
+    ids, names = frozenset(request.ids or ()), frozenset(request.names or ())
+    hosts = frozenset(_label(host) for host in request.hostnames or ())
+    addresses = frozenset(request.ip_addresses or ())
+
+    def meant(node: Node) -> bool:
+        worker = node.seen.worker if node.seen else None
+        host = (node.seen.host or node.seen.worker.name) if node.seen else None
+        return (
+            node.id in ids
+            or node.name in names
+            or (host is not None and _label(host) in hosts)
+            or (worker is not None and worker.address is not None and worker.address in addresses)
+            or (matches is not None and matches(view.record(node)))
+        )
+
+    return [node for node in view.nodes if meant(node)]
+
+
+def _unable(verb: str, node: Node, view: View) -> str | None:
+    """Why a verb cannot be carried out on a node; None: there is nothing to do."""
+    if verb == "start":
+        return "this node is ending" if node.leaving else None
+    provider = view.look.provider or "this cluster's provider"
+    return f"{provider} has no {verb}: terminate the node and create another"
+
+
+def _refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -> None:
+    """Attributes that would be silently without effect are refused."""
+    if given.get("CloudInit") is not None:
+        raise Conflict(f"{where}.CloudInit: nodes of this cluster run its own boot script; leave it out")
+    for name in ("KeepAlive", "Interruptible"):
+        if not isinstance(given.get(name, False), bool):
+            raise Conflict(f"{where}.{name}: true or false is meant")
+    if "Configuration" in given and not isinstance(given["Configuration"], dict):
+        raise Conflict(f"{where}.Configuration: an object is meant")
+    spot = [price_type.value == "spot" for price_type in array.price_types]
+    if given.get("Interruptible") not in (None, *spot):
+        kinds = " and ".join(price_type.value for price_type in array.price_types)
+        raise Conflict(f"{where}.Interruptible: {array.name} is {kinds} only; ask another node array")
+
+
+def _shortage(array: SeenArray, asked: NodeSet, added: int) -> str | None:
+    if added == asked.count:
+        return None
+    kind = f" {asked.definition.machine_type}" if asked.definition and asked.definition.machine_type else ""
+    return f"only {added} more{kind} can be had in {array.name} now: its limits or its provider allow no more"
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0].lower()

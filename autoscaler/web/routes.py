@@ -1,0 +1,225 @@
+"""The routes of the REST API: paths, names and statuses as CycleCloud's reference has them.
+
+202 with Location for what begins an operation, 409 for a body that is refused, 400 for a query that is, 404 for what
+does not exist.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from pydantic import BaseModel
+
+from autoscaler.store.nodes import Operation
+from autoscaler.web.asking import BODY_KINDS, accepted, body_of, known_only, of_cluster, operations_of, tell_loop, user
+from autoscaler.web.models import (
+    ClusterStatus,
+    ClusterUsage,
+    NodeCreationRequest,
+    NodeCreationResult,
+    NodeList,
+    NodeManagementRequest,
+    NodeManagementResult,
+    OperationStatus,
+)
+from autoscaler.web.operations import ManagingVerb
+from autoscaler.web.status import status_of
+from autoscaler.web.usage import Granularity, InvalidTimes, Timeframe, spans, usage_of
+
+VERBS: Mapping[ManagingVerb, str] = {
+    "terminate": "End nodes: each once its jobs have ended.",
+    "remove": "The same as terminate: no record of an ended node stays.",
+    "shutdown": "The same as terminate: no node of this cluster is kept deallocated.",
+    "deallocate": "Stop nodes without giving them back; a provider that cannot says so of each.",
+    "start": "Start nodes that were deallocated; what runs already is left as it is.",
+    "restart": "Restart nodes; a provider that cannot says so of each.",
+    "reimage": "Give nodes a new disk; a provider that cannot says so of each.",
+}
+
+
+def _said(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+_ALWAYS: dict[int | str, dict[str, Any]] = {
+    400: _said("The query is refused; the text says why."),
+    401: _said("No right user and password were given."),
+    404: _said("There is no such cluster, operation or node array."),
+    503: _said("What was asked for cannot be written down now; ask again."),
+}
+_BEGUN: dict[int | str, dict[str, Any]] = {
+    **_ALWAYS,
+    202: {"headers": {"Location": {"description": "Address of the operation.", "schema": {"type": "string"}}}},
+    409: _said("What was asked for is refused; the text says where and why. Nothing was done."),
+    413: _said("The body is too large."),
+}
+
+User = Annotated[str, Depends(user)]
+Creation = Annotated[NodeCreationRequest, Depends(body_of(NodeCreationRequest))]
+Management = Annotated[NodeManagementRequest, Depends(body_of(NodeManagementRequest))]
+clusters = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster)])
+operations = APIRouter(dependencies=[Depends(user)])
+
+
+def _body_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in BODY_KINDS}}}
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+@clusters.get(
+    "/status", dependencies=[Depends(known_only("nodes"))], responses=_ALWAYS, response_model_exclude_none=True
+)
+def status(
+    request: Request, response: Response, nodes: Annotated[bool, Query(description="Tell nodes, too.")] = False
+) -> ClusterStatus:
+    """State, limits and buckets of the cluster."""
+    tell_loop(request, response)
+    return status_of(operations_of(request).view(), with_nodes=nodes)
+
+
+@clusters.get(
+    "/nodes",
+    dependencies=[Depends(known_only("operation", "request_id"))],
+    responses=_ALWAYS,
+    response_model_exclude_none=True,
+)
+def nodes(
+    request: Request,
+    response: Response,
+    operation: Annotated[str | None, Query(description="Only nodes of this operation.")] = None,
+    request_id: Annotated[str | None, Query(description="Only nodes of the operation of this request.")] = None,
+) -> NodeList:
+    """Nodes of the cluster, or of one operation."""
+    tell_loop(request, response)
+    if operation is not None and request_id is not None:
+        raise HTTPException(400, "give operation or request_id, not both")
+    view, table = operations_of(request).view(), operations_of(request).store.nodes
+    if operation is None and request_id is None:
+        return NodeList(nodes=view.records())
+    found = table.operation(operation) if operation is not None else table.operation_of(request_id or "")
+    if found is None:
+        raise HTTPException(404, "there is no such operation")
+    ids = frozenset(found.nodes)
+    return NodeList(nodes=[each for each in view.records() if each["NodeId"] in ids], operation=_told(found))
+
+
+@clusters.get(
+    "/usage",
+    dependencies=[Depends(known_only("timeframe", "from", "to", "granularity"))],
+    responses=_ALWAYS,
+    response_model_exclude_none=True,
+)
+def usage(
+    request: Request,
+    timeframe: Annotated[Timeframe, Query(description="UTC; a week begins on Sunday.")] = "monthToDate",
+    begin: Annotated[str | None, Query(alias="from", description="ISO 8601, for custom.")] = None,
+    end: Annotated[str | None, Query(alias="to", description="ISO 8601, for custom.")] = None,
+    granularity: Annotated[Granularity, Query()] = "daily",
+) -> ClusterUsage:
+    """Core-hours and their estimated cost; workers that ended more than 30 days ago are forgotten."""
+    asked_of = operations_of(request)
+    now = asked_of.clock()
+    try:
+        asked = spans(timeframe, granularity, now, start=begin, end=end)
+    except InvalidTimes as error:
+        raise HTTPException(400, str(error)) from error
+    view = asked_of.view()
+    vcpus = {kind.name: kind.vcpus for array in view.look.arrays for kind in array.types.values()}
+    vcpus |= {node.type.name: node.type.vcpus for node in view.nodes if node.type is not None}
+    return usage_of(asked_of.store.history.lifetimes(), vcpus, asked, now, asked_of.place.region)
+
+
+@operations.get("/operations", include_in_schema=False)
+@operations.get("/operations/", dependencies=[Depends(known_only("request_id"))], responses=_ALWAYS)
+def operations_list(
+    request: Request,
+    request_id: Annotated[str | None, Query(description="Only the operation of this request.")] = None,
+) -> list[OperationStatus]:
+    """The newest operations, or the one of a request: none or one."""
+    table = operations_of(request).store.nodes
+    if request_id is None:
+        return [_told(each) for each in table.operations()]
+    found = table.operation_of(request_id)
+    return [_told(found)] if found else []
+
+
+@operations.get("/operations/{id}", dependencies=[Depends(known_only())], responses=_ALWAYS)
+def operation_status(request: Request, operation_id: Annotated[str, Path(alias="id")]) -> OperationStatus:
+    """One operation."""
+    found = operations_of(request).store.nodes.operation(operation_id)
+    if found is None:
+        raise HTTPException(404, "there is no such operation")
+    return _told(found)
+
+
+def _told(operation: Operation) -> OperationStatus:
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(operation.at))
+    return OperationStatus(action=operation.action, start_time=started)
+
+
+# -- changing ------------------------------------------------------------------------------------------------------
+
+
+@clusters.post(
+    "/nodes/create",
+    dependencies=[Depends(known_only())],
+    status_code=202,
+    responses=_BEGUN,
+    openapi_extra=_body_schema(NodeCreationRequest),
+    response_model_exclude_none=True,
+)
+def create(request: Request, response: Response, caller: User, body: Creation) -> NodeCreationResult:
+    """Create nodes. Each stays until it is ended; it is not removed for idleness."""
+    result = operations_of(request).create(body, caller)
+    accepted(request, response, result.operation_id)
+    return result
+
+
+def _add_verb(verb: ManagingVerb, description: str) -> None:
+    def manage(request: Request, response: Response, caller: User, body: Management) -> NodeManagementResult:
+        result = operations_of(request).manage(verb, body, caller)
+        accepted(request, response, result.operation_id)
+        return result
+
+    clusters.post(
+        f"/nodes/{verb}",
+        dependencies=[Depends(known_only())],
+        status_code=202,
+        responses=_BEGUN,
+        openapi_extra=_body_schema(NodeManagementRequest),
+        response_model_exclude_none=True,
+        summary=f"{verb} nodes".capitalize(),
+        description=description,
+        operation_id=f"{verb}_nodes",
+    )(manage)
+
+
+for _verb, _description in VERBS.items():
+    _add_verb(_verb, _description)
+
+
+@clusters.post(
+    "/scale/{nodearray}",
+    dependencies=[Depends(known_only("totalCoreCount", "totalNodeCount"))],
+    status_code=202,
+    responses=_BEGUN,
+    response_model_exclude_none=True,
+)
+def scale(
+    request: Request,
+    response: Response,
+    caller: User,
+    nodearray: Annotated[str, Path(description="Name of the node array.")],
+    cores: Annotated[int | None, Query(alias="totalCoreCount", ge=0, le=2**31)] = None,
+    count: Annotated[int | None, Query(alias="totalNodeCount", ge=0, le=2**31)] = None,
+) -> NodeCreationResult:
+    """Create nodes until there are so many, or so many cores: give exactly one. Nothing is ended."""
+    result = operations_of(request).scale(nodearray, cores=cores, count=count, who=caller)
+    accepted(request, response, result.operation_id)
+    return result

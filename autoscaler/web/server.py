@@ -1,0 +1,136 @@
+"""Serves an application at an address: on a thread beside the loop, or alone. With a certificate, over TLS only."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from autoscaler.errors import SettingsError
+
+log = logging.getLogger("autoscaler.web")
+AT_ONCE = 200
+"""Calls under way at once; more are answered 503."""
+LAST_CALLS = 10
+"""Seconds that the end waits for calls under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. `certificate` and `key`: PEM files, both or neither."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certificate else "http"
+
+
+def address(text: str, certificate: Path | None = None, key: Path | None = None) -> Address:
+    """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError."""
+    host, separator, port = text.strip().rpartition(":")
+    if not separator:
+        host = ""
+    if not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is no ADDRESS:PORT: write 127.0.0.1:8080")
+    if (certificate is None) != (key is None):
+        raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")
+    return Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key)
+
+
+def on_loopback(host: str) -> bool:
+    """Whether only this machine can reach it, as far as the address tells."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Server:
+    """Listens from the moment it is made, so that a taken port is told before anything begins. Raises SettingsError."""
+
+    def __init__(self, app: Any, at: Address) -> None:
+        self._socket = _listening(at)
+        if not at.certificate and not on_loopback(at.host):
+            log.warning(
+                "HTTP is served at %s without encryption: whoever is in between reads passwords; "
+                "set CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY",
+                at.host,
+            )
+        host, port = self._socket.getsockname()[:2]
+        self.url = f"{at.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        try:
+            self._server = uvicorn.Server(self._config(app, at))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    @staticmethod
+    def _config(app: Any, at: Address) -> uvicorn.Config:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            limit_concurrency=AT_ONCE,
+            timeout_graceful_shutdown=LAST_CALLS,
+            ssl_certfile=at.certificate,
+            ssl_keyfile=at.key,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
+        return config
+
+    def serve(self) -> None:
+        """Until `stop`, or in the main thread a signal."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """Let calls under way end, and no other begin."""
+        self._server.should_exit = True
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[Server]:
+        """Serves on a thread for the length of the block."""
+        thread = threading.Thread(target=self.serve, name="http", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+            thread.join(LAST_CALLS + 5)
+
+
+def _listening(at: Address) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+            listening.listen(128)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise SettingsError(f"cannot listen at {at.host}:{at.port}: {error}; set CP_CAP_AUTOSCALE_HTTP") from error
+    return listening

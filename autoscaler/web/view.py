@@ -1,0 +1,293 @@
+"""The cluster as callers of the REST API see it: what the loop last saw, with the nodes that callers created.
+
+Every worker is a node: one that serves a created node under that one's name and id, any other under a name and an id
+that follow from its worker id, so that they never change and no creation ever takes them. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from autoscaler.core.fleet import InstanceType, MachineState, PriceType
+from autoscaler.core.life import Life, same_host
+from autoscaler.core.model import Wishes
+from autoscaler.store.looks import LastLook, SeenArray, SeenWorker
+from autoscaler.store.nodes import NodeRow
+
+GIB = 1024**3
+_OURS = uuid.UUID("3f6a1c0e-7d55-5b0a-8f2e-5a3f0c1d9b47")
+STARTED, TERMINATED = "Started", "Terminated"
+ACQUIRING, PREPARING, READY, TERMINATING, FAILED = "Acquiring", "Preparing", "Ready", "Terminating", "Failed"
+_STATES: Mapping[str, str] = {
+    READY: STARTED,
+    ACQUIRING: "Starting",
+    PREPARING: "Starting",
+    TERMINATING: "Terminating",
+    FAILED: FAILED,
+}
+"""`State`, as filters name it, by `Status`."""
+_PREPARING = frozenset({Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED})
+_LEAVING = frozenset(
+    {Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.INTERRUPTED, Life.FENCED, Life.ENDING, Life.NAME_TAKEN}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is the same for the whole cluster."""
+
+    cluster: str
+    region: str = ""
+    subnet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node: created by a caller, rented by the loop, or both."""
+
+    id: str
+    name: str
+    node_array: str
+    type: InstanceType | None
+    """None: not chosen yet, and the provider's types are not known."""
+    row: NodeRow | None
+    seen: SeenWorker | None
+    leaving: bool
+    """Its end was asked for, or the loop lets it go."""
+
+    @property
+    def status(self) -> str:
+        if self.leaving:
+            return TERMINATING
+        if self.seen is None:
+            return ACQUIRING
+        worker, life = self.seen.worker, self.seen.life
+        if worker.failure is not None:
+            return FAILED
+        if life is Life.BOOTING:
+            return ACQUIRING if worker.state is MachineState.PENDING else PREPARING
+        return PREPARING if life in _PREPARING else READY
+
+    @property
+    def target(self) -> str:
+        return TERMINATED if self.leaving else STARTED
+
+    @property
+    def placement_group(self) -> str | None:
+        """As its caller named it, else as its provider did."""
+        if self.row is not None:
+            return self.row.node.placement_group
+        return (self.seen.worker.placement_group or None) if self.seen else None
+
+    @property
+    def keep_alive(self) -> bool:
+        return self.row is not None and self.row.attributes.get("KeepAlive") is True
+
+    @property
+    def vcpus(self) -> int:
+        return self.type.vcpus if self.type else 0
+
+
+@dataclass(frozen=True)
+class View:
+    """All of it at one moment."""
+
+    place: Place
+    look: LastLook
+    rows: Sequence[NodeRow] = ()
+    """Live ones, and ended ones whose worker may still be there."""
+    wishes: Wishes = field(default_factory=Wishes)
+    failed: Mapping[str, float] = field(default_factory=dict)
+    """By instance type: seconds since its provider last had none."""
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All that are listed: created ones first, each in the order of its creation."""
+        seen = {each.worker.id: each for each in self.look.workers if each.worker.exists}
+        served = {row.node.worker_id for row in self.rows}
+        created = [
+            self._created(row, seen.get(row.node.worker_id or ""))
+            for row in self.rows
+            if row.ended_at is None or (row.node.worker_id or "") in seen
+        ]
+        return (*created, *(self._rented(each) for worker_id, each in seen.items() if worker_id not in served))
+
+    def _created(self, row: NodeRow, seen: SeenWorker | None) -> Node:
+        node = row.node
+        kind = seen.worker.type if seen else self.type_for(node.node_array, node.machine_type)
+        leaving = row.ended_at is not None or self._leaves(seen)
+        return Node(node.id, node.name, node.node_array, kind, row, seen, leaving)
+
+    def _rented(self, seen: SeenWorker) -> Node:
+        worker = seen.worker
+        node_id = uuid.uuid5(_OURS, worker.id)
+        name = f"{worker.node_array}-w{node_id.hex[:10]}"
+        return Node(str(node_id), name, worker.node_array, worker.type, None, seen, self._leaves(seen))
+
+    def _leaves(self, seen: SeenWorker | None) -> bool:
+        return seen is not None and (seen.life in _LEAVING or self.named(self.wishes.drain, seen))
+
+    @staticmethod
+    def named(names: frozenset[str], seen: SeenWorker) -> bool:
+        """Whether a person's wish names this worker, by id or by host."""
+        host = seen.host or seen.worker.name
+        return seen.worker.id in names or (host is not None and any(same_host(name, host) for name in names))
+
+    # -- node arrays ---------------------------------------------------------------------------------------------
+
+    def array(self, name: str) -> SeenArray | None:
+        return next((array for array in self.look.arrays if array.name == name), None)
+
+    def type_for(self, array: str, machine_type: str | None) -> InstanceType | None:
+        """The type that a node will get: the one it asks for, else the first of its array."""
+        found = self.array(array)
+        types = found.types if found else {}
+        return types.get(machine_type) if machine_type else next(iter(types.values()), None)
+
+    def counted(self, family: str) -> list[Node]:
+        """Nodes that count towards the limits of an array of the settings and those that stem from it."""
+        names = {array.name for array in self.look.arrays if family in (array.name, array.extends)}
+        return [node for node in self.nodes if node.node_array in names]
+
+    @cached_property
+    def _coming(self) -> dict[str, int]:
+        """By node array: workers that were ordered for nobody's node and are not listed."""
+        listed = {each.worker.id for each in self.look.workers}
+        coming: dict[str, int] = {}
+        for order in self.look.orders:
+            left = sum(worker_id not in listed for worker_id in order.ids) if order.ids else order.count
+            coming[order.node_array] = coming.get(order.node_array, 0) + max(0, left - len(order.nodes))
+        return coming
+
+    def room(self, array: SeenArray, kind: InstanceType | None) -> int:
+        """How many more nodes of this type the limits allow. Without a type cores are not counted."""
+        family = array.extends or array.name
+        root = self.array(family) or array
+        shared, own = self.counted(family), [node for node in self.nodes if node.node_array == array.name]
+        coming = sum(self._coming.get(each.name, 0) for each in self.look.arrays if family in (each.name, each.extends))
+        left = root.max_workers - len(shared) - coming
+        if array.max_own_workers is not None:
+            left = min(left, array.max_own_workers - len(own))
+        for most, nodes in ((root.max_cores, shared), (array.max_own_cores, own)):
+            if most is not None and kind is not None:
+                left = min(left, (most - sum(node.vcpus for node in nodes)) // kind.vcpus)
+        return max(0, left) if array.wanted else 0
+
+    def available(self, array: SeenArray, kind: InstanceType | None) -> int:
+        """How many more can be created: what limits and provider allow, less the nodes that wait for a machine."""
+        offered = self.offered(array, kind)
+        room = self.room(array, kind)
+        if offered is None:
+            return room
+        waiting = sum(
+            node.seen is None and node.node_array == array.name and (kind is None or node.type == kind)
+            for node in self.nodes
+        )
+        return max(0, min(room, offered - waiting))
+
+    @staticmethod
+    def offered(array: SeenArray, kind: InstanceType | None) -> int | None:
+        """How many more the provider says it has; None: it does not say."""
+        buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
+        if not buckets:
+            return None if kind is None and not array.buckets else 0
+        counts = [0 if bucket.problem is not None else bucket.available for bucket in buckets]
+        return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def record(self, node: Node) -> dict[str, Any]:
+        """A node as CycleCloud shows it. Names that do not apply are left out."""
+        seen, row, kind = node.seen, node.row, node.type
+        worker = seen.worker if seen else None
+        given = dict(row.attributes) if row else {}
+        array = self.array(node.node_array)
+        configuration = _merged(_object(array.configuration) if array else {}, given.pop("Configuration", None))
+        told = {
+            **given,
+            "Name": node.name,
+            "NodeId": node.id,
+            "Template": node.node_array,
+            "ClusterName": self.place.cluster,
+            "MachineType": kind.name if kind else (row.node.machine_type if row else None) or "",
+            "CoreCount": kind.vcpus if kind else None,
+            "Memory": round(kind.memory / GIB, 3) if kind else None,
+            "Status": node.status,
+            "State": _STATES[node.status],
+            "TargetState": node.target,
+            "Region": self.place.region,
+            "Interruptible": _spot(worker.price_type if worker else _first_price_type(array)),
+            "KeepAlive": node.keep_alive,
+            "Configuration": configuration,
+            "PlacementGroupId": node.placement_group,
+            "RequestId": row.node.request_id or None if row else None,
+        }
+        if worker is not None and seen is not None:
+            told |= {
+                "InstanceId": worker.id,
+                "Hostname": seen.host or worker.name,
+                "PrivateIp": worker.address,
+                "Zone": worker.zone or None,
+                "StatusMessage": worker.message,
+            }
+        return {name: value for name, value in told.items() if value is not None}
+
+    def records(self) -> list[dict[str, Any]]:
+        """Of all nodes. Each `Template` is a node array of this view."""
+        known = {array.name for array in self.look.arrays}
+        return [self.record(node) for node in self.nodes if node.node_array in known]
+
+    def array_record(self, array: SeenArray) -> dict[str, Any]:
+        """The attributes of a node array."""
+        return {
+            **_object(array.attributes),
+            "Name": array.name,
+            "ClusterName": self.place.cluster,
+            "Region": self.place.region,
+            "SubnetId": self.place.subnet,
+            "Interruptible": _spot(_first_price_type(array)),
+            "Configuration": _object(array.configuration),
+            **({"Extends": array.extends, "Dynamic": True} if array.extends else {}),
+        }
+
+    def bucket_id(self, array: str, machine_type: str) -> str:
+        return str(uuid.uuid5(_OURS, f"{self.place.cluster}\n{array}\n{machine_type}"))
+
+
+def free_names(taken: frozenset[str], template: str, first: int) -> Iterator[str]:
+    """The names of a format that are free, the lowest number first. Ends only with the reader."""
+    number = first
+    while True:
+        name = template.replace("%d", str(number))
+        if name not in taken:
+            yield name
+        number += 1
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    return value if isinstance(value, dict) else {}
+
+
+def _merged(under: dict[str, Any], over: object) -> dict[str, Any]:
+    """Both objects, at every depth what `over` says before what `under` does."""
+    if not isinstance(over, Mapping):
+        return under
+    result = dict(under)
+    for name, value in over.items():
+        before = result.get(name)
+        result[name] = _merged(before, value) if isinstance(before, dict) and isinstance(value, Mapping) else value
+    return result
+
+
+def _spot(price_type: PriceType | None) -> bool:
+    return price_type is PriceType.SPOT
+
+
+def _first_price_type(array: SeenArray | None) -> PriceType | None:
+    return array.price_types[0] if array and array.price_types else None

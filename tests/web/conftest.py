@@ -1,0 +1,40 @@
+"""One server for a whole run of tests; each test finds a cluster of its own behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from autoscaler.store.calls import CallLog
+from autoscaler.store.store import Store
+from autoscaler.web.app import make_app
+from autoscaler.web.asking import Api
+from autoscaler.web.operations import Operations
+from autoscaler.web.passwords import Passwords
+from autoscaler.web.server import Address, Server
+from autoscaler.web.view import Place
+from tests.web.served import Client, Served, behind, password_file
+
+
+@pytest.fixture(scope="session")
+def served_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FastAPI, str]]:
+    """An application and the address at which it is served."""
+    folder = tmp_path_factory.mktemp("web")
+    nothing = Operations(Store.open(None), Place("nothing"))
+    app = make_app(nothing, Passwords(password_file(folder / "passwords")), CallLog.open(None))
+    with Server(app, Address("127.0.0.1", 0)).beside() as server:
+        yield app, server.url
+
+
+@pytest.fixture
+def api(served_app: tuple[FastAPI, str], tmp_path: Path) -> Iterator[Served]:
+    """A server whose loop has looked once at an empty cluster."""
+    app, url = served_app
+    with behind(tmp_path / "store.sqlite") as (operations, calls):
+        app.state.api = Api(operations, app.state.api.passwords, calls)
+        made = Served(Client(url), operations, calls)
+        made.see()
+        yield made

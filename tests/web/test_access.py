@@ -1,0 +1,181 @@
+"""Who may call, and what is kept of it: passwords, TLS, the journal of calls."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+import requests
+
+from autoscaler.errors import SettingsError
+from autoscaler.store.store import Store
+from autoscaler.web.passwords import Passwords, hashed, proves, set_password
+from autoscaler.web.server import Address, Server, address, on_loopback
+from tests.web.served import PASSWORD, USER, Served, until
+
+WRONG_HEADERS = ("", "Basic", "Basic !!", "Bearer x", "Basic " + base64.b64encode(b"anna").decode(), "Basic \xff")
+
+
+@pytest.mark.parametrize("path", ("/clusters/demo/status", "/clusters/demo/nodes/create", "/operations/"))
+def test_no_call_is_heard_without_user_and_password(api: Served, path: str) -> None:
+    answer = requests.request("POST" if "create" in path else "GET", api.client.url + path, timeout=10)
+    assert (answer.status_code, "Basic" in answer.headers["WWW-Authenticate"]) == (401, True)
+
+
+@pytest.mark.parametrize(("user", "password"), ((USER, "wrong"), ("ben", PASSWORD), (USER, ""), ("", PASSWORD)))
+def test_a_wrong_user_or_password_is_not_heard(api: Served, user: str, password: str) -> None:
+    api.client.user, api.client.password = user, password
+    assert api.client.get("status").status_code == 401
+
+
+@pytest.mark.parametrize("header", WRONG_HEADERS)
+def test_a_header_that_is_none_is_not_heard(api: Served, header: str) -> None:
+    answer = requests.get(
+        f"{api.client.url}/operations/", headers={"Authorization": header.encode("latin-1")}, timeout=9
+    )
+    assert answer.status_code == 401
+
+
+def test_a_refused_caller_changes_nothing(api: Served) -> None:
+    body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
+    requests.post(f"{api.client.url}/clusters/demo/nodes/create", data=body, timeout=10)
+    assert api.store.nodes.live() == ()
+
+
+def test_every_call_is_written_down_with_who_made_it(api: Served) -> None:
+    operation = api.client.create(request_id="r").json()["operationId"]
+    api.client.get("nodes", request_id="none")
+    requests.get(f"{api.client.url}/operations/", timeout=10)
+    assert until(lambda: len(api.calls.newest()) == 3)
+    told = [(call.who, call.method, call.target, call.status, call.operation) for call in api.calls.newest()]
+    assert told == [
+        ("", "GET", "/operations/", 401, ""),
+        (USER, "GET", "/clusters/demo/nodes?request_id=none", 404, ""),
+        (USER, "POST", "/clusters/demo/nodes/create", 202, operation),
+    ]
+
+
+def test_a_call_wakes_no_loop_unless_it_changes_something(api: Served, tmp_path: Path) -> None:
+    loop = Store.open(tmp_path / "store.sqlite")
+    before = loop.database.changes_by_others
+    api.client.get("status", nodes="true")
+    asked = loop.database.changes_by_others
+    api.client.post("nodes/terminate", {"names": ["x"]})
+    assert (asked, loop.database.changes_by_others > before) == (before, True)
+
+
+# -- the password file ---------------------------------------------------------------------------------------------
+
+
+def test_a_password_proves_its_own_entry_only() -> None:
+    assert (proves("right", hashed("right", cost=2)), proves("wrong", hashed("right", cost=2))) == (True, False)
+
+
+def test_equal_passwords_have_different_entries() -> None:
+    assert hashed("same", cost=2) != hashed("same", cost=2)
+
+
+@pytest.mark.parametrize(
+    "entry", ("", "scrypt$", "plain", "scrypt$999999999$8$1$aa$aa", "scrypt$a$b$c$d$e", "md5$1$2$3$4$5")
+)
+def test_an_entry_that_is_none_lets_nobody_in(entry: str) -> None:
+    assert not proves("", entry)
+
+
+def test_a_written_password_lets_its_user_in_and_is_not_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "passwords"
+    told = [set_password(path, "anna", "one"), set_password(path, "ben", "two"), set_password(path, "anna", "three")]
+    passwords = Passwords(path)
+    rights = [passwords.right(*pair) for pair in (("anna", "one"), ("anna", "three"), ("ben", "two"))]
+    assert (told, rights, "three" in path.read_text(), path.stat().st_mode & 0o777) == (
+        [True, True, False],
+        [False, True, True],
+        False,
+        0o600,
+    )
+
+
+def test_a_changed_password_holds_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    set_password(path, "anna", "one")
+    passwords = Passwords(path)
+    before = passwords.right("anna", "one")
+    set_password(path, "anna", "two")
+    assert (before, passwords.right("anna", "one"), passwords.right("anna", "two")) == (True, False, True)
+
+
+def test_while_the_file_is_gone_nobody_gets_in(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    set_password(path, "anna", "one")
+    passwords = Passwords(path)
+    path.rename(tmp_path / "away")
+    away = passwords.right("anna", "one")
+    (tmp_path / "away").rename(path)
+    assert (away, passwords.right("anna", "one")) == (False, True)
+
+
+def test_a_file_that_others_may_change_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    set_password(path, "anna", "one")
+    path.chmod(0o646)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        Passwords(path)
+
+
+@pytest.mark.parametrize("text", ("", "# nobody\n", "anna\n", "anna:plain\n"))
+def test_a_file_without_a_user_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "passwords"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    with pytest.raises(SettingsError):
+        Passwords(path)
+
+
+@pytest.mark.parametrize(("user", "password"), (("", "x"), ("a:b", "x"), ("a\nb", "x"), ("anna", "")))
+def test_a_user_that_cannot_be_is_not_written(tmp_path: Path, user: str, password: str) -> None:
+    with pytest.raises(SettingsError):
+        set_password(tmp_path / "passwords", user, password)
+
+
+# -- the address ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    (("127.0.0.1:8080", "127.0.0.1", 8080), (":8080", "127.0.0.1", 8080), ("8080", "127.0.0.1", 8080),
+     ("[::1]:8443", "::1", 8443), ("0.0.0.0:1", "0.0.0.0", 1)),
+)  # fmt: skip
+def test_an_address_without_a_host_is_the_loopback(text: str, host: str, port: int) -> None:
+    assert address(text) == Address(host, port)
+
+
+@pytest.mark.parametrize("text", ("", "host", "host:port", "host:99999"))
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_HTTP"):
+        address(text)
+
+
+def test_a_certificate_without_its_key_is_refused() -> None:
+    with pytest.raises(SettingsError, match="both or neither"):
+        address("8080", certificate=Path("cert.pem"))
+
+
+def test_the_loopback_is_told_from_other_addresses() -> None:
+    hosts = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.1", "head")
+    assert [on_loopback(host) for host in hosts] == [True, True, True, False, False, False]
+
+
+def test_a_taken_port_is_told_before_anything_is_served() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError, match="cannot listen"):
+        Server(None, Address("127.0.0.1", taken.getsockname()[1]))
+
+
+def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).write_text("nothing")
+    with pytest.raises(SettingsError, match="TLS") as told:
+        Server(None, address("127.0.0.1:0", tmp_path / "cert.pem", tmp_path / "key.pem"))
+    assert isinstance(told.value.__cause__, ssl.SSLError | OSError)

@@ -1,0 +1,119 @@
+"""Nodes ended or changed by callers: which are meant, what each is told, what the loop finds in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoscaler.core.life import Life
+from autoscaler.store.wishes import Verb
+from tests.web.served import Served, worker
+
+
+def end(api: Served, verb: str = "terminate", **selectors: Any) -> list[tuple[str, str]]:
+    """Name and status of each node that a call meant."""
+    answer = api.client.post(f"nodes/{verb}", selectors)
+    assert answer.status_code == 202, answer.text
+    return [(node["name"], node["status"]) for node in answer.json()["nodes"]]
+
+
+@pytest.mark.parametrize("verb", ("terminate", "remove", "shutdown"))
+def test_a_node_without_a_machine_ends_at_once(api: Served, verb: str) -> None:
+    api.client.create(2)
+    assert (end(api, verb, names=["execute-1"]), [node["Name"] for node in api.client.nodes()]) == (
+        [("execute-1", "OK")],
+        ["execute-2"],
+    )
+
+
+def test_a_node_with_a_machine_is_drained(api: Served) -> None:
+    api.client.create(1)
+    api.store.nodes.bind(api.client.nodes()[0]["NodeId"], "i-1")
+    api.see(worker("i-1"))
+    end(api, names=["execute-1"])
+    (node,) = api.client.nodes()
+    (wish,) = api.store.wishes.in_force()
+    assert (wish.verb, wish.host, wish.who, api.store.nodes.live()) == (Verb.DRAIN, "i-1", "anna (REST)", ())
+    assert (node["Name"], node["Status"], node["TargetState"]) == ("execute-1", "Terminating", "Terminated")
+
+
+def test_a_worker_that_no_caller_created_can_be_ended_too(api: Served) -> None:
+    api.see(worker("i-1"), worker("i-2"))
+    meant = api.client.nodes()[0]
+    end(api, ids=[meant["NodeId"]])
+    assert [wish.host for wish in api.store.wishes.in_force()] == [meant["InstanceId"]]
+
+
+def test_an_ended_node_can_be_ended_again(api: Served) -> None:
+    api.see(worker("i-1"))
+    assert [end(api, hostnames=["host-i-1"])[0][1] for _ in range(2)] == ["OK", "OK"]
+
+
+def test_of_several_selectors_the_union_is_meant(api: Served) -> None:
+    api.see(worker("i-1"))
+    api.client.create(4)
+    first = api.client.nodes()[0]["NodeId"]
+    told = end(api, ids=[first, "unknown"], names=["execute-2", "execute-2"], ip_addresses=["10.0.0.7"])
+    assert [name.startswith(expected) for (name, _), expected in zip(told, ("execute-1", "execute-2", "execute-w"),
+           strict=True)] == [True] * 3  # fmt: skip
+
+
+def test_a_filter_selects_by_what_node_records_say(api: Served) -> None:
+    api.see(worker("i-1"), worker("i-2", life=Life.BOOTING))
+    told = end(api, filter='State === "Started" && Template == "EXECUTE"')
+    assert (len(told), [wish.host for wish in api.store.wishes.in_force()]) == (1, ["i-1"])
+
+
+def test_a_filter_that_is_none_is_refused(api: Served) -> None:
+    answer = api.client.post("nodes/terminate", {"filter": "State === "})
+    assert (answer.status_code, answer.text) == (409, "filter: a name or a value is missing before the end")
+
+
+def test_a_call_that_names_no_node_is_refused(api: Served) -> None:
+    assert api.client.post("nodes/terminate", {"requestId": "r"}).status_code == 409
+
+
+def test_a_node_that_is_kept_alive_is_not_ended(api: Served) -> None:
+    api.client.create(1, nodeAttributes={"KeepAlive": True})
+    told = api.client.post("nodes/terminate", {"names": ["execute-1"]}).json()["nodes"][0]
+    assert (told["status"], told["error"], len(api.client.nodes())) == ("Error", "this node is marked KeepAlive", 1)
+
+
+def test_a_worker_that_a_person_keeps_is_not_ended(api: Served) -> None:
+    api.see(worker("i-1"))
+    api.store.wishes.ask(Verb.KEEP, who="ben", at=1.0, host="host-i-1")
+    assert [status for _, status in end(api, hostnames=["host-i-1"])] == ["Error"]
+
+
+@pytest.mark.parametrize("verb", ("deallocate", "restart", "reimage"))
+def test_a_verb_that_the_provider_lacks_is_answered_for_each_node(api: Served, verb: str) -> None:
+    api.see(worker("i-1"))
+    told = api.client.post(f"nodes/{verb}", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
+    assert (told["status"], told["error"]) == ("Error", f"fake has no {verb}: terminate the node and create another")
+
+
+def test_a_started_node_is_started(api: Served) -> None:
+    api.see(worker("i-1"))
+    assert [status for _, status in end(api, "start", hostnames=["host-i-1"])] == ["OK"]
+
+
+def test_an_ending_node_is_not_started(api: Served) -> None:
+    api.see(worker("i-1", life=Life.DRAINING))
+    assert [status for _, status in end(api, "start", hostnames=["host-i-1"])] == ["Error"]
+
+
+def test_the_nodes_of_an_end_call_are_listed_by_its_operation(api: Served) -> None:
+    api.see(worker("i-1"))
+    operation = api.client.post("nodes/terminate", {"hostnames": ["host-i-1"]}).json()["operationId"]
+    answer = api.client.get("nodes", operation=operation).json()
+    assert (answer["operation"]["action"], [node["TargetState"] for node in answer["nodes"]]) == (
+        "terminate",
+        ["Terminated"],
+    )
+
+
+def test_a_repeated_end_call_is_refused(api: Served) -> None:
+    api.client.create(2)
+    answers = [api.client.post("nodes/terminate", {"names": ["execute-1"], "requestId": "r"}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 409]

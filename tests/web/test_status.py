@@ -1,0 +1,243 @@
+"""What callers read: status, buckets, node records, operations, usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoscaler.core.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
+from autoscaler.core.life import Life
+from autoscaler.web.usage import Span, spans
+from tests.web.served import LARGE, SMALL, Served, array, worker
+
+NOVEMBER_4TH = 1_793_790_000.0
+"""2026-11-04 11:00 UTC, a Wednesday."""
+DAY = 86_400.0
+
+
+def bucket(api: Served, number: int = 0, **query: str) -> dict[str, Any]:
+    found: dict[str, Any] = api.client.get("status", **query).json()["nodearrays"][0]["buckets"][number]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("life", "status"),
+    (
+        (Life.BOOTING, "Acquiring"),
+        (Life.ENROLLABLE, "Preparing"),
+        (Life.JOINING, "Preparing"),
+        (Life.IN_SERVICE, "Ready"),
+        (Life.UNHEARD, "Ready"),
+        (Life.DISABLED_BY_HAND, "Ready"),
+        (Life.DRAINING, "Terminating"),
+        (Life.RETIRED, "Terminating"),
+        (Life.ENDING, "Terminating"),
+    ),
+)
+def test_a_workers_life_is_told_in_cycleclouds_words(api: Served, life: Life, status: str) -> None:
+    api.see(worker("i-1", life=life))
+    (node,) = api.client.nodes()
+    assert (node["Status"], node["TargetState"]) == (status, "Terminated" if status == "Terminating" else "Started")
+
+
+def test_a_ready_node_has_name_address_and_machine(api: Served) -> None:
+    api.see(worker("i-1"))
+    (node,) = api.client.nodes()
+    assert (node["Hostname"], node["PrivateIp"], node["InstanceId"]) == ("host-i-1", "10.0.0.7", "i-1")
+
+
+def test_a_node_keeps_name_and_id_from_creation_to_service(api: Served) -> None:
+    api.client.create(1)
+    before = api.client.nodes()[0]
+    api.store.nodes.bind(before["NodeId"], "i-1")
+    api.see(worker("i-1"))
+    (after,) = api.client.nodes()
+    assert (after["Name"], after["NodeId"], after["Status"]) == (before["Name"], before["NodeId"], "Ready")
+
+
+def test_a_rented_worker_keeps_name_and_id_through_its_life(api: Served) -> None:
+    told = []
+    for life in (Life.BOOTING, Life.IN_SERVICE, Life.DRAINING):
+        api.see(worker("i-1", life=life))
+        told += [(node["Name"], node["NodeId"]) for node in api.client.nodes()]
+    assert len(told) == 3
+    assert len(set(told)) == 1
+
+
+def test_nodes_are_part_of_the_status_where_asked_for(api: Served) -> None:
+    api.see(worker("i-1"))
+    with_nodes, without = api.client.get("status", nodes="true").json(), api.client.get("status").json()
+    assert (len(with_nodes["nodes"]), "nodes" in without, "activeNodes" in bucket(api)) == (1, False, False)
+
+
+def test_every_listed_nodes_template_is_a_listed_node_array(api: Served) -> None:
+    api.see(worker("i-1"), arrays=(array("other"),))
+    assert api.client.get("status", nodes="true").json()["nodes"] == []
+
+
+def test_a_bucket_counts_what_stands_and_what_can_still_be_had(api: Served) -> None:
+    api.see(worker("i-1"), worker("i-2", kind=LARGE), arrays=(array(available=3),))
+    api.client.create(1, definition={"machineType": SMALL.name})
+    told = bucket(api)
+    assert {
+        name: told[name] for name in ("activeCount", "activeCoreCount", "availableCount", "availableCoreCount")
+    } == {
+        "activeCount": 2,
+        "activeCoreCount": 4,
+        "availableCount": 2,
+        "availableCoreCount": 4,
+    }
+
+
+def test_counters_of_a_bucket_are_all_there_and_fit_together(api: Served) -> None:
+    api.see(worker("i-1"), arrays=(array(available=3),))
+    for number in (0, 1):
+        told = bucket(api, number)
+        vcpus = told["virtualMachine"]["vcpuCount"]
+        assert told["quotaCoreCount"] - told["consumedCoreCount"] >= told["availableCoreCount"]
+        assert told["regionalQuotaCoreCount"] - told["regionalConsumedCoreCount"] >= told["availableCoreCount"]
+        assert told["maxCoreCount"] == told["maxCount"] * vcpus
+        assert told["placementGroups"] == []
+
+
+def test_a_bucket_keeps_its_id(api: Served) -> None:
+    before = bucket(api)["bucketId"]
+    api.see(worker("i-1"))
+    assert bucket(api)["bucketId"] == before
+
+
+def test_placement_groups_are_those_of_the_nodes_there(api: Served) -> None:
+    api.client.create(2, placementGroupId="pg0", definition={"machineType": SMALL.name})
+    assert bucket(api)["placementGroups"] == [{"name": "pg0", "activeCount": 2, "activeCoreCount": 4}]
+
+
+def test_a_type_that_is_allowed_no_more_is_an_invalid_bucket_while_a_node_of_it_stands(api: Served) -> None:
+    small = tuple(each for each in array().buckets if each.type == SMALL)
+    api.see(worker("i-1", kind=LARGE), arrays=(array(buckets=small),))
+    told = bucket(api, 1)
+    assert (told["definition"]["machineType"], told["valid"], told["availableCount"]) == (LARGE.name, False, 0)
+
+
+def test_a_bucket_with_a_problem_has_nothing_to_give(api: Served) -> None:
+    buckets = (Bucket(BucketKey(SMALL.name), SMALL, 0.1, 5, problem="no quota"),)
+    api.see(arrays=(array(buckets=buckets),))
+    assert bucket(api)["availableCount"] == 0
+
+
+def test_buckets_of_one_type_in_several_zones_are_one(api: Served) -> None:
+    buckets = tuple(Bucket(BucketKey(SMALL.name, zone=zone), SMALL, 0.1, 2) for zone in "ab")
+    api.see(arrays=(array(buckets=buckets),))
+    assert bucket(api)["availableCount"] == 4
+
+
+def test_the_last_capacity_failure_is_told_in_seconds(api: Served) -> None:
+    api.operations.clock = lambda: 1000.0
+    api.store.journal.fail(LaunchFailure(BucketKey(SMALL.name), 940.0, "capacity", "none left"))
+    assert (bucket(api)["lastCapacityFailure"], bucket(api, 1)["lastCapacityFailure"]) == (60.0, -1.0)
+
+
+def test_a_spot_array_says_so(api: Served) -> None:
+    api.see(worker("i-1"), arrays=(array(price_types=(PriceType.SPOT,)),))
+    told = api.client.get("status").json()["nodearrays"][0]["nodearray"]
+    assert (told["Interruptible"], told["Region"], told["SubnetId"]) == (True, "region-1", "net")
+
+
+def test_a_cluster_that_is_given_back_wants_to_be_terminated(api: Served) -> None:
+    api.see(stopping=True)
+    assert api.client.get("status").json()["targetState"] == "Terminated"
+
+
+def test_a_nodes_configuration_is_its_arrays_with_its_own_over_it(api: Served) -> None:
+    given = '{"autoscale": {"resources": {"ncpus": 2, "disk": 5}}}'
+    api.see(arrays=(array(configuration=given),))
+    api.client.create(1, nodeAttributes={"Configuration": {"autoscale": {"resources": {"disk": 7}}}})
+    assert api.client.nodes()[0]["Configuration"] == {"autoscale": {"resources": {"ncpus": 2, "disk": 7}}}
+
+
+def test_a_failed_machine_is_a_failed_node(api: Served) -> None:
+    failed = Worker("i-1", SMALL, "execute", MachineState.RUNNING, 1.0, failure="boot", message="no root disk")
+    api.see(type(worker())(failed, Life.ENROLLABLE))
+    (node,) = api.client.nodes()
+    assert (node["Status"], node["StatusMessage"]) == ("Failed", "no root disk")
+
+
+def test_no_loop_is_said_where_none_looks(api: Served) -> None:
+    api.operations.clock = lambda: 1000.0
+    alone = api.client.create(1)
+    api.store.memory.save(api.store.memory.load(), 990.0)
+    assert ("only stored" in alone.headers["Warning"], "Warning" in api.client.get("status").headers) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "path", ("status?node=1", "nodes?operation=a&operation=b", "nodes?operation=a&request_id=b", "status?nodes=maybe",
+             "usage?timeframe=custom", "usage?from=2026-01-01", "usage?timeframe=custom&from=x&to=y",
+             "usage?timeframe=custom&from=1971-01-01&to=9000-01-01&granularity=hourly", "usage?granularity=weekly")
+)  # fmt: skip
+def test_a_query_that_is_none_is_refused(api: Served, path: str) -> None:
+    assert api.client.ask("GET", f"/clusters/demo/{path}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ("/clusters/other/status", "/clusters/demo/nodes?request_id=x", "/clusters/demo/nodes?operation=x",
+             "/operations/x", "/nothing")
+)  # fmt: skip
+def test_what_does_not_exist_is_not_found(api: Served, path: str) -> None:
+    assert api.client.ask("GET", path).status_code == 404
+
+
+def test_operations_are_listed_by_their_request(api: Served) -> None:
+    api.client.create(request_id="r")
+    told = [api.client.ask("GET", "/operations/", params={"request_id": each}).json() for each in ("r", "x")]
+    assert ([each["action"] for each in told[0]], told[1]) == (["create"], [])
+
+
+# -- usage ---------------------------------------------------------------------------------------------------------
+
+
+def test_usage_is_core_hours_and_cost_by_node_array(api: Served) -> None:
+    api.operations.clock = lambda: NOVEMBER_4TH
+    api.see(worker("i-1"))
+    machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - 7200, price_per_hour=0.1)
+    api.store.history.see_workers([machine], ["i-1"], NOVEMBER_4TH)
+    (told,) = api.client.get("usage", granularity="total").json()["usage"]
+    assert (told["total"]["hours"], told["total"]["cost"], told["breakdown"][0]["node"]) == (4.0, 0.2, "execute")
+
+
+def test_an_unknown_price_is_no_cost(api: Served) -> None:
+    api.operations.clock = lambda: NOVEMBER_4TH
+    machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - 7200)
+    api.store.history.see_workers([machine], ["i-1"], NOVEMBER_4TH)
+    assert "cost" not in api.client.get("usage", granularity="total").json()["usage"][0]["total"]
+
+
+def test_a_worker_counts_in_each_interval_for_its_part_of_it(api: Served) -> None:
+    api.operations.clock = lambda: NOVEMBER_4TH
+    machine = Worker("i-1", SMALL, "execute", MachineState.RUNNING, NOVEMBER_4TH - DAY)
+    api.store.history.see_workers([machine], ["i-1"], NOVEMBER_4TH)
+    asked = {"timeframe": "custom", "from": "2026-11-02T13:00:00+01:00", "to": "2026-11-04T12:00:00Z"}
+    told = api.client.get("usage", **asked).json()["usage"]
+    assert [(each["start"], each["total"]["hours"]) for each in told] == [
+        ("2026-11-02T00:00:00Z", 0.0),
+        ("2026-11-03T00:00:00Z", 26.0),
+        ("2026-11-04T00:00:00Z", 22.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("timeframe", "start", "end"),
+    (
+        ("monthToDate", "2026-11-01T00:00", "2026-11-04T11:00"),
+        ("lastMonth", "2026-10-01T00:00", "2026-11-01T00:00"),
+        ("weekToDate", "2026-11-01T00:00", "2026-11-04T11:00"),
+    ),
+)
+def test_a_timeframe_is_a_stretch_of_utc(timeframe: Any, start: str, end: str) -> None:
+    (whole,) = spans(timeframe, "total", NOVEMBER_4TH, start=None, end=None)
+    assert (f"{whole.start:%Y-%m-%dT%H:%M}", f"{whole.end:%Y-%m-%dT%H:%M}") == (start, end)
+
+
+def test_intervals_cover_what_is_asked_without_gap() -> None:
+    found = spans("custom", "hourly", 0.0, start="2026-11-04T10:30", end="2026-11-04T13:00")
+    assert [f"{each.start:%H:%M}" for each in found] == ["10:00", "11:00", "12:00"]
+    assert all(isinstance(each, Span) for each in found)
