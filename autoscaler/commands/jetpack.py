@@ -1,0 +1,127 @@
+"""`sge-autoscaler jetpack`: a module and a command of that name for scripts that cannot be changed.
+
+Neither hides another jetpack: the module is found last of all, and the command gives way to every other one.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from autoscaler.errors import SettingsError
+
+MARK = "sge-autoscaler jetpack --install"
+_START = (
+    f"# {MARK}\n"
+    "import importlib.util; importlib.util.find_spec('autoscaler') and "
+    "__import__('autoscaler.jetpack_fallback', fromlist=['install']).install()\n"
+)
+"""A line that Python runs when it starts; does nothing where the autoscaler is gone."""
+_COMMAND = f"""#!/bin/sh
+# {MARK}
+# Any other jetpack goes before.
+IFS=:
+for place in $PATH /opt/cycle/jetpack/bin; do
+    other=$place/jetpack
+    if [ -f "$other" ] && [ -x "$other" ] && ! grep -qs sge-autoscaler "$other"; then
+        unset IFS
+        exec "$other" "$@"
+    fi
+done
+unset IFS
+case "${{1-}}" in
+    autoscale) shift && exec AUTOSCALER autoscale "$@" ;;
+    config)
+        shift
+        [ $# -gt 0 ] || exec AUTOSCALER worker config list
+        exec AUTOSCALER worker config get "$@" ;;
+esac
+echo "usage: jetpack autoscale --name=ARRAY --corecount=N | jetpack config [KEY [DEFAULT]]" >&2
+exit 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a Python environment keeps modules and commands."""
+
+    modules: Path
+    commands: Path
+
+    @classmethod
+    def of_this_python(cls) -> Place:
+        return cls(Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("scripts")))
+
+    @property
+    def start(self) -> Path:
+        return self.modules / "sge_autoscaler_jetpack.pth"
+
+    @property
+    def command(self) -> Path:
+        return self.commands / "jetpack"
+
+    def install(self, autoscaler: str) -> list[Path]:
+        """Put both there; `autoscaler` is the command to run. Raises SettingsError where a file is not ours."""
+        files = {self.start: _START, self.command: _COMMAND.replace("AUTOSCALER", autoscaler)}
+        for path in files:
+            _ours(path)
+        try:
+            for path, text in files.items():
+                path.write_text(text, encoding="utf-8")
+            self.command.chmod(0o755)
+        except OSError as error:
+            raise SettingsError(f"cannot write {error.filename}: {error.strerror}") from error
+        return list(files)
+
+    def remove(self) -> list[Path]:
+        """Take away what was put there, and nothing else; returns what was. Raises SettingsError."""
+        there = [path for path in (self.start, self.command) if _ours(path)]
+        try:
+            for path in there:
+                path.unlink()
+        except OSError as error:
+            raise SettingsError(f"cannot remove {error.filename}: {error.strerror}") from error
+        return there
+
+
+@click.command("jetpack")
+@click.option("--install", "change", flag_value="install", help="Put both into the environment of this Python.")
+@click.option("--remove", "change", flag_value="remove", help="Take away what --install put there.")
+def command(change: str | None) -> None:
+    """Offer `import jetpack.autoscale`, `jetpack autoscale` and `jetpack config` where nothing else provides them.
+
+    Scripts that can be changed say `from autoscaler import jetpack` instead, and need none of this.
+    """
+    place = Place.of_this_python()
+    if change is None:
+        raise click.UsageError("say --install or --remove")
+    if change == "install":
+        for path in place.install(_quoted(Path(sys.executable).parent / "sge-autoscaler")):
+            click.echo(f"wrote {path}")
+        return
+    removed = place.remove()
+    for path in removed:
+        click.echo(f"removed {path}")
+    if not removed:
+        click.echo("nothing of ours was there")
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file that we put there is there. Raises SettingsError for somebody else's."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    if MARK not in text:
+        raise SettingsError(f"{path} is not ours and is left alone: another jetpack is there")
+    return True
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "'\\''") + "'"

@@ -1,0 +1,161 @@
+"""`jetpack` for scripts that cannot be changed: there where nothing else is, and never in the way of another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands.jetpack import Place
+from autoscaler.commands.main import main
+from autoscaler.errors import SettingsError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An environment whose `sge-autoscaler` says what it was called with."""
+    found = Place(tmp_path / "site", tmp_path / "bin")
+    found.modules.mkdir()
+    found.commands.mkdir()
+    program = tmp_path / "auto scaler"
+    program.write_text('#!/bin/sh\necho "called:$*"\n', encoding="utf-8")
+    program.chmod(0o755)
+    found.install(f"'{program}'")
+    return found
+
+
+def python(place: Place, script: str, *more: Path) -> str:
+    """What a Python says that starts with the environment's `.pth` files."""
+    start = f"import site; site.addsitedir({str(place.modules)!r})\n{script}"
+    environ = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, *more)))}
+    done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, timeout=30, env=environ)
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def shell(place: Place, *words: str, path: str = "/usr/bin:/bin") -> tuple[int, str]:
+    environ = {"PATH": f"{place.commands}:{path}"}
+    done = subprocess.run(["jetpack", *words], capture_output=True, text=True, timeout=30, env=environ)
+    return done.returncode, done.stdout.strip() or done.stderr.strip()
+
+
+def other(directory: Path) -> Path:
+    directory.mkdir()
+    (directory / "jetpack").write_text('#!/bin/sh\necho "the other:$*"\n', encoding="utf-8")
+    (directory / "jetpack").chmod(0o755)
+    return directory
+
+
+@pytest.mark.parametrize(
+    "script",
+    (
+        "import jetpack.autoscale; print(jetpack.autoscale.update.__module__)",
+        "from jetpack import autoscale; print(autoscale.update.__module__)",
+    ),
+)
+def test_a_script_imports_it_under_its_own_name(place: Place, script: str) -> None:
+    assert python(place, script).endswith("jetpack.autoscale")
+
+
+def test_its_errors_are_the_same_under_both_names(place: Place) -> None:
+    script = (
+        "import jetpack.autoscale as a; from autoscaler.jetpack import autoscale as b; print(a.Rejected is b.Rejected)"
+    )
+    assert python(place, script) == "True"
+
+
+def test_its_configuration_is_there_too(place: Place) -> None:
+    assert python(place, "import jetpack.config; print(jetpack.config.get('no.such', 'none'))") == "none"
+
+
+def test_another_module_of_that_name_goes_before(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "jetpack.py").write_text("autoscale = 'the other'\n", encoding="utf-8")
+    assert python(place, "import jetpack; print(jetpack.autoscale)", tmp_path / "lib") == "the other"
+
+
+def test_a_start_of_python_loads_nothing_of_it(place: Place) -> None:
+    script = "import sys; print('http' in sys.modules, 'autoscaler.jetpack' in sys.modules)"
+    assert python(place, script) == "False False"
+
+
+def test_without_the_autoscaler_python_starts_as_ever(place: Place) -> None:
+    start = f"import site; site.addsitedir({str(place.modules)!r}); print('fine')"
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", start], capture_output=True, text=True, timeout=30, cwd="/"
+    )
+    assert (done.stdout.strip(), done.stderr) == ("fine", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    (
+        (("autoscale", "--name=execute", "--corecount=128"), "called:autoscale --name=execute --corecount=128"),
+        (("config", "cyclecloud.instance.id"), "called:worker config get cyclecloud.instance.id"),
+        (("config",), "called:worker config list"),
+    ),
+)
+def test_its_words_are_passed_on(place: Place, words: tuple[str, ...], called: str) -> None:
+    assert shell(place, *words) == (0, called)
+
+
+def test_other_words_are_told_the_usage(place: Place) -> None:
+    assert shell(place, "shutdown")[0] == 2
+
+
+def test_another_command_of_that_name_goes_before(place: Place, tmp_path: Path) -> None:
+    behind = other(tmp_path / "other")
+    assert shell(place, "shutdown", "-x", path=f"{behind}:/usr/bin:/bin") == (0, "the other:shutdown -x")
+
+
+def test_what_a_worker_answers_with_is_not_taken_for_another(place: Place, tmp_path: Path) -> None:
+    behind = other(tmp_path / "other")
+    (behind / "jetpack").write_text("#!/bin/sh\nfile='/etc/sge-autoscaler/worker.conf'\n", encoding="utf-8")
+    assert shell(place, "config", "x", path=f"{behind}:/usr/bin:/bin") == (0, "called:worker config get x")
+
+
+def test_installed_twice_it_is_there_once(place: Place) -> None:
+    before = place.command.read_text(encoding="utf-8")
+    place.install("'x'")
+    assert (place.command.read_text(encoding="utf-8") == before, len(list(place.modules.iterdir()))) == (False, 1)
+
+
+def test_removed_it_leaves_nothing(place: Place) -> None:
+    removed = place.remove()
+    assert (len(removed), list(place.modules.iterdir()), list(place.commands.iterdir()), place.remove()) == (
+        2,
+        [],
+        [],
+        [],
+    )
+
+
+def test_a_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    taken = Place(tmp_path, other(tmp_path / "bin"))
+    with pytest.raises(SettingsError, match="is not ours and is left alone"):
+        taken.install("'x'")
+    with pytest.raises(SettingsError, match="is not ours and is left alone"):
+        taken.remove()
+    assert ("the other" in taken.command.read_text(encoding="utf-8"), taken.start.exists()) == (True, False)
+
+
+def test_the_command_says_what_it_wrote_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Place, "of_this_python", classmethod(lambda _: Place(tmp_path, tmp_path)))
+    codes = [main(["jetpack", *words]) for words in (["--install"], ["--remove"], ["--remove"], [])]
+    assert (codes, capsys.readouterr().out.splitlines()) == (
+        [0, 0, 0, 2],
+        [
+            f"wrote {tmp_path}/sge_autoscaler_jetpack.pth",
+            f"wrote {tmp_path}/jetpack",
+            f"removed {tmp_path}/sge_autoscaler_jetpack.pth",
+            f"removed {tmp_path}/jetpack",
+            "nothing of ours was there",
+        ],
+    )
