@@ -279,6 +279,25 @@ class Process(_Section):
     caller_login: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: a file whose first line is USER:PASSWORD, for that address."
     )
+    http: str | None = setting(
+        "CP_CAP_AUTOSCALE_HTTP",
+        None,
+        "Address and port at which `run` serves CycleCloud's REST API, 127.0.0.1:8651 for example; without an address "
+        "the loopback. Default: it is not served.",
+    )
+    http_passwords: Path | None = setting(
+        "CP_CAP_AUTOSCALE_HTTP_PASSWORDS",
+        None,
+        "Who may call it: a file of users with hashed passwords, written by `sge-autoscaler serve passwd USER`. "
+        "Default: `http-passwords` where state is kept.",
+    )
+    http_certificate: Path | None = setting(
+        "CP_CAP_AUTOSCALE_HTTP_CERT", None, "Its certificate, a PEM file: with this and the key only TLS is spoken."
+    )
+    http_key: Path | None = setting("CP_CAP_AUTOSCALE_HTTP_KEY", None, "The certificate's key, a PEM file.")
+    http_cluster: str | None = setting(
+        "CP_CAP_AUTOSCALE_HTTP_CLUSTER", None, "How callers of it name the cluster. Default: the cell's name."
+    )
     dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "`run` decides and logs but changes nothing anywhere.")
     dry_init: bool = setting(
         "CP_CAP_AUTOSCALE_DRY_INIT",
