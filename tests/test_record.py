@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -30,6 +31,7 @@ from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.reasons import Code, because
 from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.nodearrays.rules import load_rules
 from autoscaler.record import read_now, read_record, write_record
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
@@ -154,6 +156,18 @@ def test_what_a_caller_wrote_for_workers_stays_out_of_a_record(tmp_path: Path) -
     array = ArrayDefinition("execute", configuration='{"db": "hunter22"}', attributes='{"Password": "hunter22"}')
     folder = record(tmp_path / "r", requests=Requests(arrays=(array,)))
     assert "hunter22" not in (folder / "requests.json").read_text()
+
+
+def test_the_rules_of_a_snapshot_are_those_of_its_record(tmp_path: Path) -> None:
+    (tmp_path / "licences").write_text("5")
+    shared = [{"name": "licences", "source": str(tmp_path / "licences"), "initial_value": 9}]
+    (tmp_path / "rules.json").write_text(json.dumps({"shared_resources": shared, "idle_timeout": 77}))
+    rules = load_rules(tmp_path / "rules.json")
+    folder = record(tmp_path / "r", rules=rules)
+    (tmp_path / "licences").unlink()
+    policy = read_record(folder).policy
+    assert policy.rules is not None
+    assert (policy.rules.shared, policy.node_arrays[0].idle_timeout) == (rules.shared, 77)
 
 
 def test_qstat_alone_is_a_record(tmp_path: Path) -> None:

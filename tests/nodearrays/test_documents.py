@@ -102,6 +102,18 @@ def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: s
         ),
         ('{"boot_timeout": ' + "9" * 400 + "}", "boot_timeout: a number of seconds above 0 is expected"),
         ('{"boot_timeout": 0}', "boot_timeout: a number of seconds above 0 is expected, not 0"),
+        ('{"apply": {}}', "apply: a list is expected, not an object"),
+        ('{"apply": [{}]}', "apply[0].constraints: it is missing: what these jobs ask of a node"),
+        ('{"apply": [{"constraints": {}}]}', "apply[0]: name queue, pe, project, user or context; what holds for"),
+        ('{"apply": [{"queues": "q"}]}', "apply[0].queues: queues is not known; did you mean queue?"),
+        ('{"apply": [{"queue": 1, "constraints": {}}]}', "apply[0].queue: text is expected, not 1"),
+        ('{"apply": [{"user": [], "constraints": {}}]}', "apply[0].user: name at least one"),
+        ('{"apply": [{"user": ["a", ""], "constraints": {}}]}', "apply[0].user[1]: text is expected, not ''"),
+        ('{"apply": [{"context": {"a": 1}, "constraints": {}}]}', "apply[0].context.a: text is expected, not 1"),
+        ('{"apply": [{"pe": "m", "constraints": [{"a": -1}]}]}', "apply[0].constraints[0].a: an amount cannot be"),
+        ('{"complexes": {"gpu": 1}}', "complexes.gpu: text is expected, not 1"),
+        ('{"location": ""}', "location: text is expected, not ''"),
+        ('{"vm_sizes": {"F2": 1}}', "vm_sizes.F2: an object is expected, not 1"),
         ('{"boot_timeout": {"execute": 1}}', "boot_timeout.default: it is missing"),
         ('{"idle_timeout": {"default": 1, "execute": "1h"}}', "idle_timeout.execute: a number of seconds above 0"),
         ('{"keep_alive": [1]}', "keep_alive[0]: text is expected, not 1"),
@@ -178,6 +190,7 @@ NAMES = st.sampled_from(
             "x",
         ),
         *("proxied-locations", "eastus", "capabilities", "vCPUs"),
+        *("apply", "queue", "context", "complexes", "vm_sizes", "location"),
     ]
 )
 WORDS = st.sampled_from((10**400, "", "x", "node.name", "size::1g", "size::"))
