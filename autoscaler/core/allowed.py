@@ -60,7 +60,7 @@ class Allowed:
 
     def there(self, demand: Demand) -> bool:
         """Whether hosts that are there could run one such task, once they are free."""
-        return place(((demand, 1),), (*self.persistent, *self.present)).complete
+        return place(((replace(demand, together=False), 1),), (*self.persistent, *self.present)).complete
 
     def serves(self, demand: Demand, *, only_to_be_had: bool = False) -> bool:
         """Whether one such task might fit on what is allowed. `only_to_be_had`: without types that an obstacle bars."""
@@ -223,4 +223,4 @@ def _room(share: Demand, host: Host) -> int:
 @lru_cache(maxsize=1024)
 def _share(demand: Demand) -> Demand:
     """What one visit asks of an empty host: there a demand for the whole host is like any other."""
-    return replace(as_shares(((demand, 1),))[0][0], exclusive=False)
+    return replace(as_shares(((demand, 1),))[0][0], exclusive=False, together=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoscaler.core.life import Machine
@@ -28,6 +29,11 @@ class Bond:
 
 NO_BOND = Bond()
 """Of a worker that is one of no group."""
+
+
+def bond_of(machine: Machine, bonds: Mapping[str, Bond]) -> Bond:
+    """What holds for a worker's group. `bonds`: by group id."""
+    return bonds.get(machine.worker.group_id or "", NO_BOND)
 
 
 def give_back(machine: Machine, moment: Moment, reason: Reason) -> Step:

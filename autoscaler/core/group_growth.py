@@ -13,18 +13,24 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.arrays import GROUPS, family_of
 from autoscaler.core.bonds import Bond
-from autoscaler.core.fleet import ANY, Bucket, LaunchFailure
+from autoscaler.core.fleet import ANY, Bucket, Fleet, LaunchFailure
 from autoscaler.core.group_names import free_number, group_id
-from autoscaler.core.groups import NO_MORE, Group, GroupTarget, workers_of
+from autoscaler.core.groups import NO_MORE, Group, GroupTarget, group_targets, groups_of, hopeless, workers_of
 from autoscaler.core.grow import Ground
 from autoscaler.core.growth.options import Option, options_for
 from autoscaler.core.growth.registry import strategy_of
+from autoscaler.core.life import Sight
 from autoscaler.core.limits import Room, Usage, launches_left, most_of
 from autoscaler.core.memory import Rest
 from autoscaler.core.model import Demand, Host, Wanted
 from autoscaler.core.placement import PLENTY, Board, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.request_sets import Requests
+from autoscaler.core.steps import Moment
+
+Usages = Mapping[str, Usage]
+"""By node array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,8 @@ class Site:
     failures: Sequence[LaunchFailure]
     taken: frozenset[str]
     """Ids of groups that no new one may have."""
-    usage: Mapping[str, Usage]
-    """By node array, before this pass."""
+    usage: Usages
+    """Before this pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +88,39 @@ class _Ledger:
         return any(launch.group_id == group for _, launch in self.launches)
 
 
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """All groups as this look shows them."""
+
+    groups: tuple[Group, ...]
+    given_up: Mapping[str, Reason]
+    """By group id: never to be completed."""
+    targets: Mapping[str, GroupTarget]
+    site: Site
+
+
+def group_up(
+    sight: Sight, fleet: Fleet, taken: frozenset[str], requests: Requests, moment: Moment, ground: Ground, usage: Usages
+) -> Grouping:
+    """Every group, which of them are hopeless, and what callers want. `taken`: ids that no new group may have."""
+    groups = groups_of(sight, fleet, ground.policy, moment)
+    site = Site(ground, fleet.failures, taken, usage)
+    targets = {} if moment.wishes.stop is not None else group_targets(requests, ground.policy, moment.now)
+    return Grouping(groups, hopeless(groups, fleet.failures, lambda group: can_complete(group, site)), targets, site)
+
+
 def grow_groups(
-    groups: Sequence[Group],
+    grouping: Grouping,
     bonds: Mapping[str, Bond],
     wanted: Sequence[Wanted],
     lacking: Sequence[int],
     board: Board,
-    targets: Mapping[str, GroupTarget],
-    site: Site,
     earlier: Sequence[Launch] = (),
 ) -> GroupGrowth:
     """`lacking` is parallel to `wanted`: tasks that found no group. `board`: the supply with all demand on it that
     fits. `earlier`: what this pass launches besides.
     """
+    groups, site = grouping.groups, grouping.site
     policy = site.ground.policy
     known = [(policy.node_array(launch.node_array), launch) for launch in earlier]
     ledger = _Ledger(site, tuple((array, launch) for array, launch in known if array is not None))
@@ -109,7 +135,7 @@ def grow_groups(
         if bonds[group.id].wanted and group.lacking and not ledger.has(group.id):
             ledger, note = _refill(group, ledger, because(Code.GROUP_LOST, group=group.id, have=group.have))
             notes += [note] if note is not None else []
-    for name, target in targets.items():
+    for name, target in grouping.targets.items():
         array = policy.node_array(name)
         if array is not None:
             there = sum(bonds[group.id].targeted and group.array.name == name for group in groups)

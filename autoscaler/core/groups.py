@@ -16,6 +16,7 @@ from autoscaler.core.life import Life, Machine, Sight
 from autoscaler.core.memory import Disabling, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.request_sets import Requests
 from autoscaler.core.shrink import could_leave, idle_for
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import counts_as_coming, outstanding
@@ -197,6 +198,24 @@ class GroupTarget:
     reason: Reason
 
 
+def group_targets(requests: Requests, policy: Policy, now: float) -> dict[str, GroupTarget]:
+    """By node array, in the policy's order: the groups that live sets want, added up."""
+    found: dict[str, GroupTarget] = {}
+    for array in policy.node_arrays:
+        asked = [
+            (live.name, target.groups)
+            for live in requests.sets
+            if live.expires_at is None or live.expires_at > now
+            for target in live.targets
+            if target.node_array == array.name and target.groups
+        ]
+        if asked and array.wanted:
+            count, sets = sum(groups for _, groups in asked), tuple(sorted({name for name, _ in asked}))
+            reason = because(Code.REQUESTED, node_array=array.name, sets=sets, groups=count)
+            found[array.name] = GroupTarget(count, reason)
+    return found
+
+
 def hopeless(
     groups: Sequence[Group], failures: Sequence[LaunchFailure], can_complete: Callable[[Group], bool]
 ) -> Mapping[str, Reason]:
@@ -228,12 +247,12 @@ def bonds_of(
     moment: Moment,
     *,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
-    queue_demand: bool,
+    policy: Policy,
 ) -> Mapping[str, Bond]:
     """By group id. `used`: names of the supply that waiting demand would use. A group that demand leaves over meets a
     target; where the queues' demand is off, every group does.
     """
-    targeted = _targeted(groups, used, targets, given_up, queue_demand=queue_demand)
+    targeted = _targeted(groups, used, targets, given_up, queue_demand=policy.queue_demand)
     found: dict[str, Bond] = {}
     for group in groups:
         bond = _bond(group, group.used(used), targeted.get(group.id), given_up.get(group.id), moment, quiet)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.arrays import families, family_of
+from autoscaler.core.arrays import GROUPS, families, family_of
 from autoscaler.core.created_nodes import by_wish
 from autoscaler.core.fleet import InstanceType
+from autoscaler.core.group_growth import GroupGrowth
 from autoscaler.core.grow import Ground, Growth, grow, grow_asked
 from autoscaler.core.limits import Usage
 from autoscaler.core.model import BucketVerdict, Wanted
@@ -54,6 +55,16 @@ class Launches:
     told: Mapping[str, Reason]
     """By queue: what is done for its demand, or why nothing is."""
 
+    def besides(self, groups: GroupGrowth) -> Launches:
+        """With what is launched for groups."""
+        told = {f"{queue}{GROUPS}": reason for queue, reason in groups.told.items()}
+        return replace(
+            self,
+            launches=(*self.launches, *groups.launches),
+            notes=(*self.notes, *groups.notes),
+            told={**self.told, **told},
+        )
+
 
 def launch_all(
     calls: Calls, ground: Ground, usage: Mapping[str, Usage], swaps: Swaps, blocked: Reason | None
@@ -91,7 +102,7 @@ def _for_demand(
         queue = ground.policy.queue(array.queue)
         default = queue is not None and queue.node_array == array.name
         mine = [
-            count if default and want.expired and array.queue in want.launches else 0
+            count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
             for want, count in zip(calls.wanted, lacking, strict=True)
         ]
         # What requests lack is launched anyway, and counts for the floor.

@@ -26,20 +26,22 @@ from autoscaler.core.actions import (
     Remove,
     Terminate,
 )
+from autoscaler.core.asked import Asked, asking_to_stop, hold_for, read_asked
 from autoscaler.core.auto_stop import answers, told_to_stop
+from autoscaler.core.bonds import Bond, bond_of
 from autoscaler.core.brake import pressed
-from autoscaler.core.created_nodes import Service, serve
 from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading, details_wanted, read_demand
 from autoscaler.core.doubts import judge_doubts
 from autoscaler.core.due import next_due
+from autoscaler.core.group_growth import Grouping, group_up, grow_groups
+from autoscaler.core.groups import bonds_of, group_ids
 from autoscaler.core.grow import Ground
 from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
 from autoscaler.core.launching import Calls, Launches, launch_all
-from autoscaler.core.leaving import depart
+from autoscaler.core.leaving import depart, stand_aside
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
-from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Plan, Snapshot, Wanted, WorkerVerdict
 from autoscaler.core.outlook import Outlook, foresee
 from autoscaler.core.placement import place
@@ -54,11 +56,10 @@ from autoscaler.core.returning import returning
 from autoscaler.core.ruled_supply import under_rules
 from autoscaler.core.rules.ruleset import NONE_KEPT
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
-from autoscaler.core.spare import spare_workers
-from autoscaler.core.steps import Moment, Step, disable, keep, wait
+from autoscaler.core.steps import Moment, Step
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
 from autoscaler.core.swap import Scene, Swaps, swap_workers, under_way
-from autoscaler.core.targets import Holding, Need, hold, needs_of, unknown_arrays
+from autoscaler.core.targets import Holding, unknown_arrays
 from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
@@ -107,31 +108,40 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # What is there and what is coming: ordered and booting workers are supply, so the same need never launches twice.
     # So are hosts that fell silent a moment ago, as all do when the queue master starts.
     silent = expected_back(listen(cluster, memory.hearing, now), cluster, now)
-    # What fits is nobody's need any more; what no allowed configuration could ever run must not launch anything.
-    supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(memory.swaps))
-    # Where the limits are reached and what waits needs stronger workers, a weaker one makes room, while that helps.
+    # What may be launched at all, and what counts against limits.
     rests = resting(memory, fleet.failures, policy, now)
     stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
     failed = last_failures(fleet.orders, fleet.failures)
     ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now, failed)
     usage = usage_of(fleet, policy, sight, now)
+    # Groups of workers stand, come and go as a whole; one that can never be completed is no supply.
+    grouping = group_up(sight, fleet, group_ids(fleet, memory), snapshot.requests, moment, ground, usage)
+    # What fits is nobody's need any more; what no allowed configuration could ever run must not launch anything.
+    given_up = frozenset(grouping.given_up)
+    supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(memory.swaps), given_up)
+    # Where the limits are reached and what waits needs stronger workers, a weaker one makes room, while that helps.
     floors = _floors(sight, policy, moment)
     # Workers that seem broken leave, few at a time: where all fail alike it is hardly the hosts.
     suspects = find_suspects(sight, snapshot.evidence, memory.quarantines, policy, now)
     # What callers ask for beside the queues' demand, and who serves it: no one else's idle worker is let go for it.
-    asked = _asked(snapshot, moment)
-    serving = _shrink(snapshot, sight, reading, again, supply, outlook, moment, silent, asked, Swaps(), suspects)
+    asked = read_asked(snapshot)
+    serving = _shrink(
+        snapshot, sight, reading, again, supply, outlook, moment, silent, asked, grouping, Swaps(), suspects
+    )
     gone = frozenset(step.machine.worker.id for step in serving.steps if step.action is not None)
     scene = Scene(sight, cluster, reading.wanted, reading.names, supply, outlook, usage, floors, gone, ground, moment)
     scene = replace(scene, held=frozenset((*serving.holding.held, *asked.service.by_worker)))
     swaps = swap_workers(scene, memory.swaps, allowed=policy.swap)
     if swaps.called_off or swaps.leaving:
-        supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes))
+        supply, outlook = _outlook(snapshot, sight, reading, moment, silent, under_way(swaps.notes), given_up)
     # Nobody is kept for work that only has room once they are gone.
     if swaps.called_off or swaps.leaving or swaps.hopeless:
-        serving = _shrink(snapshot, sight, reading, again, supply, outlook, moment, silent, asked, swaps, suspects)
+        serving = _shrink(
+            snapshot, sight, reading, again, supply, outlook, moment, silent, asked, grouping, swaps, suspects
+        )
     # Workers on their way in go on, whatever is paused: they cost already.
-    steps = [join(machine, moment) for machine in sight.machines if machine.coming]
+    bonds = serving.bonds
+    steps = [join(each, moment, bond_of(each, bonds)) for each in sight.machines if each.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
     leaving = [machine for machine in sight.machines if machine.life in _LEAVING and not in_recovery(machine, after)]
     steps += [_depart(machine, moment, outlook, swaps, serving.holding) for machine in leaving]
@@ -140,13 +150,16 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # Those that Grid Engine or their cloud lost: closed, ended, buried, their jobs pushed back.
     steps += recovery.steps
     # Everything else is only told.
-    steps += [_stand(machine, moment) for machine in sight.machines if machine.life in _STANDING]
+    steps += [stand_aside(machine, moment) for machine in sight.machines if machine.life in _STANDING]
     # Launches last: they cover only what nothing else does.
     lacking = [*outlook.lacking(reading.wanted), *_place(outlook, again)]
     short = _short_of_floors(snapshot, floors)
     calls = Calls((*reading.wanted, *again), lacking, outlook.board, short, asked.service.unserved)
     calls = replace(calls, needs=asked.needs, holding=serving.holding)
-    growth = launch_all(calls, ground, usage, swaps, moment.held_back or _stopping(moment))
+    blocked = moment.held_back or _stopping(moment)
+    growth = launch_all(calls, ground, usage, swaps, blocked)
+    if blocked is None:
+        growth = growth.besides(grow_groups(grouping, bonds, calls.wanted, lacking, outlook.board, growth.launches))
     kept = remember(snapshot, sight, reading, steps, growth.launches, swaps.notes, recovery, rests, stopped, brake)
     # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
     doubts = judge_doubts(snapshot, sight, reading, outlook.fates, moment.held_back or _stopping(moment))
@@ -186,11 +199,8 @@ def _moment(snapshot: Snapshot, brake: Reason | None) -> Moment:
         complexes=snapshot.cluster.complexes,
         held_back=brake or paused,
         keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
-        asking=frozenset(
-            worker_id
-            for worker_id in snapshot.requests.auto_stops
-            if worker_id not in snapshot.memory.workers or not snapshot.memory.workers[worker_id].stop_undone
-        ),
+        asking=asking_to_stop(snapshot),
+        group_pes=snapshot.policy.group_pes,
     )
 
 
@@ -201,10 +211,11 @@ def _outlook(
     moment: Moment,
     silent: frozenset[str],
     making_room: frozenset[str],
+    given_up: frozenset[str],
 ) -> tuple[Supply, Outlook]:
     """The supply, without those that make room for a stronger worker, and how demand fares with it."""
     cluster, fleet, policy = snapshot.cluster, snapshot.fleet, snapshot.policy
-    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names, silent, making_room)
+    supply = supply_of(sight, cluster, fleet, policy, moment, reading.names, silent, making_room, given_up)
     reach = Reach(policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
     return supply, foresee(reading.wanted, supply, reach)
 
@@ -216,27 +227,12 @@ def _depart(machine: Machine, moment: Moment, outlook: Outlook, swaps: Swaps, ho
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What callers ask for."""
-
-    needs: Mapping[str, Need]
-    service: Service
-
-
-def _asked(snapshot: Snapshot, moment: Moment) -> _Asked:
-    """What holds of it now: who stops the autoscaler wants nothing any more."""
-    if moment.wishes.stop is not None:
-        return _Asked({}, serve((), snapshot.fleet))
-    needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
-    return _Asked(needs, serve(snapshot.requests.nodes, snapshot.fleet))
-
-
-@dataclass(frozen=True, slots=True)
 class _Serving:
     """A step for every worker in service, and whom requests keep."""
 
     steps: list[Step]
     holding: Holding
+    bonds: Mapping[str, Bond]
 
 
 def _shrink(
@@ -248,7 +244,8 @@ def _shrink(
     outlook: Outlook,
     moment: Moment,
     silent: frozenset[str],
-    asked: _Asked,
+    asked: Asked,
+    grouping: Grouping,
     swaps: Swaps,
     suspects: Mapping[str, Suspect],
 ) -> _Serving:
@@ -267,25 +264,21 @@ def _shrink(
 
     wanted = [*outlook.possible(reading.wanted), *again]
     needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless)
-    holding = Holding()
-    if asked.needs:
-        ordered = outstanding(snapshot.fleet, policy, snapshot.now)
+    used = frozenset[str]()
+    if asked.needs or grouping.groups:
         wants = [(want.demand, want.count) for want in wanted]
         used = place(wants, [*fixed, *(host for _, host in supply.dispensable)]).used | needed
-        spare = spare_workers(
-            sight,
-            ordered,
-            moment,
-            asked.service,
-            used=used if policy.queue_demand else None,
-            silent=silent,
-            again=outlook.again,
-            going={*swaps.leaving, *(worker_id for worker_id, suspect in suspects.items() if suspect.acts)},
-        )
-        holding = hold(asked.needs, spare)
-    nodes = {
-        worker_id: because(Code.CREATED_NODE, node=node.name) for worker_id, node in asked.service.by_worker.items()
-    }
+    bonds = bonds_of(grouping.groups, used, grouping.targets, grouping.given_up, moment, quiet=quiet, policy=policy)
+    holding = hold_for(
+        asked,
+        snapshot,
+        sight,
+        moment,
+        used=used,
+        silent=silent,
+        again=outlook.again,
+        going={*swaps.leaving, *(worker_id for worker_id, suspect in suspects.items() if suspect.acts)},
+    )
     steps = shrink(
         serving,
         moment,
@@ -299,9 +292,10 @@ def _shrink(
         ),
         making_room=swaps.leaving,
         suspects=suspects,
-        held={**holding.held, **nodes},
+        held={**holding.held, **asked.nodes},
+        bonds=bonds,
     )
-    return _Serving(steps, holding)
+    return _Serving(steps, holding, bonds)
 
 
 def _floors(
@@ -319,20 +313,6 @@ def _floors(
         )
         for array in policy.node_arrays
     }
-
-
-def _stand(machine: Machine, moment: Moment) -> Step:
-    """A worker that nothing is done about, and why; unless a person wants it gone."""
-    asked_away = moment.let_go(machine)
-    match machine.life:
-        case Life.DISABLED_BY_HAND:
-            if asked_away is not None and asked_away.code is Code.DRAINED_BY_COMMAND:
-                return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
-            return keep(machine, because(Code.DISABLED_BY_HAND))
-        case Life.NAME_TAKEN:
-            return wait(machine, because(Code.NAME_TAKEN))
-        case _:
-            return keep(machine, because(Code.UNKNOWN_ARRAY, node_array=machine.worker.node_array))
 
 
 def _stopping(moment: Moment) -> Reason | None:

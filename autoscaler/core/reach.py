@@ -8,7 +8,7 @@ provider rules out do not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.core.capacity import as_node, offer_of
 from autoscaler.core.cluster import Complex
@@ -87,7 +87,7 @@ class Reach:
 
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
         """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
-        want = ((demand, 1),)
+        want = ((replace(demand, together=False), 1),)  # all of them together would be one group
         if place(want, (), host, most).complete:
             return True
         return not demand.one_host and place(want, self._persistent, host, most).complete

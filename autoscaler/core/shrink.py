@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from autoscaler.core.bonds import NO_BOND, Bond, stand
+from autoscaler.core.bonds import Bond, bond_of, stand
 from autoscaler.core.leaving import busy_reason
 from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling
@@ -129,7 +129,7 @@ def shrink(
             making_room=making_room.get(machine.worker.id),
             suspect=suspects.get(machine.worker.id),
             held=held.get(machine.worker.id),
-            bond=bonds.get(machine.worker.group_id or "", NO_BOND),
+            bond=bond_of(machine, bonds),
         )
         if step.action is not None and step.note.disabling is Disabling.IDLE:
             disabled[array.name] += 1

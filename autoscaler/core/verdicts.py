@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from autoscaler.core.arrays import GROUPS
 from autoscaler.core.demand import Reading
 from autoscaler.core.eligibility import Part
 from autoscaler.core.model import ShapeVerdict, Wanted
@@ -32,7 +33,8 @@ def shape_verdicts(
     doubts: Mapping[int, Reason],
     at: float,
 ) -> tuple[ShapeVerdict, ...]:
-    """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is. `doubts`: by job,
+    """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is (for groups of its
+    workers under the queue's name and a colon). `doubts`: by job,
     what is said of one that nothing allowed could ever run.
     """
     verdicts = [
@@ -106,7 +108,8 @@ def _fitting(want: Wanted, now: int, coming: int, lacking: int, policy: Policy, 
     )
     if not want.expired:
         return reason
-    links = [growth[name] for name in want.launches if name in growth]
+    names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)
+    links = [growth[name] for name in names if name in growth]
     return reason.then(links[0]) if links else reason
 
 

@@ -176,7 +176,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.SWAP_OFF: "swapping a worker of {node_array} for a stronger one is off",
         Code.NO_SWAP: "no worker of {node_array} could make room for a stronger one without more loss than gain",
         Code.NODE_ARRAY_STOPPED: "{node_array} launches nothing until resumed: {message}",
-        Code.REQUESTED: "{sets} asked for workers of {node_array}[: {workers}][; cores: {cores}]",
+        Code.REQUESTED: "{sets} asked for workers of {node_array}[: {workers}][; cores: {cores}][; groups: {groups}]",
         Code.NODE_WANTED: "created nodes of {node_array} have no worker yet: {nodes}",
         Code.CREATED_NODE: "it serves the created node {node}",
         Code.ASKED_TO_STOP: "it asked to stop, and nothing needs it",

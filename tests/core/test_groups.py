@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
+from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.fleet import InstanceType, LaunchFailure, Order, OrderState
 from autoscaler.core.group_names import free_number, group_id, host_group_of, is_of_group, pe_of
-from autoscaler.core.model import Demand, Host, Snapshot
+from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Demand, Host, Plan, Snapshot, Wishes
 from autoscaler.core.placement import place
 from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code
-from tests.core.building import Thing, a_job, a_snapshot, fate
+from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from tests.core.building import (
+    LARGE,
+    LONG_AGO,
+    NOW,
+    XLARGE,
+    AWorker,
+    Thing,
+    a_bucket,
+    a_failure,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    an_order,
+    codes,
+    fate,
+    noted,
+    shape_of,
+    told,
+)
 
 TOGETHER = Demand(frozenset({"main.q"}), slots=8, together=True)
 
@@ -81,10 +107,15 @@ def test_a_new_group_takes_the_first_number_that_no_group_of_its_array_has() -> 
 # -- what jobs ask for ------------------------------------------------------------------------------------------------
 
 
-def in_groups(*things: Thing, **kwargs: object) -> Snapshot:
-    """A world in which jobs of PE `mpi` stay inside one group."""
-    snapshot = a_snapshot(*things, **kwargs)  # type: ignore[arg-type]
-    return replace(snapshot, policy=replace(snapshot.policy, group_pes=("mpi",)))
+NOTHING = Requests()
+
+
+def in_groups(*things: Thing, requests: Requests = NOTHING, **kwargs: Any) -> Snapshot:
+    """A world in which jobs of PE `mpi` stay inside one group, with 100 workers allowed."""
+    snapshot = a_snapshot(*things, **{"limits": Limits(max_workers=100), **kwargs})
+    policy = replace(snapshot.policy, group_pes=("mpi",))
+    present = arrays_present(snapshot.fleet, snapshot.memory)
+    return replace(snapshot, policy=in_force(policy, requests, present), requests=requests)
 
 
 @pytest.mark.parametrize("pe", ("mpi", "mpi_execute_4-1"))
@@ -94,3 +125,341 @@ def test_a_job_that_names_one_parallel_environment_of_groups_exactly_is_told_how
 
 def test_without_the_setting_jobs_of_the_same_parallel_environment_count_as_ever() -> None:
     assert fate(plan(a_snapshot(a_job(slots=4, pe="mpi*")))) is Code.EXPIRED
+
+
+# -- what is launched -------------------------------------------------------------------------------------------------
+
+
+def asking(groups: int, *, cores: int = 4, types: tuple[str, ...] = ("m5.large",), name: str = "standard") -> Requests:
+    """A request set that wants groups of so many cores."""
+    array = f"execute:{cores}"
+    target = Target(array, groups=groups, group_cores=cores)
+    definition = ArrayDefinition(array, dynamic=True, extends="execute", machine_types=types, group_cores=cores)
+    return Requests(sets=(RequestSet(name, "ann", NOW, None, (target,)),), arrays=(definition,))
+
+
+def launches(decided: Plan) -> list[tuple[str, str, dict[str, int]]]:
+    """Of every launch: node array, group, and its candidates."""
+    return [
+        (action.node_array, action.group_id, {each.type.name: each.count for each in action.candidates})
+        for action in decided.actions
+        if isinstance(action, Launch)
+    ]
+
+
+def a_member(name: str, *, group: str = "execute:4-1", **kwargs: Any) -> AWorker:
+    """A worker of a group of 4 cores, in service."""
+    array = group.rpartition("-")[0]
+    return a_worker(name, node_array=array, group_id=group, **kwargs)
+
+
+def a_ready(name: str, **kwargs: Any) -> AWorker:
+    """A worker of a group that is heard and waits to be let in."""
+    return a_member(name, mark=Disabling.ENROL, **kwargs)
+
+
+def a_booting(name: str, *, group: str = "execute:4-1", **kwargs: Any) -> AWorker:
+    return a_machine(name, node_array=group.rpartition("-")[0], group_id=group, age=20.0, **kwargs)
+
+
+def short(order_id: str = "order-1", type_: InstanceType = LARGE) -> LaunchFailure:
+    return replace(a_failure(type_), order_id=order_id)
+
+
+def ordered(count: int, *, group: str = "execute:4-1", state: OrderState = OrderState.SENT, **kwargs: Any) -> Order:
+    return replace(an_order(count, state=state, **kwargs), node_array=group.rpartition("-")[0], group_id=group)
+
+
+def test_four_groups_of_64_cores_of_a_type_with_4_are_four_times_16_workers() -> None:
+    decided = plan(in_groups(requests=asking(4, cores=64, types=("m5.xlarge",))))
+
+    assert launches(decided) == [("execute:64", f"execute:64-{number}", {"m5.xlarge": 16}) for number in (1, 2, 3, 4)]
+
+
+def test_groups_of_another_size_are_in_another_array() -> None:
+    one, other = asking(1, cores=64), asking(1, cores=128, name="other")
+    both = Requests(sets=(*one.sets, *other.sets), arrays=(*one.arrays, *other.arrays))
+
+    assert {array for array, _, _ in launches(plan(in_groups(requests=both)))} == {"execute:64", "execute:128"}
+
+
+def test_the_groups_that_several_sets_want_add_up() -> None:
+    one, other = asking(1), asking(2, name="other")
+    both = Requests(sets=(*one.sets, *other.sets), arrays=one.arrays)
+
+    assert len(launches(plan(in_groups(requests=both)))) == 3
+
+
+def test_types_are_tried_in_the_order_of_the_list_each_for_a_whole_group() -> None:
+    decided = plan(in_groups(requests=asking(1, cores=8, types=("m5.xlarge", "m5.2xlarge", "m5.large"))))
+
+    assert launches(decided) == [("execute:8", "execute:8-1", {"m5.xlarge": 2, "m5.2xlarge": 1, "m5.large": 4})]
+
+
+def test_a_type_of_which_not_enough_is_left_for_a_whole_group_is_passed_over() -> None:
+    buckets = (a_bucket(XLARGE, available=1), a_bucket(LARGE))
+    decided = plan(in_groups(*buckets, requests=asking(1, cores=8, types=("m5.xlarge", "m5.large"))))
+
+    assert launches(decided) == [("execute:8", "execute:8-1", {"m5.large": 4})]
+
+
+def test_a_type_that_lately_ran_short_is_not_asked_for_another_group() -> None:
+    decided = plan(in_groups(a_failure(XLARGE), requests=asking(1, cores=8, types=("m5.xlarge", "m5.large"))))
+
+    assert launches(decided) == [("execute:8", "execute:8-1", {"m5.large": 4})]
+
+
+def test_each_candidate_is_in_one_zone() -> None:
+    buckets = (a_bucket(zone="a", price=0.2), a_bucket(zone="b", price=0.1))
+    decided = plan(in_groups(*buckets, requests=asking(1)))
+
+    (launch,) = (action for action in decided.actions if isinstance(action, Launch))
+    assert [[bucket.key.zone for bucket in each.buckets] for each in launch.candidates] == [["b"], ["a"]]
+
+
+def test_where_there_are_placement_groups_a_group_is_launched_in_one() -> None:
+    buckets = (a_bucket(), a_bucket(node_array="execute", placement_group="near", price=9.0))
+    decided = plan(in_groups(*buckets, requests=asking(1)))
+
+    (launch,) = (action for action in decided.actions if isinstance(action, Launch))
+    assert [each.buckets[0].key.placement_group for each in launch.candidates] == ["near"]
+
+
+def test_a_group_that_limits_leave_no_room_for_as_a_whole_is_not_launched() -> None:
+    decided = plan(in_groups(requests=asking(2, cores=8), limits=Limits(max_workers=7)))
+
+    assert launches(decided) == [("execute:8", "execute:8-1", {"m5.large": 4})]
+    assert Code.GROUP_TOO_LARGE in noted(decided)
+
+
+def test_a_group_counts_with_the_other_workers_of_the_array_it_stems_from() -> None:
+    others = [a_worker(f"o{number}", used=1) for number in range(3)]
+
+    assert not launches(plan(in_groups(*others, requests=asking(1), limits=Limits(max_workers=4))))
+
+
+def test_what_is_ordered_for_a_group_is_not_ordered_again() -> None:
+    assert not launches(plan(in_groups(ordered(2), requests=asking(1))))
+
+
+def test_what_comes_of_a_group_is_not_ordered_again() -> None:
+    coming = (a_booting("w1"), ordered(2, state=OrderState.ACCEPTED, ids=("i-w1", "i-w2")))
+
+    assert not launches(plan(in_groups(*coming, requests=asking(1))))
+
+
+def test_no_new_group_gets_the_id_of_one_that_still_ends() -> None:
+    ending = a_member("w1", mark=Disabling.GROUP, used=1)
+
+    assert [group for _, group, _ in launches(plan(in_groups(ending, requests=asking(1))))] == ["execute:4-2"]
+
+
+# -- jobs that want one group -----------------------------------------------------------------------------------------
+
+
+MPI = a_job(slots=4, pe="mpi*")
+
+
+def test_a_job_of_a_parallel_environment_of_groups_gets_a_group_of_its_size() -> None:
+    assert launches(plan(in_groups(MPI))) == [("execute:4", "execute:4-1", {"m5.large": 2})]
+
+
+def test_every_job_gets_a_group_of_its_own() -> None:
+    decided = plan(in_groups(MPI, a_job(2, slots=8, pe="mpi*")))
+
+    assert [(array, types) for array, _, types in launches(decided)] == [
+        ("execute:8", {"m5.large": 4}),
+        ("execute:4", {"m5.large": 2}),
+    ]
+
+
+def test_a_job_whose_hosts_cannot_be_filled_gets_a_larger_group() -> None:
+    """Two cores of each worker are 16 GiB: with 6 GiB a slot only one slot fits on each."""
+    decided = plan(in_groups(a_job(slots=4, pe="mpi*", hard={"h_vmem": "6G"})))
+
+    assert launches(decided) == [("execute:8", "execute:8-1", {"m5.large": 4})]
+
+
+def test_a_job_that_fits_into_an_idle_group_launches_nothing() -> None:
+    decided = plan(in_groups(MPI, a_member("w1", idle=999), a_member("w2", idle=999)))
+
+    assert fate(decided) is Code.FITS
+    assert not decided.actions
+
+
+def test_a_job_is_not_spread_over_workers_of_no_group() -> None:
+    decided = plan(in_groups(MPI, a_worker("w1"), a_worker("w2")))
+
+    assert [array for array, _, _ in launches(decided)] == ["execute:4"]
+
+
+def test_a_job_waits_for_the_group_that_comes_for_it() -> None:
+    decided = plan(in_groups(MPI, a_booting("w1"), a_booting("w2")))
+
+    assert fate(decided) is Code.WAITS_FOR_COMING
+    assert not launches(decided)
+
+
+def test_a_group_that_lacks_a_worker_is_completed_rather_than_another_made() -> None:
+    decided = plan(in_groups(MPI, a_member("w1", idle=5)))
+
+    assert launches(decided) == [("execute:4", "execute:4-1", {"m5.large": 1})]
+
+
+def test_a_job_that_no_group_can_be_had_for_is_told_why() -> None:
+    decided = plan(in_groups(MPI, a_failure()))
+
+    assert Code.NOTHING_TO_LAUNCH in codes(shape_of(decided).reason)
+
+
+def test_jobs_that_have_not_waited_long_enough_get_no_group() -> None:
+    assert not launches(plan(in_groups(a_job(slots=4, pe="mpi*", waited=5))))
+
+
+# -- all of a group or none -------------------------------------------------------------------------------------------
+
+
+def test_no_worker_takes_jobs_before_all_of_its_group_are_ready() -> None:
+    decided = plan(in_groups(MPI, a_ready("w1"), a_booting("w2")))
+
+    assert not [action for action in decided.actions if isinstance(action, Enable)]
+    assert told(decided, "w1") == ("wait", Code.GROUP_INCOMPLETE)
+
+
+def test_all_workers_of_a_group_take_jobs_once_all_are_ready() -> None:
+    decided = plan(in_groups(MPI, a_ready("w1"), a_ready("w2")))
+
+    assert [action.host for action in decided.actions if isinstance(action, Enable)] == ["w1", "w2"]
+
+
+def test_a_worker_that_replaces_a_lost_one_takes_jobs_at_once() -> None:
+    decided = plan(in_groups(MPI, a_member("w1"), a_ready("w2")))
+
+    assert [action.host for action in decided.actions if isinstance(action, Enable)] == ["w2"]
+
+
+def test_a_worker_is_enrolled_as_one_of_its_group() -> None:
+    decided = plan(in_groups(MPI, a_booting("w1"), a_booting("w2")))
+
+    enrolled = [action for action in decided.actions if isinstance(action, Enrol)]
+    assert [(action.group_id, action.group_pes) for action in enrolled] == [("execute:4-1", ("mpi",))] * 2
+
+
+def test_a_group_that_cannot_be_completed_is_given_back_and_another_type_is_tried() -> None:
+    part = (a_booting("w1", order_id="order-1"), ordered(2, state=OrderState.ACCEPTED, ids=("i-w1",)), short())
+    decided = plan(in_groups(*part, requests=asking(1, types=("m5.large", "m5.xlarge"))))
+
+    assert [action.worker_id for action in decided.actions if isinstance(action, Terminate)] == ["i-w1"]
+    assert launches(decided) == [("execute:4", "execute:4-2", {"m5.xlarge": 1})]
+
+
+def test_to_be_given_back_is_no_failure_of_the_worker() -> None:
+    part = (a_booting("w1", order_id="order-1"), ordered(2, state=OrderState.ACCEPTED, ids=("i-w1",)), short())
+
+    (ended,) = (action for action in plan(in_groups(*part)).actions if isinstance(action, Terminate))
+    assert ended.failure is None
+
+
+def test_a_worker_that_joined_already_leaves_with_its_group_in_order() -> None:
+    part = (a_ready("w1", order_id="order-1"), ordered(2, state=OrderState.ACCEPTED, ids=("i-w1",)), short())
+    decided = plan(in_groups(*part, requests=asking(1)))
+
+    assert [action.host for action in decided.actions if isinstance(action, Disable)] == ["w1"]
+    assert told(decided, "w1") == ("disable", Code.GROUP_GIVEN_BACK)
+
+
+def test_a_group_whose_worker_did_not_boot_gets_another_of_its_kind() -> None:
+    late = a_machine("w2", node_array="execute:4", group_id="execute:4-1", age=2000.0, note=None)
+    late = replace(late, note=replace(a_worker("w2").note, first_seen=LONG_AGO, host=None, heard_at=None))  # type: ignore[type-var]
+    decided = plan(in_groups(a_ready("w1"), late, requests=asking(1)))
+
+    assert launches(decided) == [("execute:4", "execute:4-1", {"m5.large": 1})]
+
+
+def test_a_served_group_is_refilled_in_the_same_type_and_zone() -> None:
+    buckets = (a_bucket(zone="a", price=0.1), a_bucket(zone="b", price=0.2), a_bucket(XLARGE, zone="a"))
+    left = a_member("w1", zone="b")
+    decided = plan(in_groups(*buckets, left, requests=asking(1, types=("m5.xlarge", "m5.large"))))
+
+    (launch,) = (action for action in decided.actions if isinstance(action, Launch))
+    assert [(each.type.name, each.count, each.buckets[0].key.zone) for each in launch.candidates] == [
+        ("m5.large", 1, "b")
+    ]
+
+
+def test_a_served_group_is_not_given_back_for_want_of_a_worker() -> None:
+    decided = plan(in_groups(a_member("w1", idle=5), a_failure(), requests=asking(1)))
+
+    assert not decided.actions
+
+
+def test_an_incomplete_group_that_nobody_wants_any_more_is_given_back() -> None:
+    assert told(plan(in_groups(a_ready("w1"))), "w1") == ("disable", Code.GROUP_NOT_WANTED)
+
+
+# -- let go as a whole ------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_group_leaves_as_a_whole_whatever_the_batch() -> None:
+    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=60), scale_down_batch=1))
+
+    assert [action.host for action in decided.actions if isinstance(action, Disable)] == ["w1", "w2"]
+
+
+def test_a_group_with_one_busy_worker_stays_as_a_whole() -> None:
+    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", used=1)))
+
+    assert told(decided, "w1") == ("keep", Code.GROUP_IN_USE)
+
+
+def test_a_group_of_which_one_is_idle_for_too_short_stays_as_a_whole() -> None:
+    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=5)))
+
+    assert told(decided, "w1") == ("keep", Code.IDLE_NOT_LONG_ENOUGH)
+
+
+def test_a_group_that_a_request_wants_stays() -> None:
+    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=60), requests=asking(1)))
+
+    assert told(decided, "w1") == ("keep", Code.REQUESTED)
+
+
+def test_of_more_groups_than_wanted_the_others_leave() -> None:
+    members = [a_member(f"w{number}{each}", group=f"execute:4-{number}", idle=60) for number in (1, 2) for each in "ab"]
+    decided = plan(in_groups(*members, requests=asking(1)))
+
+    assert [action.host for action in decided.actions if isinstance(action, Disable)] == ["w2a", "w2b"]
+
+
+def test_to_keep_one_worker_keeps_its_group() -> None:
+    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=60), Wishes(keep=frozenset({"w2"}))))
+
+    assert told(decided, "w1") == ("keep", Code.KEPT_BY_COMMAND)
+
+
+def test_a_group_that_leaves_is_not_taken_back_by_halves() -> None:
+    """A group that is let go gets no job any more, and a job that comes meanwhile gets another."""
+    leaving = [a_member(name, mark=Disabling.GROUP, empty=5) for name in ("w1", "w2")]
+    decided = plan(in_groups(MPI, *leaving))
+
+    assert not [action for action in decided.actions if isinstance(action, Enable)]
+    assert [group for _, group, _ in launches(decided)] == ["execute:4-2"]
+
+
+def test_who_stays_of_a_group_that_leaves_follows() -> None:
+    decided = plan(in_groups(a_member("w1", mark=Disabling.GROUP), a_member("w2", idle=5)))
+
+    assert told(decided, "w2") == ("disable", Code.GROUP_LEAVES)
+
+
+def test_a_request_is_not_met_by_a_group_that_a_job_uses() -> None:
+    busy = [a_member(name, used=2) for name in ("w1", "w2")]
+
+    assert len(launches(plan(in_groups(*busy, requests=asking(1))))) == 1
+
+
+def test_with_the_queues_demand_off_a_request_is_met_by_any_group() -> None:
+    snapshot = in_groups(*[a_member(name, used=2) for name in ("w1", "w2")], requests=asking(1))
+    off = replace(snapshot, policy=replace(snapshot.policy, queue_demand=False))
+
+    assert not launches(plan(off))
