@@ -30,6 +30,8 @@ class Fulfilment:
                 if node in new:
                     store.nodes.bind(node, worker_id)
             store.nodes.lose(lost, at=now)
+            if empty:
+                store.requests.lapse(now)  # a set whose time is over names nothing any more
             for name in empty:
                 store.requests.remove_array(name)
         self._bound = frozenset(found)

@@ -118,6 +118,12 @@ def test_a_dynamic_array_is_gone_once_its_last_worker_is(store: Store, thing: An
     assert arrays(store) == []
 
 
+def test_a_dynamic_array_is_gone_with_the_lapse_of_the_last_set_that_named_it(store: Store) -> None:
+    ask(store, Target("burst", count=1), expires=NOW)
+    Fulfilment(store).note(a_look(store))
+    assert arrays(store) == []
+
+
 def test_what_an_array_in_use_extends_stays(store: Store) -> None:
     store.requests.update("standard", "ann", NOW, None, (), [BURST, replace(BURST, name="more", extends="burst")])
     ask(store)

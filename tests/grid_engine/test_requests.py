@@ -1,0 +1,91 @@
+"""Requests of callers on a real cell: workers come and join for what sets want, go with what lapses, and a created
+node keeps its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.store.nodes import NodeRow
+from autoscaler.store.store import Store
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.waiting import Shown, Until
+
+LIMITED = {"CP_CAP_AUTOSCALE_WORKERS": "3"}
+BURST = ArrayDefinition("burst", dynamic=True, extends="execute", machine_types=("m5.xlarge",))
+
+
+@contextmanager
+def written(autoscaling: Autoscaling) -> Iterator[Store]:
+    """The autoscaler's store, as any caller's process writes it."""
+    (file,) = autoscaling.state.glob("*.sqlite")
+    store = Store.open(file)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def ask(autoscaling: Autoscaling, name: str, *targets: Target, expires: float | None = None) -> None:
+    with written(autoscaling) as store:
+        now = time.time()
+        definitions = [BURST] if any(target.node_array == "burst" for target in targets) else []
+        store.requests.update(name, "ann", now, None if expires is None else now + expires, targets, definitions)
+
+
+def serving(autoscaling: Autoscaling) -> dict[str, int]:
+    """Host → slots of every queue instance that takes jobs."""
+    return {each.host: each.slots for each in autoscaling.instances().values() if not each.states}
+
+
+def nodes(autoscaling: Autoscaling) -> dict[str, str | None]:
+    with written(autoscaling) as store:
+        return {node.name: node.worker_id for node in store.nodes.live()}
+
+
+def arrays(autoscaling: Autoscaling) -> list[str]:
+    with written(autoscaling) as store:
+        return [array.name for array in store.requests.load(time.time()).arrays]
+
+
+def test_workers_come_for_two_sets_and_only_those_of_the_one_that_lapses_go(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, LIMITED)
+    show_on_failure["autoscaler"] = autoscaling.said
+
+    with autoscaling.running():
+        until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
+        ask(autoscaling, "standard", Target("execute", count=1))
+        ask(autoscaling, "night", Target("burst", cores=3))
+        until(lambda: sorted(serving(autoscaling).values()) == [2, 4], 30, "two sets did not get a worker each")
+        kept = {each.name for each in autoscaling.lifetimes() if each.instance_type == "m5.large"}
+        ask(autoscaling, "night", Target("burst", cores=3), expires=0.5)
+        until(lambda: set(serving(autoscaling)) == kept, 30, "the lapsed set's worker did not leave alone")
+        until(lambda: arrays(autoscaling) == [], 30, "the empty array was not forgotten")
+
+    ended = {each.name: each.ended_at is not None for each in autoscaling.lifetimes()}
+    assert ended == {name: name not in kept for name in ended}
+
+
+def test_a_created_node_keeps_its_worker_until_somebody_drains_it(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, LIMITED)
+    show_on_failure["autoscaler"] = autoscaling.said
+
+    with autoscaling.running():
+        until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
+        with written(autoscaling) as store:
+            store.nodes.create([NodeRow(CreatedNode("n-1", "execute-1", "execute", time.time()))])
+        (host,) = until(lambda: serving(autoscaling), 30, "the node got no worker")
+        (worker,) = until(lambda: [each for each in autoscaling.lifetimes() if each.name == host])
+        assert nodes(autoscaling) == {"execute-1": worker.worker_id}
+        until(lambda: f"keeping {host} (created node)" in autoscaling.said(), 15, "nothing says what keeps it")
+        autoscaling.command("drain", host)
+        until(autoscaling.all_gone, 30, "the drained worker did not leave")
+        until(lambda: nodes(autoscaling) == {}, 15, "the node outlived its machine")
