@@ -89,6 +89,16 @@ class HostJob:
     started: float | None = None
     hard: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def name(self) -> str:
+        """As commands take it: `12`, or `12.3` for a task."""
+        return f"{self.number}.{self.task}" if self.task else str(self.number)
+
+    @property
+    def on_its_way(self) -> bool:
+        """Whether its host has not taken it yet: whichever machine next answers under that name gets it."""
+        return "t" in self.state
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInstance:

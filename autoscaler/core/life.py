@@ -203,11 +203,10 @@ class _Eye:
         array = bucket.node_array if bucket else ""
         worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
         worker = replace(worker, group_id=note.group_id or None)
-        seen = replace(note, silent_s=self.silence(note, host))
+        heir = self.claims.heir(worker, host)
+        seen = replace(note, silent_s=self.silence(note, host), on_their_way=_on_their_way(host, note, heir))
         life = Life.GONE if note.gone else Life.UNLISTED
-        return Machine(
-            worker, host, seen, note, self.policy.node_array(array), life, heir=self.claims.heir(worker, host)
-        )
+        return Machine(worker, host, seen, note, self.policy.node_array(array), life, heir=heir)
 
     def silence(self, before: WorkerNote | None, host: ExecutionHost) -> float | None:
         if host.heard:
@@ -263,7 +262,8 @@ def _machine(
         name = seen.host or (worker.name if seen.only_ended else None)
         note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
     else:
-        seen = replace(seen, silent_s=eye.silence(before, host), left=False)
+        on_their_way = _on_their_way(host, seen, heir)
+        seen = replace(seen, silent_s=eye.silence(before, host), left=False, on_their_way=on_their_way)
         half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
         note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
@@ -278,6 +278,13 @@ def _machine(
     else:
         note = replace(note, idle_since=None)
     return Machine(worker, host, note, before, array, state, enabled_by_hand=by_hand, notice=notice, heir=heir)
+
+
+def _on_their_way(host: ExecutionHost, note: WorkerNote, heir: Worker | None) -> tuple[str, ...]:
+    """Jobs that this machine has not taken yet; once there is a newer one of its name, those it never took."""
+    if heir is not None:
+        return note.on_their_way
+    return tuple(dict.fromkeys(job.name for job in host.jobs if job.on_its_way))
 
 
 def _half_enrolled(

@@ -48,7 +48,7 @@ def restart_of(job: HostJob, queue: Queue | None, detail: JobDetail | None) -> R
 
 def name_of(job: HostJob) -> str:
     """As commands name it: `12`, or `12.3` for a task."""
-    return f"{job.number}.{job.task}" if job.task else str(job.number)
+    return job.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ taken for the newer one's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob
 from autoscaler.core.fleet import Worker
@@ -36,11 +36,18 @@ class Hosts:
         return alike[0] if len(alike) == 1 else None
 
 
-def older_jobs(host: ExecutionHost, worker: Worker) -> list[HostJob]:
+def older_jobs(host: ExecutionHost, worker: Worker, on_their_way: Collection[str] = ()) -> list[HostJob]:
     """Jobs on a host that began before this machine existed: those of another machine of the same name. One that began
     in the very second in which it was made cannot be its own: it had yet to boot.
+
+    Not those that are `on_their_way`, or were when it came: the newer machine gets them, though they began before.
     """
-    return [job for job in host.jobs if job.started is not None and job.started <= worker.created_at]
+    return [
+        job
+        for job in host.jobs
+        if job.started is not None and job.started <= worker.created_at
+        if not job.on_its_way and job.name not in on_their_way
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,15 @@ class Claims:
     """What is remembered of workers, by id."""
     settled: float
     """What listings lacked then, they show by now if it lives."""
+    _newest: dict[str, Worker] = field(init=False, default_factory=dict)
+    """By host name: the newest machine of that name that exists."""
+
+    def __post_init__(self) -> None:
+        for worker in self.workers:
+            host = self.hosts.named(worker.name) if worker.exists else None
+            known = self._newest.get(host.name) if host is not None else None
+            if host is not None and (known is None or worker.created_at > known.created_at):
+                self._newest[host.name] = worker
 
     def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
         """Host name → id of the worker whose execution host it is.
@@ -96,7 +112,8 @@ class Claims:
         note = self.notes.get(newest.id)
         if not elders or (note is not None and note.host is not None) or not newest.exists:
             return newest.id
-        if older_jobs(host, newest):
+        handed = {job for elder in elders if (known := self.notes.get(elder)) for job in known.on_their_way}
+        if older_jobs(host, newest, handed):
             return elders[0]
         if host.busy:
             return newest.id
@@ -107,12 +124,7 @@ class Claims:
 
     def heir(self, worker: Worker, host: ExecutionHost) -> Worker | None:
         """A newer machine of this name."""
-        same = [
-            other
-            for other in self.workers
-            if other.id != worker.id and other.exists and self.hosts.named(other.name) is host
-        ]
-        newest = max(same, key=lambda other: other.created_at, default=None)
+        newest = self._newest.get(host.name)
         return newest if newest is not None and newest.created_at > worker.created_at else None
 
 

@@ -83,6 +83,10 @@ class WorkerNote:
     """Whether a look showed that it is no execution host any more: one of its name is then another machine's."""
     only_ended: bool = False
     """Whether no look ever showed its machine alive, as after a lost store: its name alone proves no host to be its."""
+    on_their_way: tuple[str, ...] = ()
+    """Jobs that its host had not taken yet when it was last looked at without a newer machine of its name: such a one
+    may have got them.
+    """
     moved: tuple[str, ...] = ()
     """Lost jobs of its that were last pushed back or deleted."""
     moved_at: float | None = None

@@ -312,7 +312,7 @@ def _lost_jobs(machine: Machine) -> list[tuple[HostJob, str]]:
         return []
     if machine.heir is None:
         return standing(machine.host)
-    old = {name_of(job) for job in older_jobs(machine.host, machine.heir)}
+    old = {name_of(job) for job in older_jobs(machine.host, machine.heir, machine.note.on_their_way)}
     return [(job, queue) for job, queue in standing(machine.host) if name_of(job) in old]
 
 

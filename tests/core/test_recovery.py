@@ -621,3 +621,21 @@ def test_a_host_that_a_person_disabled_is_not_taken_for_disabled_by_us_by_the_ne
     gone = replace(a_worker(host=a_host("w1", states="d", reserved=1), state=GONE), note=elder_note)
     made = plan(seen(gone, a_machine("w1", id="i-2", age=5.0)))
     assert (acts(made), made.memory.workers["i-2"].disabling) == ([], None)
+
+
+@pytest.mark.parametrize(("noted", "state"), (((), "t"), (("9000",), "r")), ids=("on its way", "taken by the newer"))
+def test_a_job_that_the_older_machine_never_took_is_not_pushed_back_from_the_newer_one_of_its_name(
+    noted: tuple[str, ...], state: str
+) -> None:
+    made = older()
+    jobs = tuple(replace(job, state=state) for job in made.jobs)
+    host = replace(made, heard=True, instances=(replace(made.instances[0], states="", jobs=jobs),))
+    made_before = elder(host, on_their_way=noted)
+    newer = a_machine("w1", id="i-2", age=120.0)
+    assert of(plan(seen(made_before, newer, details=(YES,))), PushBack) == []
+    assert of(plan(seen(elder(older()), newer, details=(YES,))), PushBack) != []
+
+
+def test_what_is_on_its_way_to_a_machine_is_noted() -> None:
+    on_its_way = replace(a_host("w1", used=1, job_state="t"))
+    assert plan(seen(a_worker(host=on_its_way))).memory.workers["i-w1"].on_their_way == ("9000",)

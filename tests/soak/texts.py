@@ -74,7 +74,8 @@ def _used(cell: Cell, at: Instance) -> int:
 
 def _running(cell: Cell, job: Job, run: Run, slots: int) -> str:
     state = "dr" if run.leaves_at is not None else "s" if run.suspended else "r"
-    state = "t" if state == "r" and cell.now() - run.began < TRANSFER else state
+    on_its_way = cell.now() - run.began < TRANSFER or not run.hosts <= run.delivered.keys()
+    state = "t" if state == "r" and on_its_way else state
     state = "h" + state if job.held_by_operator else state
     shown = running_job(job.number, state=state, slots=slots, tasks=str(run.task or ""), more=_requests(job))
     return shown.replace("2026-11-21T09:00:00", _at(run.began))
