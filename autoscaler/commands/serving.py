@@ -32,6 +32,7 @@ from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.loop import Loop
 from autoscaler.monitor import Monitor
 from autoscaler.nodearrays.rule_files import RuleFiles
+from autoscaler.nodearrays.rules import load_rules
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observer
 from autoscaler.policies.asking import VALID, Policies
@@ -214,7 +215,6 @@ def array_settings(invocation: Invocation, store: Store, node_array: str) -> Map
 def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
     """What every machine of a node array has to know to join this cell."""
     cell, process = invocation.cell, invocation.settings.process
-    timeouts = {array_name(suffix): queue.boot_timeout for suffix, queue in invocation.settings.queues.items()}
     return WorkerBoot(
         sge_root=cell.root,
         cell=cell.cell,
@@ -224,12 +224,23 @@ def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
         execd_port=invocation.port("sge_execd"),
         bootstrap=_text(invocation.common / "bootstrap"),
         provider=process.provider or "",
-        join_within=OWN_PATIENCE * timeouts.get(node_array, max(timeouts.values())) + 60,
+        join_within=OWN_PATIENCE * _boot_timeout(invocation, node_array) + 60,
         lease=process.lease,
         longest_lease=process.longest_lease,
         mount=process.worker_mount or "",
         install=process.worker_install,
     )
+
+
+def _boot_timeout(invocation: Invocation, node_array: str) -> float:
+    """How long the autoscaler waits for a machine of this node array; of one that callers made at most."""
+    timeouts = {array_name(suffix): queue.boot_timeout for suffix, queue in invocation.settings.queues.items()}
+    path = invocation.settings.process.rules
+    with contextlib.suppress(SettingsError):  # while rules are wrong their older ones hold, which are told there
+        given = None if path is None else load_rules(path).boot_timeout
+        if given is not None:
+            timeouts = {name: given.of(name) for name in timeouts}
+    return timeouts.get(node_array, max(timeouts.values()))
 
 
 def _listener(invocation: Invocation, store: Store, ring: Callable[[], None]) -> Listener | None:

@@ -54,6 +54,12 @@ def test_a_machine_waits_longer_to_be_taken_than_its_autoscaler_waits_for_it(inv
     assert int(waits) > invocation.policy.node_arrays[0].boot_timeout
 
 
+def test_a_machine_waits_as_long_as_rules_say(invocation: Invocation, tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text('{"boot_timeout": {"default": 7200}}')
+    ruled = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_RULES": str(tmp_path / "rules.json")})
+    assert "JOIN_WITHIN=14460" in worker_boot(ruled, "execute").script()
+
+
 def test_a_worker_gets_the_cells_bootstrap(invocation: Invocation) -> None:
     assert "BOOTSTRAP='ignore_fqdn true'" in worker_boot(invocation, "execute").script()
 
@@ -121,3 +127,17 @@ def test_the_service_unit_is_one_that_systemd_would_notify() -> None:
     unit = resources.files("autoscaler.conf").joinpath("sge-autoscaler.service").read_text(encoding="utf-8")
     wanted = {"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "RestartPreventExitStatus=0 2 5"}
     assert wanted <= set(unit.splitlines())
+
+
+def test_wrong_rules_refuse_the_start_and_leave_running_ones_alone(invocation: Invocation, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    ruled = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_RULES": str(rules)})
+    rules.write_text('{"idle_timeout": 60}')
+    with serving(ruled) as loop:
+        held = loop.observer.rule_files
+        rules.write_text('{"idle_timeout": 0}')
+        with pytest.raises(SettingsError, match="idle_timeout: a number of seconds above 0"):
+            loop.reload()  # type: ignore[misc]
+        assert loop.observer.rule_files is held
+    with pytest.raises(SettingsError, match="idle_timeout: a number of seconds above 0"), serving(ruled):
+        pass
