@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.model import Plan, Snapshot
-from autoscaler.core.sample import Sample, sample_of, starts
+from autoscaler.core.sample import Running, Sample, running, sample_of, starts
 from autoscaler.store.samples import SampleTable
 
 
@@ -17,11 +17,20 @@ class Monitor:
     """
 
     table: SampleTable
-    _last: Sample | None = None
-    _cluster: Cluster | None = None
+    _last: _Look | None = None
 
     def see(self, snapshot: Snapshot, plan: Plan) -> None:
         """Add what held since the last look. Raises StateNotKept."""
-        if self._last is not None and self._cluster is not None:
-            self.table.add(self._last, snapshot.now, starts(self._cluster, snapshot.cluster))
-        self._last, self._cluster = sample_of(snapshot, plan), snapshot.cluster
+        last, runs = self._last, running(snapshot.cluster)
+        if last is not None:
+            self.table.add(last.sample, snapshot.now, starts(last.cluster, last.runs, runs))
+        self._last = _Look(sample_of(snapshot, plan, runs), snapshot.cluster, runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the next one is compared with."""
+
+    sample: Sample
+    cluster: Cluster
+    runs: Running

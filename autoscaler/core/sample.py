@@ -107,6 +107,8 @@ class Sample:
         return self.waited / self.started if self.started else None
 
 
+Running = Mapping[tuple[int, str], float | None]
+"""Job and task → when it started; None: not known (yet)."""
 _STAGES = {
     "coming": (Life.BOOTING, Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED),
     "leaving": (Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.INTERRUPTED, Life.FENCED, Life.ENDING),
@@ -116,8 +118,8 @@ _STAGE = {life: stage for stage, lives in _STAGES.items() for life in lives}
 _SUMMED = tuple(one.name for one in fields(ArraySample))
 
 
-def sample_of(snapshot: Snapshot, plan: Plan) -> Sample:
-    """One look's numbers. `plan` was made of `snapshot`."""
+def sample_of(snapshot: Snapshot, plan: Plan, runs: Running) -> Sample:
+    """One look's numbers. `plan` was made of `snapshot`; `runs`: all that runs in it."""
     cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
     sight = look(cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
@@ -132,7 +134,7 @@ def sample_of(snapshot: Snapshot, plan: Plan) -> Sample:
         waiting=plan.waiting,
         counted=plan.counted,
         fitting=plan.fitting,
-        running=len(running(cluster)),
+        running=len(runs),
         slots=sum(instance.slots for instance in instances),
         slots_used=sum(instance.used for instance in instances),
         persistent=len(sight.others),
@@ -142,15 +144,16 @@ def sample_of(snapshot: Snapshot, plan: Plan) -> Sample:
     )
 
 
-def running(cluster: Cluster) -> Mapping[tuple[int, str], float | None]:
-    """Job and task → when it started, of all that occupy a host; None: not known (yet)."""
-    return {(job.number, job.task): job.started for host in cluster.hosts for job in host.jobs}
+def running(cluster: Cluster) -> Running:
+    """All that occupies a host."""
+    return {(job.number, job.task): job.started for host in cluster.hosts for one in host.instances for job in one.jobs}
 
 
-def starts(before: Cluster, after: Cluster) -> Starts:
-    """What waited at one look and ran at the next. A job that ran at both, or was moved, did not begin in between."""
-    ran = running(before)
-    new = {key: began for key, began in running(after).items() if key not in ran and began is not None}
+def starts(before: Cluster, ran: Running, runs: Running) -> Starts:
+    """What waited at one look, `before`, and runs at the next. What ran at both, or was moved, did not begin meanwhile.
+    `ran`, `runs`: all that did at each.
+    """
+    new = {key: began for key, began in runs.items() if key not in ran and began is not None}
     if not new:
         return Starts()
     jobs = {number for number, _ in new}

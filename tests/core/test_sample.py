@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.cluster import ExecutionHost, HostJob, QueueInstance
+from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
 from autoscaler.core.life import Life
 from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.request_sets import Requests, RequestSet, Target
 from autoscaler.core.sample import _STAGE, ArraySample, Sample, Starts, merged, sample_of, starts
+from autoscaler.core.sample import running as all_running
 from tests.core.building import (
     NOW,
     Thing,
@@ -27,8 +29,15 @@ from tests.core.building import (
 
 
 def sampled(*things: Thing) -> Sample:
-    snapshot = a_snapshot(*things)
-    return sample_of(snapshot, plan(snapshot))
+    return taken(a_snapshot(*things))
+
+
+def taken(snapshot: Snapshot) -> Sample:
+    return sample_of(snapshot, plan(snapshot), all_running(snapshot.cluster))
+
+
+def began(before: Cluster, after: Cluster) -> Starts:
+    return starts(before, all_running(before), all_running(after))
 
 
 def stages(*things: Thing) -> dict[str, float]:
@@ -89,28 +98,27 @@ def test_targets_of_all_sets_add_up_with_whole_groups() -> None:
     targets = (Target("execute", count=3), Target("execute", cores=8), Target("execute", groups=2, group_cores=64))
     snapshot = a_snapshot()
     sets = tuple(RequestSet(f"set{n}", "ann", NOW, None, (target,)) for n, target in enumerate(targets))
-    snapshot = replace(snapshot, requests=Requests(sets=sets))
-    array = sample_of(snapshot, plan(a_snapshot())).arrays["execute"]
+    array = taken(replace(snapshot, requests=Requests(sets=sets))).arrays["execute"]
     assert (array.target_workers, array.target_cores) == (3, 136)
 
 
 def test_a_job_that_began_between_two_looks_has_waited_since_its_submission() -> None:
     before = a_snapshot(jobs(2, waited=100)).cluster
     after = a_snapshot(running(HostJob(1, "", "r", 1, started=NOW - 60), HostJob(2, "", "r", 1, started=NOW - 80)))
-    assert starts(before, after.cluster) == Starts(2, 60.0, 40.0)
+    assert began(before, after.cluster) == Starts(2, 60.0, 40.0)
 
 
 def test_a_job_that_ran_before_or_was_never_seen_waiting_has_not_begun() -> None:
     old = HostJob(1, "", "r", 1, started=NOW - 500)
     before = a_snapshot(a_job(1, waited=600), running(old)).cluster
     after = a_snapshot(running(old, HostJob(7, "", "r", 1, started=NOW))).cluster
-    assert starts(before, after) == Starts()
+    assert began(before, after) == Starts()
 
 
 def test_a_job_on_several_hosts_begins_once() -> None:
     job = HostJob(1, "", "r", 2, started=NOW)
     hosts = [replace(running(job), name=name) for name in ("h1", "h2")]
-    assert starts(a_snapshot(a_job(waited=30)).cluster, a_snapshot(*hosts).cluster).count == 1
+    assert began(a_snapshot(a_job(waited=30)).cluster, a_snapshot(*hosts).cluster).count == 1
 
 
 def test_samples_of_unequal_length_weigh_by_their_seconds() -> None:
