@@ -163,7 +163,7 @@ class Observer:
         policy, journal = self.policy, self.store.journal
         longest_rest = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
         return Fleet(
-            workers=listed.workers,
+            workers=_in_groups(listed.workers, journal.groups()),
             buckets=listed.buckets,
             orders=tuple(record.as_order() for record in journal.orders(now - policy.order_grace)),
             failures=journal.failures(now - longest_rest),
@@ -195,6 +195,16 @@ class Observer:
             raise ProviderNotObservable(
                 f"{self.provider.name} did not list its workers: {error}; nothing was decided"
             ) from error
+
+
+def _in_groups(workers: Sequence[Worker], groups: Mapping[str, str]) -> tuple[Worker, ...]:
+    """Every worker with its group: as its machine is tagged, else as its order had it. `groups`: by order id."""
+    return tuple(
+        replace(worker, group_id=group)
+        if worker.group_id is None and (group := groups.get(worker.order_id or "")) is not None
+        else worker
+        for worker in workers
+    )
 
 
 def _with_notices(fleet: Fleet, told: Iterable[Interruption]) -> Fleet:

@@ -1,0 +1,100 @@
+"""Groups of workers on a real cell: an MPI job has all its hosts in one group, groups come and go as a whole, and
+nothing of them is left in Grid Engine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sge.admin import Administrator
+from sge.cell import Cell
+from sge.groups import Groups
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.waiting import Shown, Until
+
+IN_GROUPS = {"CP_CAP_AUTOSCALE_GROUP_PES": "mpi", "CP_CAP_AUTOSCALE_WORKERS": "4"}
+"""Two groups of two workers of two slots each."""
+
+
+def prepare(autoscaling: Autoscaling) -> None:
+    """As an operator does: the queue itself offers the PE of groups no more."""
+    done = autoscaling.command("init", "--yes", "--apply", "main.q")
+    assert done.returncode == 0, done.stderr.decode()
+    assert "mpi" not in pe_list(autoscaling.cell)[0]
+
+
+def pe_list(cell: Cell) -> list[list[str]]:
+    """The queue's parallel environments: those of all its hosts, then those of each host group."""
+    joined = cell.out("qconf", "-sq", "main.q").replace("\\\n", " ")
+    (line,) = (line for line in joined.splitlines() if line.startswith("pe_list"))
+    return [part.strip("[]").split() for part in line.removeprefix("pe_list").strip().split(",")]
+
+
+def groups_left(cell: Cell) -> list[str]:
+    """Host groups and parallel environments of groups, and what the queue has for them."""
+    named = [*cell.out("qconf", "-shgrpl").split(), *cell.out("qconf", "-spl").split()]
+    return [name for name in named if "execute" in name] + [" ".join(words) for words in pe_list(cell)[1:]]
+
+
+def hosts_of(file: Path) -> set[str]:
+    """The hosts of a copied PE_HOSTFILE."""
+    return {line.split()[0] for line in file.read_text().splitlines()}
+
+
+def submit_mpi(cell: Cell, name: str, gate: Gate) -> tuple[str, Path]:
+    """A job of four slots that copies its PE_HOSTFILE and runs until the gate opens."""
+    script, hostfile = cell.home / name, cell.output / f"{name}.hosts"
+    script.write_text(f"#!/bin/sh\ncat $PE_HOSTFILE > {hostfile}\n. {gate.script}\n")
+    script.chmod(0o755)
+    return cell.submit("-b", "y", "-pe", "mpi*", "4", str(script)), hostfile
+
+
+def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, IN_GROUPS)
+    show_on_failure["autoscaler"] = autoscaling.said
+    prepare(autoscaling)
+    gate = Gate(empty_cell)
+    first, second, third = (submit_mpi(empty_cell, name, gate) for name in ("one", "two", "three"))
+
+    with autoscaling.running():
+        until(lambda: first[1].exists() and second[1].exists(), 30, "two jobs did not start")
+        groups = [set(autoscaling.running_on(job)) for job, _ in (first, second)]
+        assert [len(hosts) for hosts in groups] == [2, 2]
+        assert groups[0].isdisjoint(groups[1])
+        assert [hosts_of(file) for _, file in (first, second)] == groups
+        assert len(groups_left(empty_cell)) == 6
+        gate.open()
+        until(lambda: autoscaling.ended_well(third[0]), 30, "the third job did not end well")
+        until(autoscaling.all_gone, 40, "the groups did not leave")
+        assert hosts_of(third[1]) in groups
+        until(lambda: not groups_left(empty_cell), 10, "something of the groups is left")
+
+    assert len(autoscaling.lifetimes()) == 4
+
+
+def test_a_group_that_a_waiting_job_still_asks_for_is_swept_away_later(cell: Cell) -> None:
+    """Grid Engine deletes no parallel environment that a waiting job's request matches."""
+    groups = Groups(Administrator(cell.runner))
+    groups.prepare("execute:4-1", queue="main.q", host_group="@allhosts", pes=("mpi",))
+    job = cell.submit("-h", "-b", "y", "-pe", "mpi*", "400", "/bin/true")
+
+    (refusal,) = groups.clear("execute:4-1")
+
+    assert f"still referenced in job {job}" in refusal
+    assert groups_left(cell) == ["@sge-autoscaler-execute_4-1", "mpi_execute_4-1"]
+    cell.out("qdel", job)
+    assert groups.sweep() == ()
+    assert groups.swept
+    assert groups_left(cell) == []
+
+
+def test_what_is_prepared_again_after_a_crash_is_as_prepared_once(cell: Cell) -> None:
+    groups = Groups(Administrator(cell.runner))
+    for _ in range(2):
+        groups.prepare("execute:4-1", queue="main.q", host_group="@allhosts", pes=("mpi",))
+
+    assert pe_list(cell)[1:] == [["@sge-autoscaler-execute_4-1=local", "mpi_execute_4-1"]]
+    assert cell.out("qconf", "-sc").count("\ngroup_id ") == 1
