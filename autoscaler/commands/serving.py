@@ -196,7 +196,10 @@ def boot_script(invocation: Invocation, store: Store, order: OrderRecord) -> str
     """What the machines of an order run at their first boot: they join this cell, and know what they may be asked."""
     definitions = store.requests.load(order.ordered_at).arrays
     values = of_node_array(
-        configuration_of(order.node_array, definitions), cluster=invocation.cell.cell, node_array=order.node_array
+        configuration_of(order.node_array, definitions),
+        cluster=invocation.settings.process.http_cluster or invocation.cell.cell,
+        node_array=order.node_array,
+        group_id=order.group_id,
     )
     boot = replace(worker_boot(invocation, order.node_array), configuration=write(values))
     if (endpoint := _auto_stop_endpoint(invocation)) is not None:

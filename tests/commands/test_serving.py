@@ -67,13 +67,14 @@ def test_a_worker_gets_the_cells_bootstrap(invocation: Invocation) -> None:
 def test_a_worker_is_told_its_configuration_and_where_it_may_ask_to_stop(invocation: Invocation) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650"})
     given = ArrayDefinition("execute", configuration='{"app": {"version": "1.2.3"}}')
-    order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False)
+    order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False, group_id="execute:64-1")
     with invocation.store() as store:
         store.requests.update("standard", "ann", 99.0, None, (), (given,))
         script = boot_script(invocation, store, order)
     key = order_key(cell_secret(invocation.store_file.with_suffix(".secret")), "0abc")
-    told = [text in script for text in ("app.version\t1.2.3\n", "http://10.0.0.1:8650/autostop/0abc", key)]
-    assert told == [True, True, True]
+    values = ("app.version\t1.2.3\n", "cyclecloud.node.group_id\texecute:64-1\n")
+    told = [text in script for text in (*values, "http://10.0.0.1:8650/autostop/0abc", key)]
+    assert told == [True, True, True, True]
 
 
 def test_the_secret_of_a_cell_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
