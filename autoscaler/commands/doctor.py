@@ -14,13 +14,17 @@ import click
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
 from autoscaler.errors import AutoscalerError
+from autoscaler.nodearrays.rule_files import RuleFiles
+from autoscaler.nodearrays.rule_names import strange_names
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.settings import this_machine
 from providers.interface import Problem
 from sge import jsv_setup
+from sge.admin import Administrator
 from sge.checks import Finding, Level, check_all
 from sge.events import find_qevent
-from sge.facts import gather
+from sge.facts import TIMEOUT, gather
+from sge.qconf import read_complexes, read_names
 
 UNSOUND = 1
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -43,7 +47,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         qevent=Path(find_qevent()).is_absolute(),
     )
     facts = replace(facts, verifier=_verifier(invocation, facts.configuration.get("jsv_url", "")))
-    findings = (*check_all(facts), *provider_findings(invocation))
+    findings = (*check_all(facts), *provider_findings(invocation), *rule_findings(invocation))
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in findings]}, indent=2))
     else:
@@ -61,6 +65,32 @@ def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
     return tuple(_of(name, problem) for problem in problems) or (
         Finding(f"provider {name}", Level.OK, "finds nothing wrong"),
     )
+
+
+def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Rules that are wrong, or name what is not there."""
+    try:
+        path = invocation.settings.process.rules
+        rules = RuleFiles.load(path, invocation.settings.process.vm_sizes).rules()
+    except AutoscalerError as error:
+        return (Finding("rules", Level.FAIL, str(error), "correct the file; docs/rules.md tells what may stand there"),)
+    if rules is None:
+        return ()
+    grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
+    try:
+        policy = invocation.policy
+        strange = strange_names(
+            rules,
+            complexes=read_complexes(grid_engine.show("-sc")),
+            queues=read_names(grid_engine.show("-sql")),
+            pes=read_names(grid_engine.show("-spl")),
+            node_arrays=[array.name for array in policy.node_arrays],
+        )
+        return tuple(Finding("rules", Level.WARN, told, f"correct {path}") for told in strange) or (
+            Finding("rules", Level.OK, f"{path} names nothing that is not there"),
+        )
+    except AutoscalerError as error:
+        return (Finding("rules", Level.WARN, f"what they name cannot be looked up: {error}"),)
 
 
 def _verifier(invocation: Invocation, url: str) -> jsv_setup.State | None:

@@ -61,3 +61,9 @@ def test_a_host_that_may_not_even_ask_is_told(cell: Cell) -> None:
 def test_without_a_queue_master_that_alone_is_said(cell: Cell) -> None:
     cell.stop_qmaster()
     assert findings(cell)["queue master"] == "fail"
+
+
+def test_rules_that_name_what_is_not_there_are_found(cell: Cell) -> None:
+    rules = cell.home / "rules.json"
+    rules.write_text('{"complexes": {"gpu": "ngpus"}}')
+    assert findings(cell, CP_CAP_AUTOSCALE_RULES=str(rules))["rules"] == "warn"
