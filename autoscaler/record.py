@@ -238,7 +238,8 @@ def _refuse_unknown(given: Any, understood: Any, place: str = "") -> None:
 def _settings_text(settings: Settings) -> str:
     """What is not default, under environment names. JSON's strings are TOML's, DEL apart, which no setting holds."""
     head = "# What was set when this was recorded; everything else had its default.\n"
-    shown = {name: origin.value for name, origin in settings.origins.items() if not is_secret(name)}
+    own = {name: origin.value for name, origin in settings.origins.items() if name not in settings.provider_values}
+    shown = {name: value for name, value in own.items() if not is_secret(name)}
     return head + "".join(
         f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in sorted(shown.items())
     )

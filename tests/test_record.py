@@ -35,6 +35,7 @@ from autoscaler.nodearrays.rules import load_rules
 from autoscaler.record import read_now, read_record, write_record
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
+from providers.registry import known_prefixes
 from sge.cluster import Outputs, cluster_from
 
 NOW = datetime(2026, 11, 21, 9, 5, 0, 250000, tzinfo=timezone(timedelta(hours=1)))
@@ -206,6 +207,14 @@ def test_nothing_secret_lands_in_a_record(tmp_path: Path) -> None:
     folder = record(tmp_path / "r", settings=replace(settings, origins=origins))
     written = "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
     assert re.findall(r"hunter22|SECRET|TOKEN", written) == []
+
+
+def test_what_providers_and_policies_are_set_to_stays_out_of_a_record_and_it_can_be_read(tmp_path: Path) -> None:
+    own = {"CP_CAP_AUTOSCALE_LOCAL_NETWORK": "/net", "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_BROKER": "redis://:pw@b"}
+    settings = load_settings({**own, "CP_CAP_AUTOSCALE_WORKERS": "4"}, known_prefixes=known_prefixes)
+    folder = record(tmp_path / "r", settings=settings)
+    assert re.findall(r"LOCAL|CELERY|redis", (folder / "settings.toml").read_text()) == []
+    assert read_record(folder).policy.node_arrays[0].limits.max_workers == 4
 
 
 def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
