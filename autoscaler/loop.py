@@ -28,8 +28,10 @@ from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observation, Observer
 from autoscaler.store.journal import Outcome, Result
+from autoscaler.store.looks import LastLook, last_look
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import AUTOSCALER, Verb
+from providers.interface import Operates
 
 SOON = 1.0
 """Seconds from a pass that acted to the next: each step of a worker's life is small, and the next one may be due."""
@@ -165,9 +167,15 @@ class Loop:
             self._note_failures(snapshot)
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
+            self.store.looks.keep(self._look(snapshot, plan), snapshot.now)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)
+
+    def _look(self, snapshot: Snapshot, plan: Plan) -> LastLook:
+        """What others may show of it."""
+        provider = self.observer.provider
+        return last_look(snapshot, plan, provider=provider.name, operates=isinstance(provider, Operates))
 
     def _note_failures(self, snapshot: Snapshot) -> None:
         """What a provider accepted and later failed to bring up counts against its bucket, once for each machine."""
@@ -178,12 +186,14 @@ class Loop:
                 self.store.journal.fail(failure, worker_id=worker.id)
 
     def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
-        """A wish names a host; once that is gone, another machine under the same name is not meant."""
+        """A wish names a host, or a worker by its id; once that is gone, another machine of that name is not meant."""
         there = {_label(name) for name in snapshot.cluster.execution_hosts}
+        ids = {worker.id for worker in snapshot.fleet.workers if worker.exists}
+        ids |= {worker_id for worker_id, note in snapshot.memory.workers.items() if not note.gone}
         there |= {_label(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
         for verb, hosts in ((Verb.KEEP, snapshot.wishes.keep), (Verb.DRAIN, snapshot.wishes.drain)):
             for host in sorted(hosts):
-                if _label(host) not in there:
+                if _label(host) not in there and host not in ids:
                     self.store.wishes.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:

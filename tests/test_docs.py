@@ -31,7 +31,7 @@ def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.C
         command = group.get_command(click.Context(group), name)
         if isinstance(command, click.Group):
             yield from commands(command, f"{above}{name} ")
-        elif command is not None:
+        if command is not None and (not isinstance(command, click.Group) or command.invoke_without_command):
             yield above + name, command
 
 

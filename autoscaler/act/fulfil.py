@@ -8,6 +8,7 @@ from autoscaler.core.created_nodes import bindings
 from autoscaler.core.fulfilled import empty_arrays, lost_workers
 from autoscaler.core.model import Snapshot
 from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
 
 
 class Fulfilment:
@@ -23,7 +24,8 @@ class Fulfilment:
         found = bindings(snapshot.fleet.orders)
         lost, empty = lost_workers(snapshot), empty_arrays(snapshot)
         new = found.keys() - self._bound
-        if not (new or lost or empty):
+        late = self._late(snapshot)
+        if not (new or lost or empty or late):
             return
         with store.database.transaction():
             for node, worker_id in sorted(found.items()):
@@ -34,7 +36,22 @@ class Fulfilment:
                 store.requests.lapse(now)  # a set whose time is over names nothing any more
             for name in empty:
                 store.requests.remove_array(name)
+            for worker_id, by in late.items():
+                store.wishes.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
         self._bound = frozenset(found)
+
+    def _late(self, snapshot: Snapshot) -> dict[str, str]:
+        """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets
+        one serve all the same is not overruled.
+        """
+        there = [worker.id for worker in snapshot.fleet.workers if worker.exists]
+        return {
+            row.node.worker_id: row.ended_by
+            for row in self._store.nodes.listed(there)
+            if row.ended_at is not None
+            and row.node.worker_id is not None
+            and not self._store.wishes.ever(Verb.DRAIN, row.node.worker_id)
+        }
 
     def end_all(self, at: float, by: str) -> None:
         """The cluster is given back: nobody wants anything any more."""

@@ -22,7 +22,9 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
     with invocation.store() as store, store.database.transaction():
         name, now = invocation.host(store, host), time.time()
         if undo:
-            known = store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=name)
+            ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
+            ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
+            known = any(ended)
             click.echo(f"{name} is no longer to be drained" if known else f"{name} was not to be drained")
             return
         kept = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)

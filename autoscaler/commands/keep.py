@@ -22,7 +22,9 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
             known = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
             click.echo(f"{name} is no longer kept" if known else f"{name} was not kept")
             return
-        drained = store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=name)
+        ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
+        ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
+        drained = any(ended)
         new = store.wishes.ask(Verb.KEEP, who=invocation.who, at=now, host=name)
     click.echo(
         f"{name} will be kept" + ("; it is no longer to be drained" if drained else "") if new else f"{name} is kept"

@@ -38,6 +38,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:
         log.warning(warning)
+    from autoscaler.commands._http import rest_beside
     from autoscaler.commands._requests import listening
     from autoscaler.commands.serving import serving
     from sge.events import Events
@@ -46,6 +47,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     with (
         serving(invocation, listens=True) as loop,
         listening(invocation, loop),
+        rest_beside(invocation, loop),
         loop.signals(),
         Events(directory=folder) as events,
     ):

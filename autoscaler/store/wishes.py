@@ -99,6 +99,10 @@ class WishTable:
         row = self._database.row("SELECT ended_by FROM wishes WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,))
         return row is not None and row["ended_by"].startswith(AUTOSCALER)
 
+    def ever(self, verb: Verb, host: str) -> bool:
+        """Whether anybody has ever wished this, also where it is fulfilled or taken back."""
+        return self._database.row("SELECT 1 FROM wishes WHERE verb = ? AND host = ?", (verb.value, host)) is not None
+
     def in_force(self) -> tuple[Wish, ...]:
         return tuple(
             Wish(Verb(row["verb"]), row["host"], row["who"], row["at"])

@@ -21,13 +21,21 @@ from autoscaler.web.journal import Journalled
 from autoscaler.web.models import NodeCreationRequest, NodeManagementRequest
 from autoscaler.web.operations import Conflict, Operations
 from autoscaler.web.passwords import Passwords
+from autoscaler.web.request_service import RequestService
 
 log = logging.getLogger("autoscaler.web")
 _WITHOUT_ROUTES = ("HTTPValidationError", "ValidationError")
 
 
-def make_app(operations: Operations, passwords: Passwords, calls: CallLog, *, version: str = "0") -> FastAPI:
-    """The application for one cluster. `calls` is told of every call."""
+def make_app(
+    operations: Operations,
+    passwords: Passwords,
+    calls: CallLog,
+    requests: RequestService | None = None,
+    *,
+    version: str = "0",
+) -> FastAPI:
+    """The application for one cluster. `calls` is told of every call; `requests` takes those for node arrays."""
     app = FastAPI(
         title="sge-autoscaler",
         version=version,
@@ -36,10 +44,11 @@ def make_app(operations: Operations, passwords: Passwords, calls: CallLog, *, ve
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.api = Api(operations, passwords, calls)
+    app.state.api = Api(operations, passwords, calls, requests)
     app.add_middleware(Journalled)
     app.include_router(routes.clusters)
     app.include_router(routes.operations)
+    app.include_router(routes.arrays)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)
     app.add_exception_handler(RequestValidationError, _invalid)

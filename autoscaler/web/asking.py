@@ -13,8 +13,9 @@ from fastapi.security import HTTPBasic
 from pydantic import BaseModel, ValidationError
 
 from autoscaler.store.calls import CallLog
-from autoscaler.web.operations import ALIVE_WITHIN, Operations
+from autoscaler.web.operations import Operations
 from autoscaler.web.passwords import Passwords
+from autoscaler.web.request_service import RequestService
 
 USER, OPERATION = "autoscaler.user", "autoscaler.operation"
 """Where a call's scope holds who made it and what it began, for the journal of calls."""
@@ -33,6 +34,8 @@ class Api:
     operations: Operations
     passwords: Passwords
     calls: CallLog
+    requests: RequestService | None = None
+    """Takes what node arrays should hold, where it is served too."""
 
 
 def operations_of(request: Request) -> Operations:
@@ -83,17 +86,22 @@ def known_only(*names: str) -> Callable[[Request], None]:
     return check
 
 
-def body_of(model: type[Body]) -> Callable[[Request, str], Any]:
+async def body_bytes(request: Request, _: Annotated[str, Depends(user)]) -> bytes:
+    """A body of a caller that may call; 413 where it is too large."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > LARGEST_BODY:
+            raise HTTPException(413, f"the body is larger than {LARGEST_BODY} bytes")
+    return bytes(data)
+
+
+def body_of(model: type[Body]) -> Callable[[bytes], Body]:
     """Reads a body; 409 with the path of what is wrong, as CycleCloud answers invalid input."""
 
-    async def body(request: Request, _: Annotated[str, Depends(user)]) -> Body:
-        data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > LARGEST_BODY:
-                raise HTTPException(413, f"the body is larger than {LARGEST_BODY} bytes")
+    def body(data: Annotated[bytes, Depends(body_bytes)]) -> Body:
         try:
-            return model.model_validate_json(bytes(data))
+            return model.model_validate_json(data)
         except ValidationError as error:
             raise HTTPException(409, told(cast("Any", error.errors(include_url=False)))) from error
 
@@ -121,6 +129,5 @@ def accepted(request: Request, response: Response, operation_id: str) -> None:
 
 def tell_loop(request: Request, response: Response) -> None:
     """Say so where nobody carries out what is asked for."""
-    operations = operations_of(request)
-    if operations.clock() - operations.looked_at > ALIVE_WITHIN:
-        response.headers["Warning"] = '199 sge-autoscaler "no loop looks at this cluster: requests are only stored"'
+    if not operations_of(request).loop_runs():
+        response.headers["Warning"] = '199 sge-autoscaler "no loop serves this cluster: requests are only stored"'

@@ -35,8 +35,6 @@ ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start",
 ENDING = frozenset({"terminate", "remove", "shutdown"})
 RECENT = 86_400.0
 """Seconds for which a capacity failure is told."""
-ALIVE_WITHIN = 120.0
-"""A loop that wrote nothing for so long does not run, or cannot look."""
 
 
 class Conflict(Exception):
@@ -53,6 +51,9 @@ class Operations:
     """Those of the settings, for as long as no loop has looked."""
     clock: Callable[[], float] = time.time
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    ring: Callable[[], None] = lambda: None
+    """Wakes the loop: there is something to see."""
+    loop_runs: Callable[[], bool] = lambda: True
 
     def view(self) -> View:
         """The cluster now. The look is read first: a worker that is bound meanwhile is then found by its row."""
@@ -63,11 +64,6 @@ class Operations:
         failures = self.store.journal.failures(now - RECENT)
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
         return View(self.place, look, rows, wishes, failed)
-
-    @property
-    def looked_at(self) -> float:
-        """When a loop last looked; 0: never."""
-        return self.store.memory.saved_at
 
     # -- creating ------------------------------------------------------------------------------------------------
 
@@ -87,6 +83,7 @@ class Operations:
                 made += rows
                 told.append(CreatedSet(added=added, message=_shortage(array, each, added)))
             self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
+        self.ring()
         return NodeCreationResult(operation_id=operation, sets=told)
 
     def scale(self, name: str, *, cores: int | None, count: int | None, who: str) -> NodeCreationResult:
@@ -109,6 +106,7 @@ class Operations:
             rows = self._rows(view, asked, added, "")
             self.store.nodes.create(rows)
             operation = self._begin("create", who, [row.node.id for row in rows])
+        self.ring()
         message = f"only {added} more can be had in {name} now" if added < missing else None
         return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
 
@@ -166,6 +164,7 @@ class Operations:
             meant = selected(view, request)
             told = [self._managed(verb, node, view, who) for node in meant]
             operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
+        self.ring()
         return NodeManagementResult(operation_id=operation, nodes=told)
 
     def _managed(self, verb: ManagingVerb, node: Node, view: View, who: str) -> ManagedNode:

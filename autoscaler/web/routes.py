@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from autoscaler.store.nodes import Operation
-from autoscaler.web.asking import BODY_KINDS, accepted, body_of, known_only, of_cluster, operations_of, tell_loop, user
+from autoscaler.web.asking import (
+    BODY_KINDS,
+    Api,
+    accepted,
+    body_bytes,
+    body_of,
+    known_only,
+    of_cluster,
+    operations_of,
+    tell_loop,
+    user,
+)
 from autoscaler.web.models import (
     ClusterStatus,
     ClusterUsage,
@@ -26,6 +38,7 @@ from autoscaler.web.models import (
     OperationStatus,
 )
 from autoscaler.web.operations import ManagingVerb
+from autoscaler.web.request_service import RequestService
 from autoscaler.web.status import status_of
 from autoscaler.web.usage import Granularity, InvalidTimes, Timeframe, spans, usage_of
 
@@ -57,11 +70,38 @@ _BEGUN: dict[int | str, dict[str, Any]] = {
     413: _said("The body is too large."),
 }
 
+_UPDATE = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["arrays"],
+                    "properties": {
+                        "arrays": {"type": "array", "items": {"type": "object"}},
+                        "request_set": {"type": "string"},
+                        "expiration_interval": {"type": "number", "nullable": True},
+                    },
+                }
+            }
+        },
+    }
+}
+_ARRAYS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The update is refused; `error` says where and why."},
+    401: _ALWAYS[401],
+    404: {"description": "Only nodes are served here."},
+    413: _said("The body is too large."),
+    503: {"description": "What was asked for cannot be written down now; ask again."},
+}
+
 User = Annotated[str, Depends(user)]
 Creation = Annotated[NodeCreationRequest, Depends(body_of(NodeCreationRequest))]
 Management = Annotated[NodeManagementRequest, Depends(body_of(NodeManagementRequest))]
 clusters = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster)])
 operations = APIRouter(dependencies=[Depends(user)])
+arrays = APIRouter(dependencies=[Depends(user)])
 
 
 def _body_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -223,3 +263,37 @@ def scale(
     result = operations_of(request).scale(nodearray, cores=cores, count=count, who=caller)
     accepted(request, response, result.operation_id)
     return result
+
+
+# -- what node arrays should hold ----------------------------------------------------------------------------------
+
+
+def _service(request: Request) -> RequestService:
+    found = cast("Api", request.app.state.api).requests
+    if found is None:
+        raise HTTPException(404, "only nodes are served here")
+    return found
+
+
+Service = Annotated[RequestService, Depends(_service)]
+
+
+@arrays.post("/autoscale", responses=_ARRAYS, openapi_extra=_UPDATE)
+def autoscale(service: Service, caller: User, body: Annotated[bytes, Depends(body_bytes)]) -> JSONResponse:
+    """Replace all that a request set wants node arrays to hold."""
+    status, told = service.update(body, f"{caller} (REST)")
+    return JSONResponse(told, status)
+
+
+@arrays.get("/requests", responses=_ARRAYS)
+def requests(service: Service) -> JSONResponse:
+    """Every live request."""
+    status, told = service.show()
+    return JSONResponse(told, status)
+
+
+@arrays.delete("/requests/{request_set:path}", responses=_ARRAYS)
+def end_request(service: Service, caller: User, request_set: str) -> JSONResponse:
+    """Take a whole request set back."""
+    status, told = service.end(request_set, f"{caller} (REST)")
+    return JSONResponse(told, status)

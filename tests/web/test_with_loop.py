@@ -1,0 +1,172 @@
+"""Callers and a loop at once: what callers ask for is carried out by the loop alone, in a simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.fleet import MachineState
+from autoscaler.loop import Loop
+from autoscaler.store.wishes import Verb
+from tests.simulated.autoscaler import World, start
+from tests.web.served import Client, Served, served
+
+STEP = 5.0
+
+
+@dataclass
+class Scene:
+    """A simulated cluster, the loop that serves it and the REST API over the same store."""
+
+    world: World
+    api: Served
+    loop: Loop
+
+    @property
+    def client(self) -> Client:
+        return self.api.client
+
+    def run(self, until: Callable[[], bool], passes: int = 40) -> int:
+        """Pass after pass until it holds; how many that took."""
+        for number in range(passes):
+            if until():
+                return number
+            self.loop.pass_once()
+            self.world.cluster.advance(STEP)
+        raise AssertionError(f"not after {passes} passes: {self.client.nodes()}")
+
+    def statuses(self) -> list[str]:
+        return [node["Status"] for node in self.client.nodes()]
+
+    def again(self) -> None:
+        """Another process in the place of the loop."""
+        self.loop = start(self.world)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    world = World(tmp_path / "store.sqlite", boot_delay=7.0)
+    with served(world.store_file, clock=world.clock) as api:
+        loop = start(world)
+        loop.pass_once()
+        yield Scene(world, api, loop)
+
+
+def test_a_created_node_becomes_a_worker_in_service(scene: Scene) -> None:
+    scene.client.create(1, request_id="r")
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    (node,) = scene.client.nodes(request_id="r")
+    assert (node["Name"], node["TargetState"], node["Hostname"] in scene.world.cluster.workers) == (
+        "execute-1",
+        "Started",
+        True,
+    )
+
+
+def test_a_created_node_is_not_removed_for_idleness(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    for _ in range(20):
+        scene.loop.pass_once()
+        scene.world.cluster.advance(STEP)
+    assert scene.statuses() == ["Ready"]
+
+
+def test_no_node_gets_two_workers(scene: Scene) -> None:
+    scene.client.create(2)
+    scene.run(lambda: scene.statuses() == ["Ready"] * 2)
+    assert len(scene.world.cloud.machines) == 2
+
+
+def test_a_terminated_node_ends_once_its_job_has_ended(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    (job,) = scene.world.cluster.submit(seconds=60.0)
+    scene.run(lambda: job.host is not None)
+    answer = scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    (node,) = scene.client.nodes()
+    before = answer.json()["nodes"][0]["status"], node["TargetState"], job.ended
+    scene.run(lambda: not scene.client.nodes())
+    assert (before, job.ended, job.starts) == (("OK", "Terminated", False), True, (node["Hostname"],))
+
+
+def test_a_node_that_is_terminated_while_it_boots_leaves_no_machine(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: bool(scene.world.cloud.machines))
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    scene.run(lambda: not running(scene))
+    scene.loop.pass_once()
+    assert scene.client.nodes() == []
+
+
+def test_a_node_that_is_terminated_while_it_is_ordered_leaves_no_machine(scene: Scene) -> None:
+    """The order is out and nobody knows yet which machine it brings."""
+    scene.client.create(1)
+    scene.loop.pass_once()
+    assert scene.client.nodes()[0].get("InstanceId") is None
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    scene.run(lambda: bool(scene.world.cloud.machines))
+    scene.run(lambda: not running(scene))
+    scene.loop.pass_once()
+    assert scene.client.nodes() == []
+
+
+def test_a_node_that_is_terminated_before_it_is_ordered_is_never_ordered(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    for _ in range(5):
+        scene.loop.pass_once()
+        scene.world.cluster.advance(STEP)
+    assert scene.world.cloud.machines == {}
+
+
+def test_a_worker_of_the_queue_is_ended_by_a_caller(scene: Scene) -> None:
+    (job,) = scene.world.cluster.submit(seconds=20.0)
+    scene.run(lambda: job.host is not None)
+    (node,) = scene.client.nodes()
+    scene.client.post("nodes/terminate", {"ids": [node["NodeId"]]})
+    scene.run(lambda: not scene.client.nodes())
+    assert job.ended
+
+
+def test_a_person_may_take_a_callers_end_back(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    (node,) = scene.client.nodes()
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    scene.api.store.wishes.end(Verb.DRAIN, who="ben", at=scene.world.clock(), host=node["InstanceId"])
+    scene.loop.pass_once()
+    assert scene.api.store.wishes.in_force() == ()
+
+
+def test_a_node_whose_machine_is_lost_leaves_the_list_and_is_not_replaced(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    (machine,) = scene.world.cloud.machines
+    scene.world.cloud.kill(machine)
+    scene.run(lambda: not scene.client.nodes())
+    assert len(scene.world.cloud.machines) == 1
+
+
+def test_nodes_are_served_by_the_next_process_after_a_crash(scene: Scene) -> None:
+    scene.client.create(2, request_id="r")
+    scene.loop.pass_once()
+    scene.again()
+    repeated = scene.client.create(2, request_id="r")
+    scene.run(lambda: scene.statuses() == ["Ready"] * 2)
+    assert (repeated.status_code, len(scene.world.cloud.machines)) == (409, 2)
+
+
+def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    scene.run(lambda: scene.api.store.wishes.in_force() == ())
+    assert not running(scene)
+
+
+def running(scene: Scene) -> list[str]:
+    return [worker.id for worker in scene.world.provider().workers() if worker.state is not MachineState.TERMINATED]
