@@ -99,6 +99,7 @@ def _defined(array: NodeArrayPolicy, definition: ArrayDefinition) -> NodeArrayPo
     return replace(
         array,
         machine_types=definition.machine_types or array.machine_types,
+        health_check=_health_check(array, definition),
         price_types=(definition.price_type,) if definition.price_type is not None else array.price_types,
         limits=replace(
             array.limits,
@@ -106,6 +107,13 @@ def _defined(array: NodeArrayPolicy, definition: ArrayDefinition) -> NodeArrayPo
             max_own_cores=_lower(array.limits.max_own_cores, definition.max_cores),
         ),
     )
+
+
+def _health_check(array: NodeArrayPolicy, definition: ArrayDefinition) -> tuple[str, ...]:
+    """Callers choose among the commands that the operator put up, and never bring one of their own: it runs here."""
+    if definition.health_check is None:
+        return array.health_check
+    return (f"{array.health_checks}/{definition.health_check}",)
 
 
 def _lower(one: int | None, other: int | None) -> int | None:

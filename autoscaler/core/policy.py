@@ -62,6 +62,8 @@ class NodeArrayPolicy:
     """From order to heard by Grid Engine."""
     health_check: tuple[str, ...] = ()
     """Command that says whether a worker is healthy; empty: none."""
+    health_checks: str = ""
+    """Directory of the commands that a request may choose among, by name."""
     health_interval: float = 60.0
     """From one check of a worker to its next."""
     unavailability_delay: float = 1800.0

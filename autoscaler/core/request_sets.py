@@ -72,6 +72,8 @@ class ArrayDefinition:
     group_cores: int | None = None
     group_count: int | None = None
     """Set for the dynamic array of a grouped target (`execute:64`): the size of each of its groups."""
+    health_check: str | None = None
+    """Name of one of the operator's health checks (`HealthCheck`); None: as set."""
     configuration: str = "{}"
     """`Configuration` as JSON: what a worker's `config get` answers from."""
     attributes: str = "{}"

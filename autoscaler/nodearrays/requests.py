@@ -34,7 +34,10 @@ LONGEST = 10 * 365 * 86400.0
 
 _TARGETS = ("TargetCount", "TargetCoreCount", "TargetGroupCount")
 _SIZES = ("GroupCoreCount", "GroupInstanceCount")
-_DEFINING = ("MachineType", "Configuration", "Extends", "Dynamic", "Interruptible", "MaxCount", "MaxCoreCount")
+_DEFINING = (
+    *("MachineType", "Configuration", "Extends", "Dynamic", "Interruptible", "MaxCount", "MaxCoreCount"),
+    "HealthCheck",
+)
 MEANT = ("Name", *_TARGETS, *_SIZES, *_DEFINING)
 """Names that are acted upon."""
 KEPT = frozenset({"CoreCount"})
@@ -42,6 +45,7 @@ KEPT = frozenset({"CoreCount"})
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,63}")
 _OF_GROUPS = re.compile(r"(?P<base>.+):\d+")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _CLOSE = 0.8
 
 
@@ -261,11 +265,20 @@ class _Element:
             price_type=price_type,
             max_count=self._number("MaxCount", least=0),
             max_cores=self._number("MaxCoreCount", least=0),
+            health_check=self._health_check(),
             configuration=self._json(
                 "Configuration", table(self.said("Configuration") or {}, self.place("Configuration"))
             ),
             attributes=self._json("", attributes),
         )
+
+    def _health_check(self) -> str | None:
+        value, at = self.said("HealthCheck"), self.place("HealthCheck")
+        if value is None:
+            return None
+        if not _FILE.fullmatch(found := words(value, at)):
+            wrong(at, f"{found!r} is no name of a health check: a file of the folder of health checks is meant")
+        return found
 
     def _machine_types(self) -> tuple[str, ...]:
         """One, a list, or several in one text with commas; the order is the preference."""

@@ -55,6 +55,7 @@ def node_array_policy(queue: QueueSettings, suffix: str) -> NodeArrayPolicy:
         idle_timeout=queue.idle_timeout,
         boot_timeout=queue.boot_timeout,
         health_check=tuple(shlex.split(queue.health_check or "")),
+        health_checks=str(queue.health_checks),
         health_interval=queue.health_interval,
         unavailability_delay=queue.unavailability_delay,
         unavailability_count_capacity=queue.unavailability_count_capacity,

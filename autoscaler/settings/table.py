@@ -528,6 +528,12 @@ class QueueSettings(_Section):
         "further arguments. Exit code 0: healthy; 1: sick, and its first line says why; anything else, or no end "
         "within 30 s: unknown. A worker found sick twice in a row is replaced when it is empty.",
     )
+    health_checks: Path = setting(
+        "CP_CAP_AUTOSCALE_HEALTH_CHECKS",
+        Path("/etc/sge-autoscaler/health-checks"),
+        "Directory of further such commands, among which a request may choose one by name (`HealthCheck`). Whoever may "
+        "write there has them run as the autoscaler.",
+    )
     health_interval: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECK_INTERVAL", 60.0, "From one health check of a worker to its next.", unit="s"
     )

@@ -89,6 +89,17 @@ def test_interruptible_decides_how_workers_are_paid() -> None:
     assert array(in_force_with(dynamic(price_type=PriceType.SPOT)), "burst").price_types == (PriceType.SPOT,)
 
 
+def test_a_request_chooses_among_the_health_checks_that_the_operator_put_up() -> None:
+    checked = replace(EXECUTE, health_check=("/opt/check", "--quick"), health_checks="/etc/checks")
+    requests = Requests(arrays=(dynamic(health_check="gpu"), dynamic("plain")))
+    made = in_force(replace(POLICY, node_arrays=(checked, OTHER)), requests)
+    assert [array(made, name).health_check for name in ("execute", "burst", "plain")] == [
+        ("/opt/check", "--quick"),
+        ("/etc/checks/gpu",),
+        ("/opt/check", "--quick"),
+    ]
+
+
 def test_a_dynamic_array_takes_queue_and_host_group_of_what_it_extends() -> None:
     made = array(in_force_with(dynamic(extends="execute_2")), "burst")
     assert (made.queue, made.host_group, made.extends) == ("other.q", "@others", "execute_2")

@@ -80,6 +80,10 @@ def test_limits_and_configuration_are_read() -> None:
     assert (found.max_count, found.max_cores, json.loads(found.configuration)) == (5, 40, {"a": {"b": [1, None]}})
 
 
+def test_a_health_check_is_chosen_by_name() -> None:
+    assert (defined(HealthCheck="gpu.sh").health_check, defined().health_check) == ("gpu.sh", None)
+
+
 def test_any_other_attribute_is_kept_as_it_was_given() -> None:
     found = defined(KeepAlive=True, SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
     assert json.loads(found.attributes) == {
@@ -142,6 +146,14 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
         (
             [{"Name": "execute:64", "TargetCount": 1}],
             "[0].Name: execute:64 is made for groups: name execute, with TargetGroupCount and GroupCoreCount",
+        ),
+        *(
+            (
+                [{"Name": "execute", "HealthCheck": given}],
+                f"[0].HealthCheck: {given!r} is no name of a health check: a file of the folder of "
+                "health checks is meant",
+            )
+            for given in ("/bin/sh", "../sh", "..", "a b", "a\n")
         ),
         ([{}, "x"], "[1]: an object is expected, not 'x'"),
         (
