@@ -4,43 +4,64 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
 from tests.grid_engine.waiting import Until
+from tests.jetpack.test_seeds import CORES, DYNAMIC, IMPORT
 
-SCRIPT = """
-import sys
-from autoscaler import jetpack
-jetpack.autoscale.update([{"Name": "execute", "TargetCoreCount": 3}], request_set="script")
-"""
-
-
-def enabled(scaling: Autoscaling) -> set[str]:
-    """Workers that take jobs."""
-    return {instance.host for instance in scaling.instances().values() if not instance.states and instance.slots}
+PROGRAM = str(Path(sys.executable).with_name("sge-autoscaler"))
+LARGE = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.16xlarge", "CP_CAP_AUTOSCALE_WORKERS": "6"}
+"""64 vCPUs: 128 of them are two workers."""
 
 
-def test_workers_come_by_a_command_and_by_a_script_and_go_when_nobody_asks_any_more(
+def script(scaling: Autoscaling, text: str) -> None:
+    """Run a caller's script on the master."""
+    done = scaling.cell.runner((sys.executable, "-c", IMPORT + text), timeout=30.0, env=scaling.environment)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def serving(scaling: Autoscaling) -> Counter[str]:
+    """How many workers of each node array take jobs."""
+    open_hosts = {each.host for each in scaling.instances().values() if not each.states and each.slots}
+    return Counter(one.node_array for one in scaling.lifetimes() if one.name in open_hosts and one.ended_at is None)
+
+
+def said(scaling: Autoscaling, *words: str) -> dict[str, Any]:
+    """The document that a command prints."""
+    done = scaling.command(*words, "--json")
+    assert done.returncode == 0, done.stderr.decode()
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_what_commands_and_the_guides_scripts_ask_for_comes_together_and_goes_as_each_stops_asking(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
-    """One by the command, two for the script's three vCPUs: sets add up. What is idle stays as long as it is wanted."""
-    scaling = Autoscaling(empty_cell)
+    """The idle timeout is half a second: what stays, stays because it is asked for. The command asks before any
+    autoscaler runs; the second script no longer names the array that the first one made.
+    """
+    scaling = Autoscaling(empty_cell, LARGE)
     show_on_failure["autoscaler"] = lambda: told(scaling)
+    early = said(scaling, "autoscale", "--name=execute", "--count=1", "--request-set=early", "--expiration=1h")
     with scaling.running():
         until(lambda: list(scaling.state.glob("*.sock")), 20)
-        asked = scaling.command("autoscale", "--name=execute", "--count=1", "--expiration=60s", "--json")
-        assert json.loads(asked.stdout)["note"] == ""
-        scripted = empty_cell.runner((sys.executable, "-c", SCRIPT), timeout=30.0, env=scaling.environment)
-        assert scripted.returncode == 0, scripted.stderr.decode()
-        workers = until(lambda: enabled(scaling) if len(enabled(scaling)) == 3 else set(), 30)
-        shown = json.loads(scaling.command("requests", "--json").stdout)
-        time.sleep(1.0)  # twice the idle timeout: nothing to wait for
-        assert (enabled(scaling), [one["name"] for one in shown["request_sets"]]) == (workers, ["script", "standard"])
-        scaling.command("requests", "--end", "script")
-        until(lambda: len(scaling.rented()) == 1, 20)
-        scaling.command("autoscale", "--name=execute", "--count=0")
-        until(scaling.all_gone, 20)
-    assert len(scaling.lifetimes()) == 3
+        script(scaling, DYNAMIC)
+        until(lambda: serving(scaling) == {"execute": 3, "dynamic_array": 3}, 40)
+        (one, *_) = [life.name for life in scaling.lifetimes() if life.name and life.node_array == "dynamic_array"]
+        asked = empty_cell.tree.host_runner(one)(
+            (PROGRAM, "worker", "config", "get", "application_version"), timeout=30.0
+        )
+        script(scaling, CORES)
+        scaling.command("requests", "--end", "early")
+        until(lambda: serving(scaling) == {"execute": 2} and len(scaling.rented()) == 2, 30)
+        late = said(scaling, "requests")
+    assert (early["note"][:13], asked.stdout.decode().strip(), [each["name"] for each in late["request_sets"]]) == (
+        "no autoscaler",
+        "1.2.3",
+        ["standard"],
+    )
