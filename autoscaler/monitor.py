@@ -23,7 +23,7 @@ class Monitor:
         """Add what held since the last look. Raises StateNotKept."""
         last, runs = self._last, running(snapshot.cluster)
         if last is not None:
-            self.table.add(last.sample, snapshot.now, starts(last.cluster, last.runs, runs))
+            self.table.add(last.sample, snapshot.now, starts(last.cluster, last.sample.at, last.runs, runs))
         self._last = _Look(sample_of(snapshot, plan, runs), snapshot.cluster, runs)
 
 

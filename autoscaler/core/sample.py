@@ -109,6 +109,8 @@ class Sample:
 
 Running = Mapping[tuple[int, str], float | None]
 """Job and task → when it started; None: not known (yet)."""
+_SECOND = 1.0
+"""Grid Engine's times are cut to whole ones."""
 _STAGES = {
     "coming": (Life.BOOTING, Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED),
     "leaving": (Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.INTERRUPTED, Life.FENCED, Life.ENDING),
@@ -149,21 +151,26 @@ def running(cluster: Cluster) -> Running:
     return {(job.number, job.task): job.started for host in cluster.hosts for one in host.instances for job in one.jobs}
 
 
-def starts(before: Cluster, ran: Running, runs: Running) -> Starts:
-    """What waited at one look, `before`, and runs at the next. What ran at both, or was moved, did not begin meanwhile.
-    `ran`, `runs`: all that did at each.
+def starts(before: Cluster, at: float, ran: Running, runs: Running) -> Starts:
+    """What began between a look, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at each.
+
+    A job that was not seen waiting came after that look; its wait is taken to be the time from then to its start.
     """
     new = {key: began for key, began in runs.items() if key not in ran and began is not None}
     if not new:
         return Starts()
     jobs = {number for number, _ in new}
     submitted = {
-        number: at
+        number: when
         for shape in before.shapes
-        for number, at in zip(shape.jobs, shape.submitted, strict=True)
+        for number, when in zip(shape.jobs, shape.submitted, strict=True)
         if number in jobs
     }
-    waits = [max(0.0, began - submitted[number]) for (number, _), began in new.items() if number in submitted]
+    waits = [
+        max(0.0, began - submitted.get(number, at))
+        for (number, _), began in new.items()
+        if number in submitted or began > at - _SECOND
+    ]
     return Starts(len(waits), sum(waits), max(waits, default=0.0))
 
 

@@ -37,7 +37,7 @@ def taken(snapshot: Snapshot) -> Sample:
 
 
 def began(before: Cluster, after: Cluster) -> Starts:
-    return starts(before, all_running(before), all_running(after))
+    return starts(before, NOW - 50, all_running(before), all_running(after))
 
 
 def stages(*things: Thing) -> dict[str, float]:
@@ -108,11 +108,15 @@ def test_a_job_that_began_between_two_looks_has_waited_since_its_submission() ->
     assert began(before, after.cluster) == Starts(2, 60.0, 40.0)
 
 
-def test_a_job_that_ran_before_or_was_never_seen_waiting_has_not_begun() -> None:
-    old = HostJob(1, "", "r", 1, started=NOW - 500)
+def test_a_job_that_ran_before_has_not_begun() -> None:
+    old, unseen = (HostJob(number, "", "r", 1, started=NOW - 500) for number in (1, 7))
     before = a_snapshot(a_job(1, waited=600), running(old)).cluster
-    after = a_snapshot(running(old, HostJob(7, "", "r", 1, started=NOW))).cluster
-    assert began(before, after) == Starts()
+    assert began(before, a_snapshot(running(old, unseen)).cluster) == Starts()
+
+
+def test_a_job_that_was_never_seen_waiting_has_waited_since_the_look_before_at_most() -> None:
+    quick, quicker = (HostJob(number, "", "r", 1, started=NOW - ago) for number, ago in ((7, 20), (8, 50.5)))
+    assert began(a_snapshot().cluster, a_snapshot(running(quick, quicker)).cluster) == Starts(2, 30.0, 30.0)
 
 
 def test_a_job_on_several_hosts_begins_once() -> None:
