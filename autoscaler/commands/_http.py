@@ -56,7 +56,7 @@ def rest(invocation: Invocation, *, ring: Callable[[], None] = lambda: None) -> 
     passwords = Passwords(password_file(invocation))
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(invocation.store())
-        calls = CallLog.open(invocation.store_file.with_suffix(".calls.sqlite"))
+        calls = CallLog.open(invocation.store_file.with_suffix(".calls"))
         stack.callback(calls.close)
         operations = Operations(
             store,

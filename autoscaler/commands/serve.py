@@ -65,7 +65,7 @@ def calls(invocation: Invocation, limit: int) -> None:
     """Show the newest calls: when, who, what, how it was answered, and which operation it began."""
     from autoscaler.store.calls import CallLog
 
-    path = invocation.store_file.with_suffix(".calls.sqlite")
+    path = invocation.store_file.with_suffix(".calls")
     if not path.exists():
         click.echo("nobody has called yet")
         return

@@ -1,0 +1,141 @@
+"""Our own client of CycleCloud's API talks to our own server, behind which a loop serves a simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from requests.auth import HTTPBasicAuth
+
+from autoscaler.core.fleet import Bucket, MachineState
+from autoscaler.loop import Loop
+from providers.cyclecloud.provider import CycleCloudProvider
+from providers.cyclecloud.settings import CycleCloudSettings
+from providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused
+from providers.pace import Pace
+from providers.rest import Limits, Rest
+from providers.settings import read_settings
+from tests.simulated.autoscaler import World, start
+from tests.web.served import PASSWORD, USER, Served, served
+
+PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
+
+
+class Pair:
+    """A client, and the server with its loop."""
+
+    def __init__(self, world: World, api: Served, loop: Loop) -> None:
+        self.world, self.api, self.loop = world, api, loop
+        self.client = self.connect()
+
+    def connect(self, cell: str = "their-cell", **values: str) -> CycleCloudProvider:
+        given = {"url": self.api.client.url, "username": USER, "password": PASSWORD, "cluster": "demo", "boot": "none"}
+        settings = read_settings(
+            CycleCloudSettings, {PREFIX + name.upper(): value for name, value in (given | values).items()}
+        )
+        rest = Rest(
+            settings.url,
+            auth=HTTPBasicAuth(USER.encode(), PASSWORD.encode()),
+            limits=Limits(connect=2.0, read=5.0, total=20.0, tries=2, pause=0.01),
+            pace=Pace(rate=1000, burst=1000, patience=0.3),
+        )
+        return CycleCloudProvider(settings, cell=cell, rest=rest, clock=self.world.clock)
+
+    def passes(self, count: int) -> None:
+        for _ in range(count):
+            self.loop.pass_once()
+            self.world.cluster.advance(5.0)
+
+    def bucket(self) -> Bucket:
+        (found,) = self.client.buckets()
+        return found
+
+    def launch(self, count: int = 1, token: str = "t-0") -> Launched:
+        bucket = self.bucket()
+        return self.client.launch(
+            LaunchOrder(token, f"order-{token}", self.client.cell, "execute", (bucket,), count, "#!/bin/sh")
+        )
+
+    def states(self) -> list[MachineState]:
+        return [worker.state for worker in self.client.workers()]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    world = World(tmp_path / "store.sqlite", boot_delay=7.0)
+    with served(world.store_file, clock=world.clock) as api:
+        loop = start(world)
+        loop.pass_once()
+        yield Pair(world, api, loop)
+
+
+def test_our_buckets_are_understood(pair: Pair) -> None:
+    bucket = pair.bucket()
+    assert (bucket.type.name, bucket.type.vcpus, bucket.key.node_array, bucket.available, bucket.problem) == (
+        "m5.large",
+        2,
+        "execute",
+        2,
+        None,
+    )
+
+
+def test_our_server_passes_the_clients_own_check(pair: Pair) -> None:
+    assert [problem.what for problem in pair.client.check() if problem.fatal] == []
+
+
+def test_an_order_becomes_workers_that_run_jobs(pair: Pair) -> None:
+    launched = pair.launch(2)
+    pair.passes(8)
+    (job,) = pair.world.cluster.submit()
+    pair.passes(2)
+    workers = pair.client.workers()
+    assert ([worker.id for worker in workers], pair.states()) == (list(launched.ids), [MachineState.RUNNING] * 2)
+    assert job.host in {worker.name for worker in workers}
+
+
+def test_an_order_that_is_repeated_brings_the_same_workers(pair: Pair) -> None:
+    assert pair.launch(2).ids == pair.launch(2).ids
+
+
+def test_what_limits_do_not_allow_is_a_shortfall(pair: Pair) -> None:
+    launched = pair.launch(5)
+    ((_, error),) = launched.shortfalls
+    assert (len(launched.ids), isinstance(error, OutOfCapacity | QuotaReached)) == (2, True)
+
+
+def test_an_ended_worker_is_told_as_ending_until_it_is_gone(pair: Pair) -> None:
+    launched = pair.launch(1)
+    pair.passes(8)
+    pair.client.terminate(launched.ids)
+    before = pair.states()
+    pair.passes(10)
+    assert (before, pair.states()) == ([MachineState.STOPPING], [])
+
+
+def test_ending_again_what_is_gone_counts_as_done(pair: Pair) -> None:
+    launched = pair.launch(1)
+    pair.client.terminate(launched.ids)
+    pair.client.terminate(launched.ids)
+    assert pair.states() == []
+
+
+def test_another_cells_nodes_are_neither_seen_nor_ended(pair: Pair) -> None:
+    launched = pair.launch(1)
+    other = pair.connect("another-cell")
+    with pytest.raises(Refused, match="does not carry the tag"):
+        other.terminate(launched.ids)
+    assert (list(other.workers()), pair.states()) == ([], [MachineState.PENDING])
+
+
+def test_a_boot_script_that_would_not_run_is_refused(pair: Pair) -> None:
+    pair.client = pair.connect(boot="cloud-init")
+    with pytest.raises(Refused, match="CloudInit"):
+        pair.launch(1)
+
+
+def test_a_verb_that_the_server_cannot_is_refused(pair: Pair) -> None:
+    launched = pair.launch(1)
+    with pytest.raises(Refused, match="has no reimage"):
+        pair.client.operate(launched.ids[0], "reimage")
