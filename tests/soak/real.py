@@ -29,9 +29,10 @@ from tests.grid_engine.evidence import journal, machines
 Thing = TypeVar("Thing")
 MAX_WORKERS = 3
 SETTINGS = {
-    "CP_CAP_AUTOSCALE_MAX_WORKERS": str(MAX_WORKERS),
+    "CP_CAP_AUTOSCALE_WORKERS": str(MAX_WORKERS),
     "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "2",
-    "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "6",
+    "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "12",
+    "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY": "15",
     "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "3",
     "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "20",
     "CP_CAP_AUTOSCALE_DEADLOCK": "kill",
@@ -292,7 +293,7 @@ class Ground:
                 self.breaks(f"rule 1: job {trace.job}.{trace.task} was cut short on {trace.host}")
         ends = Counter((trace.job, trace.task) for trace in self.seen() if trace.ended)
         for (job, task), count in ends.items():
-            if count > 1:
+            if count > 1 and self.jobs.get(job) is not True:  # with -r y an end that nobody heard of is no end
                 self.breaks(f"rule 7: {job}.{task} ran to its end {count} times")
         begun = {trace.job for trace in self.seen()}
         if begun & self.never:
@@ -301,7 +302,7 @@ class Ground:
             self.breaks(f"rule 6: jobs that could run are gone and never ran: {sorted(lost)}")
         for job in self.jobs:
             for task, count in Counter(self._ended_well(job)).items():
-                if count > 1:
+                if count > 1 and self.jobs[job] is not True:
                     self.breaks(f"rule 7: {job}.{task} ended {count} times")
         if left := [*self.scaling.rented()]:
             self.breaks(f"rule 8: machines are left: {left}")
