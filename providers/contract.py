@@ -15,6 +15,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar
@@ -23,6 +24,7 @@ import pytest
 
 from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
 from providers.interface import (
+    GROUP_ID,
     HasConsole,
     Launched,
     LaunchOrder,
@@ -178,6 +180,16 @@ class ProviderContract:
             assert bucket.available is None or bucket.available >= 0
 
     # -- launching -------------------------------------------------------------------------------------
+
+    def test_workers_of_a_group_are_listed_as_its_and_stand_in_one_place(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        order = replace(self.order(provider, count=2), node_array="execute:4", tags={GROUP_ID: "execute:4-1"})
+        launched = provider.launch(order)
+        self.until(plane, lambda: set(launched.ids) == _existing(provider))
+        workers = [worker for worker in provider.workers() if worker.exists]
+        assert {(worker.node_array, worker.group_id) for worker in workers} == {("execute:4", "execute:4-1")}
+        assert len({(worker.type, worker.zone, worker.placement_group) for worker in workers}) == 1
 
     def test_an_empty_cell_has_no_workers(self, provider: Provider) -> None:
         assert list(provider.workers()) == []

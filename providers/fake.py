@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from autoscaler.core.fleet import Bucket, BucketKey, Ending, MachineState, PriceType, Worker
 from providers.catalog import Catalog, load_catalog
 from providers.interface import (
+    GROUP_ID,
     Interruption,
     Launched,
     LaunchOrder,
@@ -252,6 +253,7 @@ class FakeProvider:
             placement_group=key.placement_group,
             price_per_hour=machine.bucket.price_per_hour,
             order_id=machine.order.order_id,
+            group_id=machine.order.tags.get(GROUP_ID),
             message=machine.message if ended else None,
             ending=machine.ending if ended else Ending.UNKNOWN,
         )

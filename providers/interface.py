@@ -16,6 +16,7 @@ from autoscaler.errors import AutoscalerError, ProviderNotObservable
 from providers.catalog import Offer
 
 __all__ = [
+    "GROUP_ID",
     "HasCatalog",
     "HasConsole",
     "HasInterruptions",
@@ -76,6 +77,10 @@ class Unreachable(ProviderNotObservable, ProviderError):
     """
 
 
+GROUP_ID = "group_id"
+"""Tag of an order whose machines are (the rest of) one group, near each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchOrder:
     """One candidate of a launch. The same `token` asked twice gives the same workers, never more."""
@@ -94,6 +99,10 @@ class LaunchOrder:
     ends itself by `shutdown`: a provider sees to it that such a machine costs nothing.
     """
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What its machines carry besides. With GROUP_ID they belong near each other: all of them in one zone, and in one
+    placement group where the cloud has them, or none of them where it can be asked so; their workers are listed with
+    that `group_id`.
+    """
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What the operator set for this node array, by environment name without its suffix: for providers whose machines
     join by themselves, or that have an image or disk for each array.

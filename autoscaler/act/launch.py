@@ -12,6 +12,7 @@ from autoscaler.act.means import Means
 from autoscaler.core.fleet import BucketKey, LaunchFailure, Worker
 from autoscaler.store.journal import OrderRecord, Result
 from providers.interface import (
+    GROUP_ID,
     Launched,
     LaunchOrder,
     OutOfCapacity,
@@ -21,9 +22,6 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
-
-GROUP_ID = "group_id"
-"""Tag of a machine that is one of a group."""
 
 
 def walk(record: OrderRecord, means: Means) -> tuple[Result, str]:

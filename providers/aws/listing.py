@@ -53,6 +53,7 @@ def worker(
         placement_group=placement.get("GroupName") or "",
         price_per_hour=prices.price(instance["InstanceType"], zone, price_type),
         order_id=carried.get(tags.ORDER),
+        group_id=carried.get(tags.GROUP),
         message=reason.get("Message") or instance.get("StateTransitionReason") or None,
         ending=ENDINGS.get(reason.get("Code", ""), Ending.UNKNOWN)
         if state is MachineState.TERMINATED

@@ -20,7 +20,7 @@ from providers.aws import tags
 from providers.aws.errors import error_for
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms, machine, tags_of
-from providers.interface import Launched, LaunchOrder, OutOfCapacity, ProviderError, Refused
+from providers.interface import GROUP_ID, Launched, LaunchOrder, OutOfCapacity, ProviderError, Refused
 
 MOST_USER_DATA = 16384
 """Bytes that EC2 takes, before base64."""
@@ -66,7 +66,7 @@ def run_request(order: LaunchOrder, place: Place, settings: AwsSettings, terms: 
     request: dict[str, Any] = {
         **_networked(machine(settings, terms), place.subnet, settings, terms),
         "InstanceType": key.instance_type,
-        "MinCount": order.count if key.placement_group else 1,
+        "MinCount": order.count if _coupled(order, key) else 1,
         "MaxCount": order.count,
         "UserData": user_data(order.boot_script),  # boto3 encodes this one
         "TagSpecifications": tags.specifications(ours, ["instance", "volume", "network-interface"]),
@@ -121,7 +121,7 @@ def fleet_request(order: LaunchOrder, found: Sequence[Place], settings: AwsSetti
     options: dict[str, Any] = {"AllocationStrategy": "capacity-optimized-prioritized" if spot else "prioritized"}
     if spot:
         options["InstanceInterruptionBehavior"] = "terminate"
-    if key.placement_group:
+    if _coupled(order, key):
         options |= {"MinTargetCapacity": order.count, "SingleAvailabilityZone": True, "SingleInstanceType": True}
     ours = tags.order_tags(order)
     return {
@@ -163,6 +163,11 @@ def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str
         short = OutOfCapacity(f"{len(ids)} of {order.count} {found[0].bucket.instance_type} were left")
         errors = {place.bucket: short for place in found}
     return Launched(ids, tuple(errors.items()))
+
+
+def _coupled(order: LaunchOrder, key: BucketKey) -> bool:
+    """Whether its machines are of use only together: they are to be one group, or in one placement group."""
+    return GROUP_ID in order.tags or key.placement_group != ANY
 
 
 def user_data(boot_script: str) -> bytes:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from providers.interface import LaunchOrder
+from providers.interface import GROUP_ID, LaunchOrder
 
 CELL = "sge-autoscaler-cell"
 """This cell's own unique tag (rule 4). The permissions in conf/aws/policy.json rest on it."""
 ORDER = "sge-autoscaler-order"
 TOKEN = "sge-autoscaler-token"
 NODE_ARRAY = "sge-autoscaler-node-array"
+GROUP = "sge-autoscaler-group"
+"""Of a machine that is one of a group: which."""
 NAME = "Name"
 
 Tags = Mapping[str, str]
@@ -23,9 +25,11 @@ def cell_tags(cell: str) -> dict[str, str]:
 
 def order_tags(order: LaunchOrder) -> dict[str, str]:
     """What machines, disks and addresses of an order carry; the operator's own tags never win over ours."""
+    own = {name: value for name, value in order.tags.items() if name != GROUP_ID}
     return {
         NAME: f"{order.node_array} worker",
-        **order.tags,
+        **own,
+        **({GROUP: order.tags[GROUP_ID]} if GROUP_ID in order.tags else {}),
         **cell_tags(order.cell),
         ORDER: order.order_id,
         TOKEN: order.token,

@@ -112,6 +112,7 @@ def worker(
         placement_group=_set_name(group, settings),
         price_per_hour=price_of(size, price_type),
         order_id=carried.get(tags.ORDER),
+        group_id=carried.get(tags.GROUP),
         message=message_of(provisioning, seen),
         failure=failure_of(provisioning, seen),
     )

@@ -11,13 +11,15 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from providers.interface import LaunchOrder
+from providers.interface import GROUP_ID, LaunchOrder
 
 CELL = "sge-autoscaler-cell"
 """This cell's own unique tag (rule 4)."""
 ORDER = "sge-autoscaler-order"
 TOKEN = "sge-autoscaler-token"
 NODE_ARRAY = "sge-autoscaler-node-array"
+GROUP = "sge-autoscaler-group"
+"""Of a machine that is one of a group: which."""
 MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 """What a name of ours looks like, which is also the machine's host name."""
 _LONGEST_ARRAY = 40
@@ -26,9 +28,10 @@ _FORBIDDEN = re.compile(r"[<>%&\\?/]")
 
 def order_tags(order: LaunchOrder) -> dict[str, str]:
     """What machines of an order carry; the operator's own tags never win over ours."""
-    own = {_FORBIDDEN.sub("_", name): value for name, value in order.tags.items()}
+    own = {_FORBIDDEN.sub("_", name): value for name, value in order.tags.items() if name != GROUP_ID}
     return {
         **own,
+        **({GROUP: order.tags[GROUP_ID]} if GROUP_ID in order.tags else {}),
         CELL: order.cell,
         ORDER: order.order_id,
         TOKEN: order.token,

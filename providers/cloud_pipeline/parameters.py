@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.fleet import PriceType
-from providers.cloud_pipeline.runs import CELL, INDEX, NODE_ARRAY, ORDER, TOKEN
+from providers.cloud_pipeline.runs import CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.interface import LaunchOrder, Refused
+from providers.interface import GROUP_ID, LaunchOrder, Refused
 
 _ROLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -84,6 +84,8 @@ def launch_body(
         "CP_CAP_SGE_QUEUE_NAME": own.get("CP_CAP_SGE_QUEUE_NAME", settings.queue),
         "CP_CAP_SGE_HOSTLIST_NAME": own.get("CP_CAP_SGE_HOSTLIST_NAME", settings.host_group),
     }
+    if GROUP_ID in order.tags:
+        marks[GROUP] = order.tags[GROUP_ID]
     params = {name: _parameter(value) for name, value in {**told, **marks}.items()}
     params |= {name: _parameter(value, kind) for name, (value, kind) in _ROLE.items()}
     return {

@@ -22,6 +22,7 @@ TOKEN = "SGE_AUTOSCALER_TOKEN"
 INDEX = "SGE_AUTOSCALER_INDEX"
 """Which of the workers that are asked for under one token this is, from 0."""
 NODE_ARRAY = "SGE_AUTOSCALER_NODE_ARRAY"
+GROUP = "SGE_AUTOSCALER_GROUP"
 
 LIVING = ("RUNNING", "PAUSING", "PAUSED", "RESUMING")
 ENDED = ("SUCCESS", "FAILURE", "STOPPED")
@@ -117,6 +118,7 @@ def worker_from(run: Run, kind: InstanceType, *, ready: bool) -> Worker:
         price_type=PriceType.SPOT if run.spot else PriceType.ON_DEMAND,
         price_per_hour=run.price_per_hour,
         order_id=run.parameters.get(ORDER),
+        group_id=run.parameters.get(GROUP),
         ready=ready,
         message=message_of(run),
         ending=ending_of(run),

@@ -7,6 +7,7 @@ its token. It is set in the creating call, travels with every listing, and the s
 from __future__ import annotations
 
 import base64
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from autoscaler.core.fleet import ANY, InstanceType, MachineState, PriceType, Wo
 from providers.catalog import GIB, Catalog, family_of
 from providers.cyclecloud.settings import Boot
 from providers.cyclecloud.status import NodeArray
-from providers.interface import LaunchOrder, Unreachable
+from providers.interface import GROUP_ID, LaunchOrder, Unreachable
 
 MARK = "sge_autoscaler"
 _REQUESTS = uuid.UUID("6a0a5f2e-6a0e-5d0c-9f55-3c1f3f0c8b52")
@@ -37,6 +38,8 @@ class Tag:
     token: str
     node_array: str
     ordered_at: float
+    group: str = ""
+    """The group that it is one of."""
 
 
 def request_id(cell: str, token: str, bucket: int) -> str:
@@ -67,6 +70,13 @@ def attributes(order: LaunchOrder, cell: str, ordered_at: float, boot: Boot) -> 
     return given
 
 
+def placement_group_of(order: LaunchOrder) -> str:
+    """The placement group that CycleCloud makes for a group of workers; '' for an order of none. In letters that Azure
+    takes in names.
+    """
+    return re.sub(r"[^A-Za-z0-9_-]", "_", order.tags.get(GROUP_ID, ""))
+
+
 def tag_of(record: Mapping[str, Any]) -> Tag | None:
     """What a node carries of ours; None: it is nobody's of any autoscaler like us."""
     configuration = record.get("Configuration")
@@ -80,6 +90,7 @@ def tag_of(record: Mapping[str, Any]) -> Tag | None:
             str(mark.get("token") or ""),
             str(mark["node_array"]),
             float(mark["ordered_at"]),
+            str(mark.get(GROUP_ID) or ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Unreachable(f"the tag of node {record.get('Name')} cannot be understood: {error!r}") from error
@@ -130,6 +141,7 @@ def worker_from(record: Mapping[str, Any], tag: Tag, arrays: Sequence[NodeArray]
         placement_group=str(record.get("PlacementGroupId") or ANY),
         price_per_hour=offer.price(price_type) if priced and offer else None,
         order_id=tag.order or None,
+        group_id=tag.group or None,
         message=_message(record),
         failure=_failure(record),
     )

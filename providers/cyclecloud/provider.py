@@ -19,7 +19,16 @@ from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
 from providers.catalog import load_catalog
 from providers.cyclecloud.api import Api
 from providers.cyclecloud.check import problems
-from providers.cyclecloud.nodes import attributes, id_of, is_void, request_id, same_region, tag_of, worker_from
+from providers.cyclecloud.nodes import (
+    attributes,
+    id_of,
+    is_void,
+    placement_group_of,
+    request_id,
+    same_region,
+    tag_of,
+    worker_from,
+)
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.cyclecloud.status import NodeArray, Offered, Status
 from providers.interface import (
@@ -202,8 +211,9 @@ class CycleCloudProvider:
             "definition": {"machineType": bucket.type.name},
             "nodeAttributes": attributes(order, self.cell, round(self.clock(), 3), self.settings.boot),
         }
-        if bucket.key.placement_group:
-            node_set["placementGroupId"] = bucket.key.placement_group
+        near = bucket.key.placement_group or placement_group_of(order)
+        if near:
+            node_set["placementGroupId"] = near
         return node_set
 
     def _asked_before(self, order: LaunchOrder, deadline: Deadline) -> Launched:

@@ -17,6 +17,7 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NamespaceError, Tree
 from providers.catalog import load_catalog
 from providers.interface import (
+    GROUP_ID,
     Launched,
     LaunchOrder,
     OutOfCapacity,
@@ -140,6 +141,7 @@ class LocalProvider:
             created_at=self.clock(),
             zone=bucket.key.zone,
             placement_group=bucket.key.placement_group,
+            group_id=order.tags.get(GROUP_ID),
         )
         script = BROKEN_BOOT if settings.boot_fails(bucket.type.name, number) else order.boot_script
         self.machines.create(machine, {"boot.sh": script, "init.sh": INIT})
@@ -256,6 +258,7 @@ class LocalProvider:
             placement_group=machine.placement_group,
             price_per_hour=machine.price_per_hour,
             order_id=machine.order_id,
+            group_id=machine.group_id,
             message=machine.message if ended else None,
             ending=machine.ending if ended else Ending.UNKNOWN,
         )

@@ -15,7 +15,7 @@ from requests.auth import HTTPBasicAuth
 from autoscaler.core.fleet import MachineState, PriceType
 from providers.contract import CELL, ProviderContract
 from providers.cyclecloud.provider import CycleCloudProvider
-from providers.interface import LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
+from providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
 from tests.clouds.cyclecloud.plane import CycleCloudPlane, serving
 from tests.clouds.cyclecloud.server import PASSWORD, USER
 
@@ -187,6 +187,12 @@ def test_nodes_that_the_answer_counts_but_no_listing_shows_yet_leave_the_order_o
         provider.launch(asked)
     cloud.faults()
     assert list(cloud.connect(CELL).launch(asked).ids) == list(cloud.billable())
+
+
+def test_nodes_of_a_group_of_workers_are_asked_for_in_a_placement_group_of_their_own(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    provider.launch(order(provider, count=2, tags={GROUP_ID: "execute:8-1"}))
+    assert [node["PlacementGroupId"] for node in nodes(cloud)] == ["execute_8-1"] * 2
 
 
 def test_a_node_that_azure_had_no_machine_for_is_terminated_and_cleared_away_by_the_next_order(

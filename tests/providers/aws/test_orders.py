@@ -14,7 +14,16 @@ from autoscaler.core.fleet import Bucket, Ending, MachineState, PriceType
 from providers.aws import tags
 from providers.aws.provider import AwsProvider
 from providers.contract import CELL
-from providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
+from providers.interface import (
+    GROUP_ID,
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
@@ -143,6 +152,16 @@ class TestTightlyCoupled:
         provider = self.provider(region, connect, zones)
         region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
         answer = provider.launch(order(buckets(provider, group="close"), count=3))
+        assert answer.ids == ()
+        assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
+
+    @BOTH_WAYS
+    def test_too_few_for_a_group_of_workers_are_none_without_a_placement_group_too(
+        self, region: Region, connect: Connect, zones: str
+    ) -> None:
+        provider = connect(zones)
+        region.tell("stock", left={f"{TYPE}/us-east-1a/*": 2, f"{TYPE}/us-east-1b/*": 2})
+        answer = provider.launch(order(buckets(provider), count=3, tags={GROUP_ID: "execute:6-1"}))
         assert answer.ids == ()
         assert {type(error) for _, error in answer.shortfalls} == {OutOfCapacity}
 
