@@ -42,6 +42,19 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     return "\n".join(lines)
 
 
+def asked_line(told: Mapping[str, Any]) -> str:
+    """A document of `requests_document` in one line: `execute: 2 workers (policy:warm_buffer, standard)`."""
+    by: dict[str, list[str]] = {}
+    for one in told["request_sets"]:
+        for target in one["targets"]:
+            by.setdefault(target["node_array"], []).append(one["name"])
+    return "; ".join(
+        f"{array['name']}: {wish}" + (f" ({', '.join(by[array['name']])})" if array["name"] in by else "")
+        for array in told["node_arrays"]
+        if (wish := _wish(array))
+    )
+
+
 def _set(one: RequestSet) -> dict[str, Any]:
     return {
         "name": one.name,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autoscaler.report.document import reason_part
+from autoscaler.report.requests import asked_line, requests_document
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.wording import count, duration
 from autoscaler.store.lock import Holder
@@ -33,6 +34,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     said: Mapping[str, Any] = {} if last is None else last.document
     renting = [life for life in store.history.lifetimes() if life.ended_at is None]
     prices = [life.price_per_hour for life in renting]
+    asked = requests_document(store.requests.load(now.at), now.at)
     return {
         "schema": SCHEMA,
         "now": _at(now.at),
@@ -51,6 +53,11 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "unknown_prices": sum(price is None for price in prices),
+        "request_sets": [
+            one | {"at": _at(one["at"]), "expires_at": None if one["expires_at"] is None else _at(one["expires_at"])}
+            for one in asked["request_sets"]
+        ],
+        "asked": asked_line(asked),
         "paused": {"by": wishes.paused_by} if wishes.paused else None,
         "stop": wishes.stop,
         "keep": sorted(wishes.keep),
@@ -74,6 +81,8 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     unknown = f" and {told['unknown_prices']} of unknown price" if told["unknown_prices"] else ""
     yield "workers", f"{told['workers']} additional, {told['persistent'] or 0} persistent"
     yield "price", f"{told['price_per_hour']:.3f} an hour{unknown}"
+    if told["asked"]:
+        yield "asked for", told["asked"]
     if told["paused"]:
         yield "paused", f"by {told['paused']['by']}; `sge-autoscaler resume` goes on"
     if told["stop"]:

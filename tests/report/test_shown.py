@@ -24,6 +24,7 @@ from autoscaler.core.actions import (
 from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.core.memory import Memory
 from autoscaler.core.reasons import Code, because
+from autoscaler.core.request_sets import Target
 from autoscaler.errors import WriteRefused
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
@@ -176,6 +177,24 @@ def test_status_tells_the_last_news_pause_and_lock(
         "pass 9: no job waits",
         {"by": "ann"},
         True,
+        True,
+    )
+
+
+def test_status_tells_what_callers_ask_for_and_who_they_are(
+    cell: CellKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, targets = store_of(cell, tmp_path), (Target("execute", count=2), Target("big", cores=64))
+    store.requests.update("policy:warm_buffer", "policy", 1.0, None, targets, ())
+    store.requests.update("nightly", "ann", 1.0, None, (Target("execute", count=1),), ())
+    store.requests.update("lapsed", "ann", 1.0, 2.0, (Target("execute", count=9),), ())
+    store.close()
+    told = shown(capsys, "status")
+    main(["status"])
+    line = "big: 64 vCPUs (policy:warm_buffer); execute: 3 workers (nightly, policy:warm_buffer)"
+    assert ([one["name"] for one in told["request_sets"]], told["asked"], line in capsys.readouterr().out) == (
+        ["nightly", "policy:warm_buffer"],
+        line,
         True,
     )
 
