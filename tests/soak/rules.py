@@ -135,11 +135,11 @@ class Rules:
         self.jobs.decides(look)
         if not look.good:
             return
-        cell, gap = self.world.cell, min(now - self.looked_at, LONGEST_GAP)
+        cell, gap = self.world.cell, min(look.began - self.looked_at, LONGEST_GAP)
         self.silent_for = {
             name: self.silent_for[name] + gap if name in self.silent_for else 0.0 for name in look.silent
         }
-        self.looked_at = now
+        self.looked_at = look.began
         for name in cell.hosts:
             kept = self.looks.setdefault(name, [])
             kept.append((look.began, cell.closed(name)))
