@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from autoscaler.played_cloud import PlayedCloud, played_cloud
+from autoscaler.worker_configuration import INSTANCE_ID
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Shown, Until
@@ -24,6 +25,8 @@ SCENARIOS: Mapping[str, Mapping[str, str]] = {
     "cyclecloud": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "Standard_D2s_v5"},
 }
 """Provider → what an operator sets beside the address and the credentials."""
+KNOW_THEMSELVES = ("aws", "azure")
+"""Providers whose machines learn from their cloud's metadata by which id they are listed."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -35,7 +38,8 @@ def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
     with played_cloud(empty_cell, name) as cloud:
         autoscaling = Autoscaling(empty_cell, {**cloud.environment, **SCENARIOS[name]})
         show_on_failure["autoscaler"] = autoscaling.said
-        job = empty_cell.submit("-b", "y", "sleep", "0.3")
+        tells = ("-b", "y", "-o", str(empty_cell.home / "told"), "-j", "y", "jetpack", "config", INSTANCE_ID, "nobody")
+        job = empty_cell.submit(*tells)
 
         with autoscaling.running():
             until(lambda: autoscaling.ended_well(job), 30, "the job did not end well on a worker")
@@ -46,6 +50,8 @@ def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
         wanted = SCENARIOS[name]["CP_CAP_AUTOSCALE_INSTANCE_TYPE"]
         assert (end.host, worker.instance_type, billable(empty_cell, cloud)) == (worker.name, wanted, [])
         assert names_kept(cloud) == ""
+        if name in KNOW_THEMSELVES:
+            assert (empty_cell.home / "told").read_text() == f"{worker.worker_id}\n"
 
 
 def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:

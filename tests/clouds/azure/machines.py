@@ -15,7 +15,7 @@ from tests.clouds.azure.region import Azure, Machine
 from tests.clouds.machines import NoScript, RealHosts, script_of
 from tests.clouds.metadata import serve_metadata
 
-COMPUTER_NAME = "/metadata/instance/compute/osProfile/computerName"
+COMPUTE = "/metadata/instance/compute/"
 
 
 def rent_out_hosts(azure: Azure, tree: Path) -> None:
@@ -38,8 +38,9 @@ def rent_out_hosts(azure: Azure, tree: Path) -> None:
         machine = next((each for each in azure.machines.values() if each.address == address), None)
         if headers.get("metadata") != "true" or machine is None:
             return 400, ""
-        asked = (method, urlsplit(path).path)
-        return (200, name_of(machine)) if asked == ("GET", COMPUTER_NAME) else (404, "")
+        known = {"osProfile/computerName": name_of(machine), "name": machine.name}
+        asked = urlsplit(path).path.removeprefix(COMPUTE)
+        return (200, known[asked]) if method == "GET" and asked in known else (404, "")
 
     serve_metadata(metadata)
     azure.on_made, azure.on_ended = made, ended
