@@ -77,7 +77,10 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
 
 
 log = logging.getLogger("autoscaler.run")
-_FOR_LIFE = ("provider", "work_directory", "tag", "dry_run", "notify_owner", "policies", "policies_deadline")
+_FOR_LIFE = (
+    *("provider", "work_directory", "tag", "dry_run", "notify_owner"),
+    *("policies", "policies_deadline", "auto_stop"),
+)
 """What a process cannot change once it serves."""
 OWN_PATIENCE = 2
 """So many boot timeouts a machine waits to be taken: one that its autoscaler gives up counts as failed, one that ends
