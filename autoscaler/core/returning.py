@@ -16,16 +16,20 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.recovery import Aftermath, restart_known
 from autoscaler.core.requests import Reader
+from autoscaler.core.ruled_demand import Asker
 
 
 def returning(sight: Sight, cluster: Cluster, policy: Policy, after: Aftermath, now: float) -> tuple[Wanted, ...]:
     """One entry for every different need. A job over several hosts needs again what it has on this one."""
     reader: Reader | None = None
+    rules = Asker(cluster, policy, {})
     counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
     for job, queue, slots in _work(sight.machines, after):
         reader = reader or Reader(cluster, policy, frozenset(machine.name for machine in sight.machines))
-        served = reader.read(Ask("Rq", hard=job.hard, queues=(queue,)))
+        ask = Ask("Rq", hard=job.hard, queues=(queue,), owner=job.owner)
+        served = reader.read(ask)
         if not isinstance(served, Reason) and served.launches:
+            served = rules.ask(served, rules.known_of(ask), array=bool(job.task))
             need = replace(served.demand, slots=slots, per_host=slots)
             counts[need, served.launches] = counts.get((need, served.launches), 0) + 1
     return tuple(

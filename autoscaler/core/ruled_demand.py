@@ -60,6 +60,10 @@ class Asker:
         context = self.details[part.jobs[0]].context
         return tuple(entry for entry in found if entry.who.is_of_context(context))
 
+    def known_of(self, ask: Ask) -> Entries:
+        """What holds for such a job as far as its request alone tells: nothing that looks at a context."""
+        return tuple(entry for entry in self._of(ask) if not entry.who.context)
+
     def ask(self, served: Served, entries: Entries, *, array: bool) -> Served:
         """The demand with what these entries ask of hosts; those of queues that cannot serve it say nothing."""
         asked = [

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Enrol, Kill, Launch
+from autoscaler.core.admission import Judge, admission_of
+from autoscaler.core.cluster import JobDetail
 from autoscaler.core.demand import read_demand
 from autoscaler.core.eligibility import details_wanted
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.fleet import InstanceType, Interruption
 from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.reasons import Code
 from autoscaler.core.ruled_policy import under
 from autoscaler.nodearrays.library import read_rules
@@ -357,3 +359,51 @@ def test_without_rules_nothing_is_looked_at() -> None:
     snapshot = a_snapshot(a_job(), a_worker("w1"))
     reading = read_demand(snapshot.cluster, snapshot.memory, snapshot.policy, snapshot.now)
     assert reading.names == frozenset()
+
+
+# -- other places that have to know ------------------------------------------------------------------------------------
+
+
+def test_work_that_will_wait_again_is_launched_for_as_rules_allow() -> None:
+    worker = a_worker("w1", used=1)
+    snapshot = ruled(applied(ONLY_XLARGE, user="ann"), worker, **HYBRID)
+    taken = replace(snapshot.fleet, interruptions=(Interruption("i-w1", NOW + 120, "terminate"),))
+    details = {9000: JobDetail(9000, NOW - 10, rerun=True)}
+    found = plan(replace(snapshot, fleet=taken, cluster=replace(snapshot.cluster, details=details)))
+    assert launched(found) == {"m5.xlarge": 1}
+
+
+@pytest.mark.parametrize(("rules", "expected"), ((None, Code.TOO_MUCH_ON_ONE_HOST), (GPUS, None)))
+def test_no_job_is_refused_at_submission_for_what_rules_give(
+    rules: dict[str, Any] | None, expected: Code | None
+) -> None:
+    gpu = replace(GPU, gpus=1)
+    world: dict[str, Any] = {"instance_type": "p3.2xlarge", "gpu_complex": "gpus"}
+    snapshot = a_snapshot(a_bucket(gpu), **world) if rules is None else ruled(rules, a_bucket(gpu), **world)
+    judge = Judge(admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy))
+    reason = judge.refusal(a_job(hard={"gpus": "2"}).ask)
+    assert (None if reason is None else reason.code) == expected
+
+
+def test_what_rules_say_stands_in_no_file_that_submissions_are_judged_by() -> None:
+    snapshot = ruled({"constraints": [{"never": "closed"}]})
+    assert admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy).policy.rules is None
+
+
+def test_a_job_that_asks_for_what_rules_give_is_not_proven_impossible() -> None:
+    found = planned(GPUS, a_bucket(GPU), a_job(waited=3600, hard={"gpus": "9"}), instance_type="p3.2xlarge")
+    assert Code.UNPREDICTABLE in codes(shape_of(found).reason)
+
+
+def test_a_weak_worker_makes_no_room_for_what_rules_forbid() -> None:
+    things = (a_job(waited=3600), a_worker("w1", idle=5))
+    found = planned({"constraints": [{"never": "closed"}]}, *things, limits=Limits(max_workers=1), **HYBRID)
+    assert acts(found) == []
+
+
+def test_a_weak_worker_makes_room_for_what_rules_ask() -> None:
+    things: tuple[Thing, ...] = (a_job(waited=3600), a_worker("w1", idle=25))
+    limits = Limits(max_workers=1)
+    first = ruled({"constraints": [ONLY_XLARGE]}, *things, limits=limits, **HYBRID)
+    second = replace(first, memory=plan(first).memory, now=first.now + 20)
+    assert ("disable", "w1") in [*acts(plan(first)), *acts(plan(second))]
