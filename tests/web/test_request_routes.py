@@ -1,0 +1,125 @@
+"""Requests for node arrays over HTTP: the library and the command reach the same service as on the socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler import jetpack
+from autoscaler.commands.main import main
+from autoscaler.core.request_sets import Target
+from autoscaler.jetpack.autoscale import Rejected
+from autoscaler.jetpack.service import LOGIN_ENV, URL_ENV, Service
+from autoscaler.web.app import make_app
+from autoscaler.web.asking import LARGEST_BODY
+from autoscaler.web.passwords import Passwords
+from autoscaler.web.request_service import RequestService
+from autoscaler.web.server import Address, Server
+from tests.web.served import PASSWORD, USER, Client, Served, behind, password_file, until
+
+BY = f"{USER} (REST)"
+EXECUTE = json.dumps({"arrays": [{"Name": "execute", "TargetCount": 2}]})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that takes requests."""
+    folder = tmp_path_factory.mktemp("requests")
+    with behind(folder / "store.sqlite") as (operations, calls):
+        service = RequestService(operations.store, lambda: ("execute",), lambda: 1000.0)
+        app = make_app(operations, Passwords(password_file(folder / "passwords")), calls, service)
+        with Server(app, Address("127.0.0.1", 0)).beside() as listening:
+            yield Served(Client(listening.url), operations, calls)
+
+
+@pytest.fixture
+def served(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """The same with nothing asked for yet, its address and a login in the environment."""
+    server.store.requests.clear()
+    (tmp_path / "login").write_text(f"{USER}:{PASSWORD}\n", encoding="utf-8")
+    monkeypatch.setenv(URL_ENV, server.client.url)
+    monkeypatch.setenv(LOGIN_ENV, str(tmp_path / "login"))
+    return server
+
+
+def sets(served: Served) -> list[tuple[str, str, tuple[Target, ...]]]:
+    return [(one.name, one.by, one.targets) for one in served.store.requests.load(1001.0).sets]
+
+
+def test_the_library_asks_over_http_and_the_login_says_who(served: Served) -> None:
+    jetpack.autoscale.set(name="execute", corecount=128)
+    assert sets(served) == [("standard", BY, (Target("execute", cores=128),))]
+
+
+def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = [
+        main(["autoscale", "--name=execute", "--count=2"]),
+        main(["requests"]),
+        main(["requests", "--end", "standard"]),
+    ]
+    said = capsys.readouterr().out
+    assert (codes, f"standard: asked by {BY}" in said, "standard is taken back" in said, sets(served)) == (
+        [0, 0, 0],
+        True,
+        True,
+        [],
+    )
+
+
+def test_a_wrong_update_is_told_its_place(served: Served) -> None:
+    with pytest.raises(Rejected, match=r"^\[0\]\.TargetCount: a whole number"):
+        jetpack.autoscale.update([{"Name": "execute", "TargetCount": -1}])
+
+
+def test_nobody_without_a_password_may(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "login").write_text(f"{USER}:wrong\n", encoding="utf-8")
+    with pytest.raises(Rejected, match="refuses: Unauthorized"):
+        jetpack.autoscale.set(name="execute", corecount=128)
+    assert sets(served) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    (
+        ("POST", "/autoscale", EXECUTE, 200),
+        ("POST", "/autoscale", "{", 400),
+        ("POST", "/autoscale", b"\xff", 400),
+        ("POST", "/autoscale", b" " * (LARGEST_BODY + 1), 413),
+        ("GET", "/requests", None, 200),
+        ("DELETE", "/requests/none", None, 200),
+        ("GET", "/autoscale", None, 405),
+    ),
+)
+def test_each_answer_has_its_status(served: Served, method: str, path: str, body: Any, status: int) -> None:
+    assert served.client.ask(method, path, data=body).status_code == status
+
+
+def test_a_body_is_read_as_json_whatever_it_is_called(served: Served) -> None:
+    answer = served.client.ask("POST", "/autoscale", data=EXECUTE, headers={"Content-Type": "text/plain"})
+    assert (answer.status_code, len(sets(served))) == (200, 1)
+
+
+def test_a_set_of_any_name_is_taken_back(served: Served) -> None:
+    jetpack.autoscale.update([], request_set="a/b c")
+    assert Service.find().call("DELETE", "/requests/a%2Fb%20c")["ended"] is True
+
+
+def test_every_call_is_written_down(served: Served) -> None:
+    served.client.ask("DELETE", "/requests/nobody")
+
+    def told() -> bool:
+        calls = served.calls.newest(1)
+        return [(call.who, call.method, call.target, call.status) for call in calls] == [
+            (USER, "DELETE", "/requests/nobody", 200)
+        ]
+
+    assert until(told)
+
+
+def test_what_it_takes_is_published(served: Served) -> None:
+    document = served.client.ask("GET", "/openapi.json").json()
+    assert {"/autoscale", "/requests", "/requests/{request_set}"} <= document["paths"].keys()
