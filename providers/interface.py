@@ -139,7 +139,8 @@ class Provider(Protocol):
     """A pydantic-settings model that declares the provider's settings under its own prefix."""
 
     def buckets(self) -> Sequence[Bucket]:
-        """All that may be ordered, problems included.
+        """All that may be ordered, problems included. A size that is known by name only has 0 vCPUs and no memory: the
+        file of VM sizes may tell what it is, else it is left out.
 
         Cached as the provider sees fit. Raises Unreachable; never a silent part.
         """

@@ -56,6 +56,8 @@ class Update:
     targets: tuple[Target, ...] = ()
     definitions: tuple[ArrayDefinition, ...] = ()
     """One for every array that is named, in the order of the list."""
+    news: bool = True
+    """Whether it asked for anything but more time."""
 
 
 def ask(
@@ -80,8 +82,8 @@ def ask(
         known = {array.name: array for array in store.requests.load(at).arrays if array.dynamic}
         update = read_update(arrays, node_arrays=node_arrays, dynamic=known)
         expires_at = None if seconds is None else at + seconds
-        store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
-    return update
+        news = store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
+    return replace(update, news=news)
 
 
 def read_update(

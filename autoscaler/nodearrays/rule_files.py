@@ -32,6 +32,7 @@ class RuleFiles:
     """Region of the workers as their provider tells it; a location in the rules wins."""
     _rules: Rules | None = field(default=None, init=False)
     _complaint: str = field(default="", init=False)
+    _unknown: frozenset[str] = field(default=frozenset(), init=False)
 
     @classmethod
     def load(cls, path: Path | None, sizes: Path | None = None, *, location: str = "") -> RuleFiles:
@@ -57,9 +58,11 @@ class RuleFiles:
         return self._rules
 
     def sized(self, fleet: Fleet) -> Fleet:
-        """The same fleet, its types with what the file of VM sizes knows better."""
+        """The same fleet, its types with what the file of VM sizes knows better. What nobody knows is left out."""
         workers = tuple(self._worker(worker) for worker in fleet.workers)
-        return replace(fleet, workers=workers, buckets=tuple(self._bucket(bucket) for bucket in fleet.buckets))
+        buckets = [self._bucket(bucket) for bucket in fleet.buckets]
+        self._tell_unknown(frozenset(bucket.type.name for bucket in buckets if not _is_known(bucket.type)))
+        return replace(fleet, workers=workers, buckets=tuple(one for one in buckets if _is_known(one.type)))
 
     def facts(self, rules: Rules | None, fleet: Fleet) -> Rules | None:
         """The rules with what is known of the types of this fleet besides what its provider tells."""
@@ -72,6 +75,12 @@ class RuleFiles:
 
     def _located(self, rules: Rules) -> Rules:
         return replace(rules, location=rules.location or self.location)
+
+    def _tell_unknown(self, names: frozenset[str]) -> None:
+        """Once for each."""
+        for name in sorted(names - self._unknown):
+            log.warning("nobody knows what %s is, so it is not launched: say it in CP_CAP_AUTOSCALE_VM_SIZES", name)
+        self._unknown |= names
 
     def _worker(self, worker: Worker) -> Worker:
         type_ = self._type(worker.type)
@@ -95,6 +104,10 @@ class RuleFiles:
             gpus=max(told.gpus, facts.gpu_count or 0),
         )
         return told if better == told else better
+
+
+def _is_known(type_: InstanceType) -> bool:
+    return type_.vcpus > 0 and type_.memory > 0
 
 
 def document_of(rules: Rules | None) -> str | None:

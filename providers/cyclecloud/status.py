@@ -146,15 +146,17 @@ def _array(record: Mapping[str, Any], whole: Counter) -> NodeArray:
 def _bucket(
     record: Mapping[str, Any], own: Sequence[Counter], array: str, most_cores: int | None, used_cores: int
 ) -> Offered:
-    machine: Mapping[str, Any] = record["virtualMachine"]
-    name, vcpus = str(record["definition"]["machineType"]), int(machine["vcpuCount"])
-    if not name or vcpus <= 0:
-        raise ValueError(f"a machine type {name!r} with {vcpus} vCPUs")
-    kind = InstanceType(
-        name, family_of(name, "azure"), vcpus, int(float(machine["memory"]) * GIB), int(machine.get("gpuCount") or 0)
-    )
+    name = str(record["definition"]["machineType"])
+    if not name:
+        raise ValueError("a machine type without a name")
+    # CycleCloud offers sizes that it knows by name only: what they are, the file of VM sizes may tell.
+    machine: Mapping[str, Any] = record.get("virtualMachine") or {}
+    vcpus, memory = int(machine.get("vcpuCount") or 0), float(machine.get("memory") or 0)
+    if vcpus <= 0 or memory <= 0:
+        vcpus, memory = 0, 0.0
+    kind = InstanceType(name, family_of(name, "azure"), vcpus, int(memory * GIB), int(machine.get("gpuCount") or 0))
     counters = [*own, *_counters(record, vcpus, int(machine.get("vcpuQuotaCount") or vcpus))]
-    if most_cores is not None:
+    if most_cores is not None and vcpus:
         words = f"the limit of {most_cores} cores in node array {array}"
         counters.append(Counter((int(most_cores) - used_cores) // vcpus, int(most_cores) // vcpus, words))
     failure = record.get("lastCapacityFailure")
@@ -170,10 +172,12 @@ def _bucket(
 
 
 def _counters(record: Mapping[str, Any], vcpus: int, quota_vcpus: int) -> Iterator[Counter]:
-    """Every limit on a bucket that its own record gives. A counter that is absent limits nothing."""
+    """Every limit on a bucket that its own record gives. A counter that is absent limits nothing, nor does one of cores
+    where nobody said how many a machine has: CycleCloud keeps to it.
+    """
     if (left := record.get("availableCount")) is not None:
         yield Counter(int(left), max(1, int(left)), _none_left(record))
-    if (cores := record.get("availableCoreCount")) is not None:
+    if (cores := record.get("availableCoreCount")) is not None and vcpus:
         yield Counter(int(cores) // vcpus, max(1, int(cores) // vcpus), _none_left(record))
     active = int(record.get("activeCount") or 0)
     if (most := record.get("maxCount")) is not None:
@@ -183,7 +187,7 @@ def _counters(record: Mapping[str, Any], vcpus: int, quota_vcpus: int) -> Iterat
         ("its family", record.get("familyQuotaCoreCount"), record.get("familyConsumedCoreCount")),
         ("the region", record.get("regionalQuotaCoreCount"), record.get("regionalConsumedCoreCount")),
     ):
-        if total is not None and used is not None:
+        if total is not None and used is not None and quota_vcpus:
             words = f"the quota of {scope}: {used} of {total} cores are used, one takes {quota_vcpus}"
             yield Counter((int(total) - int(used)) // quota_vcpus, int(total) // quota_vcpus, words, quota=True)
 

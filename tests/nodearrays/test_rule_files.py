@@ -109,6 +109,14 @@ def test_a_size_that_the_provider_knows_by_name_only_comes_from_the_file(tmp_pat
     assert found.buckets[0].type == InstanceType("odd.gpu", "odd", 8, 32 * GIB, gpus=2)
 
 
+def test_a_size_that_nobody_knows_is_not_to_be_had_and_that_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, told = files(tmp_path), fleet(InstanceType("strange", "odd", 0, 0))
+    assert [ours.sized(told).buckets for _ in range(2)] == [(), ()]
+    assert len(caplog.records) == 1
+
+
 def test_a_location_in_the_rules_wins_over_the_providers(tmp_path: Path) -> None:
     found = files(tmp_path, {"location": "here"}, location="elsewhere").sized(fleet())
     assert found.buckets[0].type.gpus == 4

@@ -291,3 +291,9 @@ def test_a_bucket_key_is_what_core_calls_it() -> None:
     (array,) = status(array={"nodearray": {"Interruptible": True, "Zone": "1"}}).arrays
     key = BucketKey(array.buckets[0].machine_type, array.name, array.zone, array.price_type)
     assert key == BucketKey("Standard_D4s_v5", "execute", "1", PriceType.SPOT)
+
+
+@pytest.mark.parametrize("machine", (None, {}, {"vcpuCount": 0, "memory": 16.0}, {"vcpuCount": 4, "memory": 0}))
+def test_a_size_that_cyclecloud_knows_by_name_only_is_told_as_such(machine: object) -> None:
+    offered = only(status(bucket(virtualMachine=machine, availableCount=3, quotaCoreCount=8, consumedCoreCount=8)))
+    assert (offered.type.vcpus, offered.type.memory, offered.available(300)) == (0, 0, 3)
