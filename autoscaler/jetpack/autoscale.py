@@ -21,7 +21,6 @@ def set(  # noqa: A001 - the name is CycleCloud's
     name: str,
     corecount: int | None = None,
     count: int | None = None,
-    *,
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
@@ -33,7 +32,6 @@ def set(  # noqa: A001 - the name is CycleCloud's
 
 def update(
     arrays: Iterable[Mapping[str, Any]],
-    *,
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:

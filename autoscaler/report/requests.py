@@ -33,7 +33,7 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
             f"  {node['name']} of {node['node_array']}: {node['worker_id'] or 'no machine yet'}"
             for node in told["nodes"]
         ]
-    if not lines:
+    if not lines and not told["node_arrays"]:
         return "nobody asks for anything"
     lines.append("in sum:")
     for array in told["node_arrays"]:

@@ -38,6 +38,12 @@ _BOTH = (
 """In one statement, so that a look is of one moment and keeps no writer waiting."""
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
+MOST_CONFIGURATION = 8192
+"""Bytes of an array's whole configuration: it travels with what a machine is booted with; clouds take little of that."""
+MOST_ATTRIBUTES = 65536
+MOST_SETS = 1000
+MOST_ARRAYS = 500
+"""Node arrays that may be defined at a time, flagged ones included; each costs every pass a little."""
 
 
 def merged(existing: ArrayDefinition, given: ArrayDefinition) -> ArrayDefinition:
@@ -91,26 +97,44 @@ class RequestTable:
         expires_at: float | None,
         targets: Sequence[Target],
         definitions: Sequence[ArrayDefinition],
-    ) -> None:
-        """Replace all that a set wants; the arrays it names are those of its targets and definitions.
+    ) -> bool:
+        """Replace all that a set wants; the arrays it names are those of its targets and definitions. Returns whether
+        anything but the time is new.
 
-        Raises SettingsError, having changed nothing, where an array would have two sizes of groups.
+        Raises SettingsError, having changed nothing, where an array would have two sizes of groups or more of anything
+        than the limits above.
         """
         named = sorted({target.node_array for target in targets} | {definition.name for definition in definitions})
         with self._database.transaction():
             self.lapse(at)
-            known = {definition.name: definition for definition in self._definitions()}
-            for given in definitions:
-                known[given.name] = merged(known.get(given.name, ArrayDefinition(given.name)), _one_size(given, known))
-                self._database.execute(
-                    "INSERT OR REPLACE INTO array_definitions VALUES (?, ?)",
-                    (given.name, notation.write(known[given.name])),
-                )
+            before = {row["name"]: _request_set(row) for row in self._set_rows()}
+            news = set_name not in before or before[set_name].targets != tuple(targets)
+            news = self._define(definitions) or news
+            if len(before.keys() | {set_name}) > MOST_SETS:
+                raise SettingsError(f"{MOST_SETS} request sets are live, and no more may be: give each caller one name")
             self._database.execute(
                 "INSERT OR REPLACE INTO request_sets VALUES (?, ?, ?, ?, ?, ?)",
                 (set_name, by, at, expires_at, notation.write(tuple(targets)), json.dumps(named)),
             )
-            self._drop_unnamed()
+            return self._drop_unnamed() or news
+
+    def _define(self, definitions: Sequence[ArrayDefinition]) -> bool:
+        """Merge what is said into what is known; returns whether that changed anything."""
+        known = {definition.name: definition for definition in self._definitions()}
+        news = False
+        for given in definitions:
+            existing = known.get(given.name)
+            known[given.name] = _bounded(merged(existing or ArrayDefinition(given.name), _one_size(given, known)))
+            if known[given.name] == existing:
+                continue
+            news = True
+            self._database.execute(
+                "INSERT OR REPLACE INTO array_definitions VALUES (?, ?)",
+                (given.name, notation.write(known[given.name])),
+            )
+        if len(known) > MOST_ARRAYS:
+            raise SettingsError(f"{MOST_ARRAYS} node arrays are defined, and no more may be: use fewer names")
+        return news
 
     def load(self, now: float) -> Requests:
         """All that holds now. Only reads: what has lapsed is left out, whether or not `lapse` has dropped it."""
@@ -166,11 +190,13 @@ class RequestTable:
         rows = self._database.rows("SELECT definition FROM array_definitions ORDER BY name")
         return tuple(notation.read(row["definition"], ArrayDefinition) for row in rows)
 
-    def _drop_unnamed(self) -> None:
+    def _drop_unnamed(self) -> bool:
+        """What nobody says any more of arrays of the settings; returns whether there was any."""
         named = _named(self._set_rows())
-        for definition in self._definitions():
-            if not definition.dynamic and definition.name not in named:
-                self._database.execute("DELETE FROM array_definitions WHERE name = ?", (definition.name,))
+        gone = [each.name for each in self._definitions() if not each.dynamic and each.name not in named]
+        for name in gone:
+            self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,))
+        return bool(gone)
 
 
 def _over(row: Any, now: float) -> bool:
@@ -184,6 +210,18 @@ def _named(rows: Iterable[Any]) -> frozenset[str]:
 def _request_set(row: Any) -> RequestSet:
     targets = notation.read(row["targets"], tuple[Target, ...])
     return RequestSet(row["name"], row["by"], row["at"], row["expires_at"], targets)
+
+
+def _bounded(definition: ArrayDefinition) -> ArrayDefinition:
+    for name, words, most in (
+        ("configuration", "Configuration", MOST_CONFIGURATION),
+        ("attributes", "other attributes", MOST_ATTRIBUTES),
+    ):
+        if (size := len(getattr(definition, name).encode())) > most:
+            raise SettingsError(
+                f"{definition.name}: its {words} would have {size} bytes, {most} may be; null takes a key out"
+            )
+    return definition
 
 
 def _one_size(given: ArrayDefinition, known: dict[str, ArrayDefinition]) -> ArrayDefinition:

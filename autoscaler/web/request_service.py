@@ -75,7 +75,9 @@ class RequestService:
             known(name, ("arrays", "request_set", "expiration_interval"), "the request")
         if "arrays" not in given:
             raise SettingsError('the request: "arrays" is missing: the list of node arrays that are wanted')
-        set_name, interval = given.get("request_set", STANDARD), given.get("expiration_interval", DEFAULT_EXPIRATION)
+        set_name, interval = given.get("request_set"), given.get("expiration_interval")
+        set_name = STANDARD if set_name is None else set_name
+        interval = DEFAULT_EXPIRATION if interval is None else interval  # nobody from outside asks for ever by a null
         now = self.clock()
         asked = ask(
             self.store,
@@ -86,11 +88,12 @@ class RequestService:
             request_set=set_name,
             expiration_interval=interval,
         )
-        log.info("%s asked as request set %s for %d node arrays", by, set_name, len(asked.definitions))
-        self.ring()
-        told = {"request_set": set_name, "expires_at": None if interval is None else now + float(interval)}
         arrays = [definition.name for definition in asked.definitions]
-        return {**told, "arrays": arrays, "note": "" if self.loop_runs() else NO_LOOP}
+        if asked.news:
+            log.info("%s asks as request set %s for %s", by, set_name, ", ".join(arrays) or "nothing")
+            self.ring()
+        note = "" if self.loop_runs() else NO_LOOP
+        return {"request_set": set_name, "expires_at": now + float(interval), "arrays": arrays, "note": note}
 
     def _answered(self, do: Callable[[], dict[str, Any]]) -> Answer:
         try:

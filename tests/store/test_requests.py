@@ -171,3 +171,46 @@ def test_whoever_looks_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
     writer.join()
     reader.close()
     assert {count - (limit or 0) for count, limit in seen} == {0}
+
+
+def test_it_is_told_whether_anything_but_the_time_is_new(table: RequestTable) -> None:
+    def news(*targets: Target, arrays: Sequence[ArrayDefinition] = (), at: float = 0.0) -> bool:
+        return table.update("a", "root", at, at + 300.0, targets, arrays)
+
+    limited = ArrayDefinition("execute", max_count=3)
+    assert [
+        news(Target("execute", count=1)),
+        news(Target("execute", count=1), at=10.0),
+        news(Target("execute", count=2)),
+        news(Target("execute", count=2), arrays=[limited]),
+        news(Target("execute", count=2), arrays=[limited]),
+        news(),
+        news(),
+        news(at=301.0),
+    ] == [True, False, True, True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "error"),
+    (
+        ([ArrayDefinition("execute", configuration=json.dumps({"a": "x" * 8192}))], "its Configuration would have 8"),
+        ([ArrayDefinition("execute", attributes=json.dumps({"a": "x" * 65536}))], "its other attributes would have 6"),
+        ([ArrayDefinition(f"n{number}", dynamic=True) for number in range(501)], "500 node arrays are defined"),
+    ),
+)
+def test_what_grows_without_end_is_refused(table: RequestTable, arrays: list[ArrayDefinition], error: str) -> None:
+    with pytest.raises(SettingsError, match=error):
+        ask(table, "a", arrays=arrays)
+    assert table.load(1.0) == Requests()
+
+
+def test_one_more_set_than_a_thousand_is_refused_and_those_there_go_on(
+    table: RequestTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoscaler.store.requests.MOST_SETS", 2)
+    ask(table, "a")
+    ask(table, "b")
+    with pytest.raises(SettingsError, match="2 request sets are live"):
+        ask(table, "c")
+    ask(table, "a", Target("execute", count=1))
+    assert [len(one.targets) for one in table.load(1.0).sets] == [1, 0]

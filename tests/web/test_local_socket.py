@@ -100,6 +100,17 @@ def test_an_update_is_kept_and_wakes_the_loop(served: Store, path: Path, rings: 
     )
 
 
+def test_what_is_only_said_again_wakes_nobody(served: Store, path: Path, rings: Rings) -> None:
+    for _ in range(3):
+        update(path, {"Name": "execute", "TargetCount": 2})
+    assert rings.count == 1
+
+
+def test_nobody_asks_for_ever_by_a_null(served: Store, path: Path) -> None:
+    _, told = update(path, {"Name": "execute"}, request_set=None, expiration_interval=None)
+    assert (told["request_set"], told["expires_at"]) == ("standard", 1300.0)
+
+
 def test_the_kernel_says_who_asked(served: Store, path: Path) -> None:
     update(path, {"Name": "execute", "TargetCount": 2})
     assert served.requests.load(1001.0).sets[0].by == pwd.getpwuid(os.geteuid()).pw_name
@@ -262,9 +273,9 @@ def test_twenty_callers_at_once_all_get_a_true_answer(served: Store, path: Path,
         answers = [answer for told in callers.map(one, range(20)) for answer in told]
     sets = {each.name: each.targets[0].count for each in served.requests.load(1001.0).sets}
     shared = sets.pop("shared")
-    assert ({status for status, _ in answers}, rings.count, sets, shared in range(20)) == (
+    assert ({status for status, _ in answers}, rings.count >= 200, sets, shared in range(20)) == (
         {200},
-        400,
+        True,
         {f"own {caller}": 9 for caller in range(20)},
         True,
     )

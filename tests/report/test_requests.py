@@ -1,0 +1,46 @@
+"""Live requests as people and programs read them."""
+
+from __future__ import annotations
+
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.report.requests import requests_document, requests_text
+
+NODE = CreatedNode("n-1", "node-1", "execute", 1.0, worker_id="i-1")
+
+
+def test_created_nodes_count_in_the_sum_and_say_what_serves_them() -> None:
+    requests = Requests(nodes=(NODE, CreatedNode("n-2", "node-2", "execute", 2.0)))
+    told = requests_text(requests_document(requests, 0.0)).splitlines()
+    assert told == [
+        "nodes created one by one:",
+        "  node-1 of execute: i-1",
+        "  node-2 of execute: no machine yet",
+        "in sum:",
+        "  execute: 2 nodes",
+    ]
+
+
+def test_an_array_that_nobody_names_is_shown_until_it_is_gone() -> None:
+    requests = Requests(
+        sets=(RequestSet("a", "ann", 0.0, 60.0, (Target("execute", cores=1),)),),
+        arrays=(ArrayDefinition("big", dynamic=True, wanted=False),),
+    )
+    told = requests_text(requests_document(requests, 30.0)).splitlines()
+    assert told == [
+        "a: asked by ann, until 1970-01-01 00:01:00 (30 s left)",
+        "  execute: 1 vCPU",
+        "in sum:",
+        "  big: nothing; no set names it: it goes with its last worker",
+        "  execute: 1 vCPU",
+    ]
+
+
+def test_groups_of_two_sets_add_up_and_keep_their_size() -> None:
+    targets = [RequestSet(name, "ann", 0.0, None, (Target("e:2", groups=2, group_count=2),)) for name in "ab"]
+    (array,) = requests_document(Requests(sets=tuple(targets)), 0.0)["node_arrays"]
+    assert (array["groups"], array["group_count"]) == (4, 2)
+
+
+def test_what_only_flagged_arrays_are_left_of_is_still_shown() -> None:
+    requests = Requests(arrays=(ArrayDefinition("big", dynamic=True, wanted=False),))
+    assert "big: nothing" in requests_text(requests_document(requests, 0.0))
