@@ -49,8 +49,8 @@ last words), `reason` |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
 `observed_s`, means of `waiting`, `counted`, `fitting`, `running`, `slots`, `slots_used`, `persistent`, \
 `price_per_hour`; `most_waiting`, `longest_wait_s`; `began` (jobs and tasks), `mean_wait_s`, \
-`longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, `cores`, `price_per_hour`, `unknown_prices`, \
-`target_workers`, `target_cores`, and `most` (machines at a time) |
+`longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, \
+`cores`, `price_per_hour`, `unknown_prices`, `target_workers`, `target_cores`, and `most` (machines at a time) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
 `running`, `launches`: a list of Launch that may serve it |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoscaler.core.policy import Limits
 from autoscaler.loop import Loop
+from autoscaler.monitor import Monitor
 from autoscaler.policies.asking import Policies
 from autoscaler.policies.interface import AutoscalePolicy
 from autoscaler.policies.registry import load
 from autoscaler.policies.warm_buffer import WarmBuffer
+from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, start, step
 from tests.simulated.executor import at_once
+from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store
 
 ARRAY = replace(POLICY.node_arrays[0], limits=Limits(max_workers=4), scale_up_batch=4)
-MORNING = {"COUNT": "2", "BEGIN": "07:30", "END": "08:00"}
+KILLS = 8
+MORNING = {"COUNT": "2", "BEGIN": "07:30", "END": "07:50"}
+
+
+def monday(directory: Path) -> World:
+    """One at 07:28."""
+    world = World(directory / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))
+    world.clock.now = datetime(2026, 11, 23, 7, 28, tzinfo=UTC).timestamp()
+    return world
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """A Monday, 07:00."""
-    world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))
-    world.clock.now = datetime(2026, 11, 23, 7, tzinfo=UTC).timestamp()
-    return world
+    return monday(tmp_path)
 
 
-def serve(world: World, policies: Mapping[str, AutoscalePolicy]) -> Loop:
-    loop = start(world)
+def serve(world: World, policies: Mapping[str, AutoscalePolicy], **parts: Any) -> Loop:
+    loop = start(world, **parts)
     loop.observer.policies = Policies(policies, loop.store, executor=at_once, patience=0.0, stopwatch=world.clock).ask
     return loop
 
@@ -59,27 +69,27 @@ def day(world: World, loop: Loop, until: str) -> dict[str, int]:
 
 
 def test_spare_workers_wait_on_a_working_days_morning_and_leave_when_it_ends(world: World) -> None:
-    seen = day(world, serve(world, warm_buffer()), "08:30")
-    assert (seen["07:29"], seen["07:32"], seen["07:59"], seen["08:29"]) == (0, 2, 2, 0)
+    seen = day(world, serve(world, warm_buffer()), "07:55")
+    assert (seen["07:29"], seen["07:32"], seen["07:49"], seen["07:54"]) == (0, 2, 2, 0)
 
 
 def test_jobs_get_workers_of_their_own_beside_the_buffer_within_the_limits(world: World) -> None:
     loop = serve(world, warm_buffer())
-    day(world, loop, "07:35")
+    day(world, loop, "07:32")
     world.cluster.submit(6, slots=1, seconds=240)
-    seen = day(world, loop, "07:38")
-    assert seen["07:37"] == 4
+    seen = day(world, loop, "07:35")
+    assert seen["07:34"] == 4
 
 
 def test_on_a_holiday_nobody_waits(world: World) -> None:
-    seen = day(world, serve(world, warm_buffer(HOLIDAYS="2026-11-23")), "07:40")
+    seen = day(world, serve(world, warm_buffer(HOLIDAYS="2026-11-23")), "07:33")
     assert set(seen.values()) == {0}
 
 
 def test_what_a_policy_wanted_is_kept_over_a_restart(world: World) -> None:
-    day(world, serve(world, warm_buffer()), "07:40")
+    day(world, serve(world, warm_buffer()), "07:33")
     machines = world.cloud.living(TAG)
-    seen = day(world, serve(world, warm_buffer()), "07:50")
+    seen = day(world, serve(world, warm_buffer()), "07:36")
     assert (set(seen.values()), world.cloud.living(TAG)) == ({2}, machines)
 
 
@@ -87,13 +97,65 @@ def test_workers_of_a_policy_that_fails_leave_a_few_minutes_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = serve(world, warm_buffer())
-    day(world, loop, "07:40")
+    day(world, loop, "07:33")
     monkeypatch.delattr(WarmBuffer, "_open")
-    seen = day(world, loop, "07:50")
-    assert (seen["07:43"], seen["07:49"]) == (2, 0)
+    seen = day(world, loop, "07:42")
+    assert (seen["07:36"], seen["07:41"]) == (2, 0)
 
 
 def test_workers_of_a_policy_that_is_chosen_no_more_leave_at_once(world: World) -> None:
-    day(world, serve(world, warm_buffer()), "07:40")
-    seen = day(world, serve(world, {}), "07:45")
-    assert seen["07:43"] == 0
+    day(world, serve(world, warm_buffer()), "07:33")
+    seen = day(world, serve(world, {}), "07:36")
+    assert seen["07:35"] == 0
+
+
+# -- killed at any instant ---------------------------------------------------------------------------------------------
+
+
+def morning(directory: Path, killing: frozenset[int]) -> tuple[list[int], int, int, float]:
+    """A morning with monitor and warm buffer, served on by a new process when one is killed: machines at some minutes,
+    how many were launched, instants at which it may be killed, and the seconds that the history knows.
+    """
+    world, instants = monday(directory), Instants(killing)
+
+    def begin() -> Loop:
+        store = mortal_store(world.store_file, instants)
+        runner, provider = MortalRunner(world.cluster, instants), MortalProvider(world.provider(), instants)
+        names = MortalNames(world.names, instants)
+        loop = serve(world, warm_buffer(END="07:33"), store=store, runner=runner, provider=provider, names=names)
+        loop.monitor = Monitor(store.samples).see
+        return loop
+
+    loop, seen = begin(), {}
+    while clock(world) < "07:37":
+        try:
+            step(world, loop)
+        except Killed:
+            loop.store.close()
+            loop = begin()
+        seen[clock(world)] = living(world)
+    known = sum(one.seconds for one in loop.store.samples.between(0, world.clock.now, now=world.clock.now))
+    loop.store.close()
+    return (
+        [seen.get(minute, -1) for minute in ("07:29", "07:31", "07:32", "07:36")],
+        len(world.cloud.machines),
+        len(instants.names),
+        known,
+    )
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """New directories where a commit need not wait for a disk."""
+    fast = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else tmp_path, prefix="sge-autoscaler-test-") as made:
+        yield lambda: Path(tempfile.mkdtemp(dir=made))
+
+
+def test_killed_at_any_instant_the_same_workers_wait_and_leave(fresh: Callable[[], Path]) -> None:
+    machines, launched, instants, known = morning(fresh(), frozenset())
+    assert (machines, launched) == ([0, 2, 2, 0], 2)
+    for kill in range(1, KILLS + 1):
+        again = morning(fresh(), frozenset({kill * instants // (KILLS + 1)}))
+        assert again[:2] == ([0, 2, 2, 0], 2), kill
+        assert 0 <= known - again[3] <= 60, kill
