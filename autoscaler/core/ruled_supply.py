@@ -14,7 +14,7 @@ from autoscaler.core.cluster import Cluster, Complex, Consumable, ExecutionHost
 from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, Worker
 from autoscaler.core.model import Snapshot
 from autoscaler.core.placement import SLOTS
-from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.resources import amount, written
 from autoscaler.core.rules.constraints import (
@@ -143,7 +143,7 @@ def nodes_of(snapshot: Snapshot) -> Iterator[tuple[ExecutionHost, Node]]:
         if worker is None:
             properties = _properties_of_persistent(host)
         else:
-            properties = _properties_of(worker, snapshot.policy, rules, snapshot.now)
+            properties = _properties_of(worker, host, snapshot, rules)
         own = {name: _own(host, name, rules, snapshot.cluster.complexes) for name in named}
         yield host, node_of(properties, rules.default_resources, own)
 
@@ -162,15 +162,17 @@ def _described(host: ExecutionHost, node: Node, rules: Rules, cluster: Cluster) 
     )
 
 
-def _properties_of(worker: Worker, policy: Policy, rules: Rules, now: float) -> NodeProperties:
-    array = policy.node_array(worker.node_array)
+def _properties_of(worker: Worker, host: ExecutionHost, snapshot: Snapshot, rules: Rules) -> NodeProperties:
+    array, note = snapshot.policy.node_array(worker.node_array), snapshot.memory.workers.get(worker.id)
+    kept_by_person = any(_label(name) == _label(host.name) for name in snapshot.wishes.keep)
     return properties_of_worker(
         worker,
-        now=now,
+        now=snapshot.now,
         boot_timeout=array.boot_timeout if array else 0.0,
         location=rules.location,
         facts=rules.facts.get(worker.type.name),
-        keep_alive=rules.keep_alive.holds(worker.node_array, worker.name),
+        keep_alive=kept_by_person or rules.keep_alive.holds(worker.node_array, worker.name),
+        last_match=snapshot.now if host.busy else note.idle_since if note is not None else None,
     )
 
 

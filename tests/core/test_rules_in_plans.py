@@ -407,3 +407,18 @@ def test_a_weak_worker_makes_room_for_what_rules_ask() -> None:
     first = ruled({"constraints": [ONLY_XLARGE]}, *things, limits=limits, **HYBRID)
     second = replace(first, memory=plan(first).memory, now=first.now + 20)
     assert ("disable", "w1") in [*acts(plan(first)), *acts(plan(second))]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "worker", "expected"),
+    (
+        ({"node.keep_alive": False}, a_worker("w1"), Code.EXPIRED),
+        ({"node.keep_alive": True}, a_worker("w1"), Code.FITS),
+        ({"node.last_match_time_unix": NOW}, a_worker("w1", type_=XLARGE, used=1), Code.FITS),
+        ({"node.last_match_time_unix": NOW - 60}, a_worker("w1", idle=60), Code.FITS),
+        ({"node.state": "Ready", "node.hostname": "w1", "node.instance_id": "i-w1"}, a_worker("w1"), Code.FITS),
+    ),
+)
+def test_a_worker_has_its_own_properties(constraint: dict[str, Any], worker: Thing, expected: Code) -> None:
+    rules = {"constraints": [{"or": [constraint, {"node.exists": False}]}]}
+    assert fate(planned(rules, a_job(), worker, Wishes(keep=frozenset({"w1"})), **HYBRID)) == expected
