@@ -1,0 +1,125 @@
+"""The server fuzzed from its own OpenAPI document: whatever is sent, it answers as it says it does, and no node is lost
+or there twice.
+
+What is sent changes the cluster, and stays: so every operation meets what the others left.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from autoscaler.store.calls import CallLog
+from autoscaler.store.store import Store
+from autoscaler.web.app import make_app
+from autoscaler.web.operations import Operations
+from autoscaler.web.passwords import Passwords
+from autoscaler.web.request_service import RequestService
+from autoscaler.web.server import Address, Server
+from autoscaler.web.view import Place
+from tests.web.served import PASSWORD, USER, Client, Served, array, password_file, worker
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))
+"""Of each operation and kind; more of them: FUZZ_EXAMPLES."""
+
+
+def _operations() -> dict[str, Any]:
+    """Every operation of the document, by method and path."""
+    nobody: Any = None  # a document is made without being served
+    found = schemathesis.openapi.from_dict(make_app(nobody, nobody, nobody).openapi()).get_all_operations()
+    operations = [cast("Any", result).ok() for result in found]
+    return {f"{each.method.upper()} {each.path}": each for each in operations}
+
+
+OPERATIONS = _operations()
+
+
+@pytest.fixture(scope="module")
+def added() -> list[int]:
+    """How many nodes each accepted call said it created."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with a worker that runs and room for many."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    store, calls = Store.open(folder / "store.sqlite"), CallLog.open(None)
+    operations = Operations(store, Place("demo", "region-1"))
+    app = make_app(
+        operations, Passwords(password_file(folder / "passwords")), calls, RequestService(store, ["execute"].copy)
+    )
+    with Server(app, Address("127.0.0.1", 0)).beside() as server:
+        api = Served(Client(server.url), operations, calls)
+        api.see(worker("i-1"), arrays=(array(max_workers=2_000),))
+        yield api
+    calls.close()
+    store.close()
+
+
+def _meaning_us(case: Any) -> None:
+    """Let a generated call mean this cluster and what there is in it: else nearly all are about nothing."""
+    for known, value in (("cluster", "demo"), ("nodearray", "execute")):
+        if known in case.path_parameters:
+            case.path_parameters[known] = value
+    for each in case.body.get("sets", []) if isinstance(case.body, dict) else []:
+        if isinstance(each, dict) and isinstance(each.get("nodearray"), str):
+            each |= {"nodearray": "execute"} | (
+                {"definition": {"machineType": "c5.large"}} if "definition" in each else {}
+            )
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_answer_is_as_described(fuzzed: Served, added: list[int], name: str, mode: GenerationMode) -> None:
+    @given(case=OPERATIONS[name].as_strategy(generation_mode=mode), ours=st.sampled_from((True, True, True, False)))
+    @settings(
+        max_examples=EXAMPLES if "{" in name or "POST" in name else 3,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    def fuzz(case: Any, ours: bool) -> None:
+        if ours:
+            _meaning_us(case)
+        answer = case.call(base_url=fuzzed.client.url, auth=(USER, PASSWORD))
+        if answer.status_code == 202 and "sets" in answer.json():
+            added.append(sum(each["added"] for each in answer.json()["sets"]))
+        case.validate_response(answer, checks=CHECKS)
+
+    fuzz()
+
+
+def test_after_all_of_it_every_node_is_there_once_or_ended(fuzzed: Served, added: list[int]) -> None:
+    fuzzed.client.post("nodes/terminate", {"filter": "CoreCount > 2"})
+    listed, live = fuzzed.client.nodes(), fuzzed.store.nodes.live()
+    rows = fuzzed.store.database.rows("SELECT id, ended_at FROM nodes")
+    assert sum(added) == len(rows) > 0
+    assert len(live) == sum(row["ended_at"] is None for row in rows)
+    assert sorted(node["NodeId"] for node in listed if node.get("InstanceId") != "i-1") == sorted(
+        node.id for node in live
+    )
+    assert max(Counter(node["Name"] for node in listed).values()) == 1

@@ -1,0 +1,154 @@
+"""`sge-autoscaler serve` as a process: passwords, TLS, what it says without a loop, and what survives its death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+import requests
+
+from autoscaler.store.store import Store
+from autoscaler.web.passwords import Passwords, set_password
+from tests.web.served import PASSWORD, USER, Client
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A cell's files without any Grid Engine, and one user who may call."""
+    common = tmp_path / "root" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("localhost\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    set_password(tmp_path / "state" / "http-passwords", USER, PASSWORD)
+    return {
+        **os.environ,
+        "SGE_ROOT": str(common.parents[1]),
+        "SGE_CELL": "default",
+        "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "state"),
+        "CP_CAP_AUTOSCALE_PROVIDER": "fake",
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
+        "CP_CAP_AUTOSCALE_WORKERS": "50",
+        "CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:0",
+    }
+
+
+def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
+    return subprocess.run(argv, env=environment, input=said, capture_output=True, text=True, cwd=ROOT, timeout=30)
+
+
+@contextmanager
+def serving(
+    environment: Mapping[str, str], more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """`serve` beside the test, and a client of it; killed at the end."""
+    argv = (sys.executable, "-m", "autoscaler.commands.main", "serve")
+    with subprocess.Popen(
+        argv, env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            assert said.startswith("REST API at "), said
+            url, _, cluster = said.removeprefix("REST API at ").strip().partition("/clusters/")
+            yield process, Client(url, cluster)
+        finally:
+            process.kill()
+
+
+def nodes_of(environment: Mapping[str, str]) -> list[str]:
+    (file,) = Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]).glob("*.sqlite")
+    store = Store.open(file)
+    try:
+        return [node.name for node in store.nodes.live()]
+    finally:
+        store.close()
+
+
+def test_alone_it_stores_and_says_that_no_loop_serves(environment: dict[str, str]) -> None:
+    with serving(environment) as (process, client):
+        answer = client.create(2)
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    assert (answer.json()["sets"], "only stored" in answer.headers["Warning"]) == ([{"added": 2}], True)
+    assert (client.cluster, nodes_of(environment)) == ("default", ["execute-1", "execute-2"])
+
+
+def test_a_user_is_let_in_by_a_command_that_writes_no_password(environment: dict[str, str]) -> None:
+    done = run(environment, "serve", "passwd", "ben", said="s3cret\n")
+    file = Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords"
+    assert (done.stdout, Passwords(file).right("ben", "s3cret"), "s3cret" in file.read_text()) == (
+        f"ben may call: {file}\n",
+        True,
+        False,
+    )
+
+
+def test_without_a_user_it_does_not_begin(environment: dict[str, str]) -> None:
+    (Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords").unlink()
+    done = run(environment, "serve")
+    assert (done.returncode, "serve passwd USER" in done.stderr) == (2, True)
+
+
+def test_calls_are_shown(environment: dict[str, str]) -> None:
+    with serving(environment) as (process, client):
+        client.get("status")
+        client.get("nothing")
+        process.terminate()
+        process.wait(20)
+    lines = run(environment, "serve", "calls").stdout.splitlines()
+    assert [line.split("  ", 1)[1] for line in lines] == [
+        "404  -  GET /clusters/default/nothing",
+        f"200  {USER}  GET /clusters/default/status",
+    ]
+
+
+def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
+        check=True, capture_output=True, timeout=30,
+    )  # fmt: skip
+    more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
+    with serving(environment, more) as (_, client):
+        status = f"{client.url}/clusters/default/status"
+        answer = requests.get(status, auth=(USER, PASSWORD), verify=str(certificate), timeout=10)
+        with pytest.raises(requests.ConnectionError):
+            requests.get(status.replace("https", "http"), timeout=10)
+    assert (status.startswith("https://"), answer.status_code) == (True, 200)
+
+
+def test_a_request_that_was_answered_is_not_made_twice_by_the_next_process(environment: dict[str, str]) -> None:
+    told = []
+    for _ in range(2):
+        with serving(environment) as (process, client):
+            told.append(client.create(2, request_id="r").status_code)
+            process.kill()
+            process.wait(10)
+    assert (told, nodes_of(environment)) == ([202, 409], ["execute-1", "execute-2"])
+
+
+def test_whatever_moment_it_is_killed_at_a_repeated_request_makes_no_double(environment: dict[str, str]) -> None:
+    """Callers repeat what was not answered, as they do, until each has an answer: 202, or 409 for what was done."""
+    wanted, answered = [f"r-{number}" for number in range(20)], 0
+    while answered < len(wanted):
+        with serving(environment) as (process, client):
+            try:
+                for number, request in enumerate(wanted[answered:]):
+                    if number == 6:
+                        process.kill()
+                    assert client.create(1, request_id=request).status_code in (202, 409)
+                    answered += 1
+            except requests.ConnectionError:
+                continue
+    assert len(nodes_of(environment)) == len(wanted)
