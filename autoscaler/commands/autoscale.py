@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,15 @@ def command(
         arrays = [{key: value for key, value in given.items() if value is not None}]
     told = ask(invocation, {"arrays": arrays, "request_set": request_set, "expiration_interval": expiration})
     if as_json:
-        print_json(told)
+        print_json(
+            {**told, "expires_at": datetime.fromtimestamp(told["expires_at"], UTC).isoformat(timespec="seconds")}
+        )
         return
     wanted = ", ".join(told["arrays"]) or "nothing"
-    left = "" if told["expires_at"] is None else f" for {told['expires_at'] - time.time():.0f} s"
-    click.echo(f"request set {told['request_set']}: {wanted}{left}" + (f"; {told['note']}" if told["note"] else ""))
+    left = told["expires_at"] - time.time()
+    click.echo(
+        f"request set {told['request_set']}: {wanted} for {left:.0f} s" + (f"; {told['note']}" if told["note"] else "")
+    )
 
 
 def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:

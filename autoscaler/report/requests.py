@@ -12,10 +12,11 @@ from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests,
 
 
 def requests_document(requests: Requests, now: float) -> dict[str, Any]:
-    """As JSON values. Times in Unix seconds, `expires_at` null for what never lapses."""
+    """As JSON values; `expires_at` and `left_s` are null for what never lapses."""
     return {
-        "now": now,
-        "request_sets": [_set(one) for one in requests.sets],
+        "schema": 1,
+        "now": _time(now),
+        "request_sets": [_set(one, now) for one in requests.sets],
         "node_arrays": [
             {"name": name, **total, **_definition(next((a for a in requests.arrays if a.name == name), None))}
             for name, total in sorted(_totals(requests).items())
@@ -26,7 +27,7 @@ def requests_document(requests: Requests, now: float) -> dict[str, Any]:
 
 def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     """A document of `requests_document` for people, a line a target."""
-    lines = [line for one in told["request_sets"] for line in _set_lines(one, told["now"], zone or UTC)]
+    lines = [line for one in told["request_sets"] for line in _set_lines(one, zone or UTC)]
     if told["nodes"]:
         lines.append("nodes created one by one:")
         lines += [
@@ -55,12 +56,13 @@ def asked_line(told: Mapping[str, Any]) -> str:
     )
 
 
-def _set(one: RequestSet) -> dict[str, Any]:
+def _set(one: RequestSet, now: float) -> dict[str, Any]:
     return {
         "name": one.name,
         "by": one.by,
-        "at": one.at,
-        "expires_at": one.expires_at,
+        "at": _time(one.at),
+        "expires_at": None if one.expires_at is None else _time(one.expires_at),
+        "left_s": None if one.expires_at is None else round(one.expires_at - now, 1),
         "targets": [{"node_array": target.node_array, **_amounts(target)} for target in one.targets],
     }
 
@@ -109,23 +111,27 @@ def _node(node: CreatedNode) -> dict[str, Any]:
         "id": node.id,
         "name": node.name,
         "node_array": node.node_array,
-        "created_at": node.created_at,
+        "created_at": _time(node.created_at),
         "request_id": node.request_id,
         "worker_id": node.worker_id,
     }
 
 
-def _set_lines(one: Mapping[str, Any], now: float, zone: tzinfo) -> list[str]:
+def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
     until = "until it is taken back"
     if one["expires_at"] is not None:
-        lapses = datetime.fromtimestamp(one["expires_at"], zone).strftime("%Y-%m-%d %H:%M:%S")
-        until = f"until {lapses} ({one['expires_at'] - now:.0f} s left)"
+        lapses = datetime.fromisoformat(one["expires_at"]).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+        until = f"until {lapses} ({one['left_s']:.0f} s left)"
     head = f"{one['name']}: asked by {one['by']}, {until}"
     return (
         [head, *(f"  {target['node_array']}: {_wish(target)}" for target in one["targets"])]
         if one["targets"]
         else [f"{head}, for nothing"]
     )
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _wish(amounts: Mapping[str, Any]) -> str:

@@ -53,10 +53,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
         "unknown_prices": sum(price is None for price in prices),
-        "request_sets": [
-            one | {"at": _at(one["at"]), "expires_at": None if one["expires_at"] is None else _at(one["expires_at"])}
-            for one in asked["request_sets"]
-        ],
+        "request_sets": asked["request_sets"],
         "asked": asked_line(asked),
         "paused": {"by": wishes.paused_by} if wishes.paused else None,
         "stop": wishes.stop,

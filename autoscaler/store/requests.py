@@ -39,7 +39,7 @@ _BOTH = (
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
 MOST_CONFIGURATION = 8192
-"""Bytes of an array's whole configuration: it travels with what a machine is booted with; clouds take little of that."""
+"""Bytes of an array's whole configuration: it travels with what a machine is booted with; clouds take little there."""
 MOST_ATTRIBUTES = 65536
 MOST_SETS = 1000
 MOST_ARRAYS = 500
