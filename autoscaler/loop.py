@@ -21,6 +21,7 @@ from autoscaler.act.fulfil import Fulfilment
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Terminate, kind_of, subject_of
 from autoscaler.core.fleet import LaunchFailure, Worker
+from autoscaler.core.life import Sight, look
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
@@ -102,7 +103,7 @@ class Loop:
     """Begins health checks of workers that are due."""
     answered: Callable[[Sequence[Worker], Memory], None] | None = None
     """Told once what a pass answers to workers that asked to stop is durable."""
-    monitor: Callable[[Snapshot, Plan], None] | None = None
+    monitor: Callable[[Snapshot, Plan, Sight], None] | None = None
     """Adds what was seen to the history."""
     stopwatch: Callable[[], float] = time.monotonic
     _stop: str = ""
@@ -159,23 +160,24 @@ class Loop:
     def _remember(self, plan: Plan, snapshot: Snapshot) -> None:
         """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
+        sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
             self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
             self.store.history.explain(plan.shapes, snapshot.now)
             if self.monitor is not None:
-                self.monitor(snapshot, plan)
+                self.monitor(snapshot, plan, sight)
             self._note_failures(snapshot)
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
-            self.store.looks.keep(self._look(snapshot, plan), snapshot.now)
+            self.store.looks.keep(self._look(snapshot, plan, sight), snapshot.now)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)
 
-    def _look(self, snapshot: Snapshot, plan: Plan) -> LastLook:
+    def _look(self, snapshot: Snapshot, plan: Plan, sight: Sight) -> LastLook:
         """What others may show of it."""
         provider = self.observer.provider
-        return last_look(snapshot, plan, provider=provider.name, operates=isinstance(provider, Operates))
+        return last_look(snapshot, plan, sight, provider=provider.name, operates=isinstance(provider, Operates))
 
     def _note_failures(self, snapshot: Snapshot) -> None:
         """What a provider accepted and later failed to bring up counts against its bucket, once for each machine."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.cluster import Cluster
+from autoscaler.core.life import Sight
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.sample import Running, Sample, running, sample_of, starts
 from autoscaler.store.samples import SampleTable
@@ -19,12 +20,12 @@ class Monitor:
     table: SampleTable
     _last: _Look | None = None
 
-    def see(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Add what held since the last look. Raises StateNotKept."""
+    def see(self, snapshot: Snapshot, plan: Plan, sight: Sight) -> None:
+        """Add what held since the last look. `sight`: how the snapshot's machines stand. Raises StateNotKept."""
         last, runs = self._last, running(snapshot.cluster)
         if last is not None:
             self.table.add(last.sample, snapshot.now, starts(last.cluster, last.sample.at, last.runs, runs))
-        self._last = _Look(sample_of(snapshot, plan, runs), snapshot.cluster, runs)
+        self._last = _Look(sample_of(snapshot, plan, sight, runs), snapshot.cluster, runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from functools import partial
 from pathlib import Path
 
 from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.life import look
 from autoscaler.core.memory import WorkerNote
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.sample import ArraySample, Sample, Starts
 from autoscaler.monitor import Monitor
@@ -68,10 +69,16 @@ def measure(jobs: int, rounds: int) -> Cost:
         before = replace(seen, cluster=replace(seen.cluster, hosts=seen.cluster.hosts[BEGAN:]))
         for _ in range(rounds):
             passes.append(_seconds(lambda: plan(_snapshot(outputs))))
-            monitor.see(replace(before, now=next(clock)), decided)
-            watched.append(_seconds(partial(monitor.see, replace(seen, now=next(clock)), decided)))
+            _see(monitor, replace(before, now=next(clock)), decided)
+            watched.append(_seconds(partial(_see, monitor, replace(seen, now=next(clock)), decided)))
         store.close()
     return Cost(min(passes), min(watched))
+
+
+def _see(monitor: Monitor, snapshot: Snapshot, decided: Plan) -> None:
+    """With the sight that the loop makes for it."""
+    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    monitor.see(snapshot, decided, sight)
 
 
 def _snapshot(outputs: Outputs) -> Snapshot:

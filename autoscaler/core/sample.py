@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.fleet import Worker
-from autoscaler.core.life import Life, Machine, look
+from autoscaler.core.life import Life, Machine, Sight
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.request_sets import RequestSet
 from autoscaler.core.supply import outstanding, price_of
@@ -120,10 +120,9 @@ _STAGE = {life: stage for stage, lives in _STAGES.items() for life in lives}
 _SUMMED = tuple(one.name for one in fields(ArraySample))
 
 
-def sample_of(snapshot: Snapshot, plan: Plan, runs: Running) -> Sample:
-    """One look's numbers. `plan` was made of `snapshot`; `runs`: all that runs in it."""
+def sample_of(snapshot: Snapshot, plan: Plan, sight: Sight, runs: Running) -> Sample:
+    """One look's numbers. `plan` was made of `snapshot`; `sight`: how its machines stand; `runs`: what runs there."""
     cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
-    sight = look(cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
     arrays = _targets(snapshot.requests.sets)
     for machine in sight.machines:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.fleet import Bucket, InstanceType, Order, OrderState, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
-from autoscaler.core.life import Life, look
+from autoscaler.core.life import Life, Sight
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.request_sets import ArrayDefinition
@@ -84,9 +84,8 @@ class LastLook:
     """A person gives everything back."""
 
 
-def last_look(snapshot: Snapshot, plan: Plan, *, provider: str, operates: bool = False) -> LastLook:
-    """What of a pass is shown elsewhere."""
-    seen = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+def last_look(snapshot: Snapshot, plan: Plan, sight: Sight, *, provider: str, operates: bool = False) -> LastLook:
+    """What of a pass is shown elsewhere. `sight`: how the snapshot's machines stand."""
     said = {verdict.id: verdict.reason.code.value for verdict in plan.workers}
     fleet = snapshot.fleet
     arrays = seen_arrays(snapshot.policy.node_arrays, snapshot.requests.arrays, fleet.buckets)
@@ -100,7 +99,7 @@ def last_look(snapshot: Snapshot, plan: Plan, *, provider: str, operates: bool =
                 machine.host.name if machine.host else None,
                 said.get(machine.worker.id, ""),
             )
-            for machine in seen.machines
+            for machine in sight.machines
             if machine.life is not Life.GONE
         ),
         orders=tuple(order for order in fleet.orders if order.state is not OrderState.FAILED),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
-from autoscaler.core.life import Life
+from autoscaler.core.life import Life, look
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import plan
@@ -33,7 +33,8 @@ def sampled(*things: Thing) -> Sample:
 
 
 def taken(snapshot: Snapshot) -> Sample:
-    return sample_of(snapshot, plan(snapshot), all_running(snapshot.cluster))
+    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    return sample_of(snapshot, plan(snapshot), sight, all_running(snapshot.cluster))
 
 
 def began(before: Cluster, after: Cluster) -> Starts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoscaler.core.life import Life
+from autoscaler.core.life import Life, look
 from autoscaler.store.looks import LastLook, last_look
 from autoscaler.store.store import Store
 from tests.simulated.autoscaler import World, start
@@ -18,7 +18,9 @@ def seen(world: World, passes: int) -> LastLook:
     for _ in range(passes):
         done = loop.pass_once()
         world.cluster.advance(10.0)
-    return last_look(done.observation.snapshot, done.plan, provider="fake")
+    snapshot = done.observation.snapshot
+    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    return last_look(snapshot, done.plan, sight, provider="fake")
 
 
 def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
