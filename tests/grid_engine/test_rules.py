@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autoscaler.core.actions import Launch
+from autoscaler.core.plan import plan
+from autoscaler.record import read_record
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
@@ -61,3 +65,98 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
     assert "hc:gpu=0.000000" in left
     wrong = [line for line in autoscaling.said().splitlines() if "rules are kept as they were" in line]
     assert len(wrong) == 1
+
+
+CATALOG = """
+cloud = "azure"
+region = "westus2"
+currency = "USD"
+as_of = 2026-01-01
+
+[types]
+Standard_F2 = { vcpus = 2, memory_gib = 4, on_demand = 0.1 }
+Standard_F16 = { vcpus = 16, memory_gib = 32, on_demand = 0.8 }
+Standard_NC6 = { vcpus = 6, memory_gib = 56, gpus = 1, on_demand = 0.9 }
+"""
+SIZES = ("Standard_F2", "Standard_F16", "Standard_NC6")
+SITE: dict[str, Any] = {
+    "location": "westus2",
+    "default_resources": [
+        {"select": {"node.vm_size": "Standard_NC6"}, "name": "ngpus", "value": 4},
+        {"select": {"node.gpu_count": 0}, "name": "project", "value": "open"},
+        {"select": {}, "name": "project", "value": "restricted"},
+        {"select": {"node.vm_size": "Standard_F16"}, "name": "custom_string1", "value": "custom_value"},
+        {"select": {"node.vm_size": "Standard_F16"}, "name": "custom_string2", "value": "custom_value2"},
+        {"select": {"node.vm_size": "Standard_F16"}, "name": "custom_integer", "value": 32},
+        {"select": {}, "name": "ncpus", "value": "node.vcpu_count"},
+        {"select": {}, "name": "group_id", "value": "node.placement_group"},
+        {"select": {}, "name": "host", "value": "node.hostname"},
+        {"select": {}, "name": "mem", "value": "node.memory"},
+        {"select": {}, "name": "vm_size", "value": "node.vm_size"},
+        {"select": {}, "name": "disk", "value": "size::20g"},
+    ],
+}
+"""The reference's resources of PBSPro, and what its constraints name besides."""
+REFERENCE: tuple[tuple[str, str], ...] = (
+    ('{"and": [{"ncpus": 1}, {"mem": "memory::4g"}]}', "3 Standard_F2"),
+    ('{"ncpus": 1, "mem": "memory::4g"}', "3 Standard_F2"),
+    ('{"exclusive": true}', "3 Standard_F2"),
+    ('{"exclusive-task": true}', "3 Standard_F2"),
+    ('{"in-a-placement-group": true}', "RULES_FORBID"),
+    ('{"in-a-placement-group": false}', "2 Standard_F2"),
+    ('{"ncpus": 1}', "2 Standard_F2"),
+    ('{"mem": "memory::4g"}', "3 Standard_F2"),
+    ('{"ngpus": 4}', "3 Standard_NC6"),
+    ('{"ncpus": 1, "mem": "memory::4g", "ngpus": 4}', "3 Standard_NC6"),
+    ('{"or": [{"project": "open"}, {"project": "restricted", "never": "User is denied access"}]}', "2 Standard_F2"),
+    ('{"node.vm_size": ["Standard_F16", "Standard_E32"]}', "1 Standard_F16"),
+    ('{"node.location": "westus2"}', "2 Standard_F2"),
+    ('{"node.pcpu_count": 44}', "RULES_FORBID"),
+    ('{"custom_string1": "custom_value"}', "1 Standard_F16"),
+    ('{"custom_string2": ["custom_value1", "custom_value2"]}', "1 Standard_F16"),
+    ('{"custom_integer": [16, 32]}', "1 Standard_F16"),
+    ('{"not": {"node.gpu_count": 0}}', "1 Standard_NC6"),
+    ('{"not": {"ngpus": 1}}', "2 Standard_F2"),
+    (
+        '{"or": [{"node.vm_size": "Standard_NC6", "node.spot": true}, {"node.vm_size": "Standard_F16"}]}',
+        "1 Standard_F16",
+    ),
+    ('{"xor": [{"node.location": "westus2"}, {"node.location": "eastus"}]}', "2 Standard_F2"),
+)
+"""Constraints of the reference, and what three waiting jobs of one slot would get on `local`."""
+
+
+def would_get(record: Path) -> str:
+    """What is launched for the jobs of a record, or why nothing is."""
+    snapshot = read_record(record)
+    (array,) = snapshot.policy.node_arrays
+    any_size = replace(array, machine_types=SIZES)  # as a request that names several machine types
+    found = plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=(any_size,))))
+    launches = [action.candidates[0] for action in found.actions if isinstance(action, Launch)]
+    if launches:
+        return ", ".join(f"{candidate.count} {candidate.type.name}" for candidate in launches)
+    return found.shapes[0].reason.code.value
+
+
+def test_the_references_constraints_choose_what_local_would_launch(empty_cell: Cell) -> None:
+    catalog, rules, record = (empty_cell.home / name for name in ("catalog.toml", "rules.json", "record"))
+    catalog.write_text(CATALOG)
+    rules.write_text(json.dumps(SITE))
+    settings = {
+        "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "Standard_F2",
+        "CP_CAP_AUTOSCALE_WORKERS": "9",
+        "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "9",
+        "CP_CAP_AUTOSCALE_LOCAL_CATALOG": str(catalog),
+        "CP_CAP_AUTOSCALE_RULES": str(rules),
+    }
+    gate = Gate(empty_cell)
+    for _ in range(3):
+        gate.submit()
+    done = Autoscaling(empty_cell, settings).command("record", str(record))
+    assert done.returncode == 0, done.stderr.decode()
+
+    got = {}
+    for document, _ in REFERENCE:
+        (record / "rules.json").write_text(json.dumps({**SITE, "constraints": [json.loads(document)]}))
+        got[document] = would_get(record)
+    assert got == dict(REFERENCE)
