@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
-from autoscaler.jetpack.service import OF_ROOT, Service
+from autoscaler.jetpack.service import OF_ROOT, Service, Unreachable
 from autoscaler.loop import Loop
 from autoscaler.store import lock
 from autoscaler.store.store import Store
@@ -26,8 +26,11 @@ def socket_path(invocation: Invocation) -> Path:
     if process.socket is not None:
         return process.socket
     of_root = os.geteuid() == 0 and process.work_directory is None
-    directory = OF_ROOT if of_root else invocation.state_directory
-    return directory / f"{invocation.cell.cell}-{invocation.cell.slug[-8:]}.sock"
+    return (OF_ROOT if of_root else invocation.state_directory) / _name(invocation)
+
+
+def _name(invocation: Invocation) -> str:
+    return f"{invocation.cell.cell}-{invocation.cell.slug[-8:]}.sock"
 
 
 def service(
@@ -72,10 +75,28 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
 
 
 def reachable(invocation: Invocation) -> Service | None:
-    """The service that the settings name, or this cell's where it listens; None: nobody does."""
+    """The service that the settings name, or this cell's where it listens, our own or root's; None: nobody does."""
     process = invocation.settings.process
     if process.caller_url:
         login = process.caller_login
         return Service(url=process.caller_url, login=None if login is None else str(login))
-    path = socket_path(invocation)
-    return Service(str(path)) if path.is_socket() else None
+    own = socket_path(invocation)
+    places = (own,) if process.socket is not None else (own, OF_ROOT / _name(invocation))
+    return next((Service(str(path)) for path in places if path.is_socket()), None)
+
+
+@contextlib.contextmanager
+def own_store(invocation: Invocation) -> Iterator[Store]:
+    """This cell's store, to be written where nobody listens. Raises Unreachable where nobody would look there."""
+    if not _ours_to_write(invocation):
+        raise Unreachable(
+            "no autoscaler listens for this cell, and its state is not yours to write: ask root, or start one yourself"
+        )
+    with invocation.store() as store:
+        yield store
+
+
+def _ours_to_write(invocation: Invocation) -> bool:
+    """Whether this cell's state is the asking user's: in an ordinary user's own, root's autoscaler looks for nothing."""
+    chosen = invocation.settings.process.work_directory is not None
+    return os.geteuid() == 0 or chosen or invocation.store_file.exists()

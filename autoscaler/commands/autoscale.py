@@ -12,7 +12,7 @@ import click
 
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._look import as_json, print_json
-from autoscaler.commands._requests import reachable, service
+from autoscaler.commands._requests import own_store, reachable, service
 from autoscaler.commands.context import Invocation
 from autoscaler.core.request_sets import STANDARD
 from autoscaler.errors import SettingsError
@@ -89,7 +89,7 @@ def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
         except Unreachable:
             if listening.url is not None:
                 raise  # left behind by a crash, a socket stands for nobody
-    with invocation.store() as store:
+    with own_store(invocation) as store:
         names = [array.name for array in invocation.settings.policy(master="").node_arrays]
         status, told = service(invocation, store, lambda: names, lambda: None).update(json.dumps(asked), invocation.who)
     if "error" in told:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from autoscaler.commands._look import as_json, print_json, reading_store
-from autoscaler.commands._requests import reachable
+from autoscaler.commands._requests import own_store, reachable
 from autoscaler.commands.context import Invocation
 from autoscaler.jetpack.service import Unreachable
 from autoscaler.report.requests import requests_document, requests_text
@@ -52,5 +52,5 @@ def _end(invocation: Invocation, set_name: str) -> bool:
         except Unreachable:
             if listening.url is not None:
                 raise
-    with invocation.store() as store:
+    with own_store(invocation) as store:
         return store.requests.end(set_name)

@@ -79,7 +79,7 @@ def observer(invocation: Invocation, store: Store, provider: Provider) -> Observ
 log = logging.getLogger("autoscaler.run")
 _FOR_LIFE = (
     *("provider", "work_directory", "tag", "dry_run", "notify_owner"),
-    *("policies", "policies_deadline", "auto_stop"),
+    *("policies", "policies_deadline", "auto_stop", "socket", "socket_group"),
 )
 """What a process cannot change once it serves."""
 OWN_PATIENCE = 2

@@ -212,6 +212,32 @@ def test_a_set_is_taken_back(request: pytest.FixtureRequest, capsys: pytest.Capt
     )
 
 
+@pytest.fixture
+def as_anybody(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An ordinary user on the master, who has set nothing."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.delenv("CP_CAP_AUTOSCALE_WORKDIR")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("autoscaler.commands._requests.OF_ROOT", tmp_path / "run")
+    return {**{k: v for k, v in environ.items() if not k.endswith("WORKDIR")}, "XDG_STATE_HOME": str(tmp_path / "home")}
+
+
+def test_an_ordinary_user_reaches_roots_autoscaler(as_anybody: dict[str, str], tmp_path: Path) -> None:
+    invocation, store = Invocation(as_anybody), Store.open(None)
+    path = tmp_path / "run" / socket_path(invocation).name
+    with local_socket.serve_requests(service(invocation, store, lambda: ("execute",), lambda: None), path):
+        code = main(["autoscale", "--name=execute", "--count=2"])
+    assert (code, len(live(store))) == (0, 1)
+
+
+def test_an_ordinary_users_request_is_not_put_where_nobody_looks(
+    as_anybody: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = {main(words) for words in (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "a"])}
+    told = capsys.readouterr().err
+    assert (code, "not yours to write" in told, (tmp_path / "home").exists()) == (4, True, False)
+
+
 def test_root_listens_where_scripts_look(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     del environ["CP_CAP_AUTOSCALE_WORKDIR"]
