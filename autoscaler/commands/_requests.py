@@ -97,6 +97,6 @@ def own_store(invocation: Invocation) -> Iterator[Store]:
 
 
 def _ours_to_write(invocation: Invocation) -> bool:
-    """Whether this cell's state is the asking user's: in an ordinary user's own, root's autoscaler looks for nothing."""
+    """Whether this cell's state is the asking user's: into an ordinary user's, root's autoscaler never looks."""
     chosen = invocation.settings.process.work_directory is not None
     return os.geteuid() == 0 or chosen or invocation.store_file.exists()
