@@ -327,8 +327,9 @@ def _why_kept(
         return because(Code.NEEDED)
     if target is not None:
         return target
-    if any(moment.kept(machine) for machine in group.machines):
-        return because(Code.KEPT_BY_COMMAND)
+    kept = next((why for machine in group.machines if (why := moment.kept(machine)) is not None), None)
+    if kept is not None:
+        return kept
     if any(machine.enabled_by_hand for machine in group.serving):
         return because(Code.ENABLED_BY_HAND)
     if not group.serving or not all(could_leave(machine, moment) for machine in group.serving):

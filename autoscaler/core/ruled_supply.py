@@ -36,6 +36,7 @@ MET = "1"
 """Value of the property that stands for a constraint that a host meets."""
 COUNTED = "rules."
 """Begins the name of a counted resource that Grid Engine does not count."""
+_TEXTS = frozenset({"STRING", "CSTRING", "RESTRING", "HOST"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _may_give(entry: Complex, *, mapped: bool) -> bool:
 
 def _as_complex(value: Value, entry: Complex) -> float | str | None:
     """A resource's value as the complex holds it; None where it cannot."""
-    if entry.type in ("STRING", "CSTRING", "RESTRING", "HOST"):
+    if entry.type in _TEXTS:
         return None if value is None else str(value)
     if isinstance(value, bool):
         return float(value) if entry.type == "BOOL" else None
@@ -201,7 +202,7 @@ def _own(host: ExecutionHost, resource: str, rules: Rules, complexes: Mapping[st
         text = next((told[name] for told in (host.consumables, host.fixed, host.load) if name in told), None)
         if entry is None or text is None:
             continue
-        value = amount(text, entry.type)
+        value = None if entry.type in _TEXTS else amount(text, entry.type)
         if value is None:
             return text
         if entry.consumable is not Consumable.NO:

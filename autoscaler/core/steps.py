@@ -39,7 +39,7 @@ class Moment:
 
     def let_go(self, machine: Machine) -> Reason | None:
         """Why a person wants this machine gone; None: nobody does."""
-        if self.kept(machine) is not None:
+        if named_in(self.wishes.keep, machine):
             return None
         if self.wishes.stop == "now":
             return because(Code.STOPPING, how=self.wishes.stop)
@@ -56,9 +56,13 @@ class Moment:
         """Why this machine is never let go; None: it may be."""
         if named_in(self.wishes.keep, machine):
             return because(Code.KEPT_BY_COMMAND)
-        if self.keep_alive.holds(machine.worker.node_array, machine.worker.name):
-            return because(Code.KEPT_BY_RULES)
-        return None
+        return because(Code.KEPT_BY_RULES) if self._kept_by_rules(machine) else None
+
+    def _kept_by_rules(self, machine: Machine) -> bool:
+        """Only what once came up, and as long as no person wants it gone: a person cannot take a rule back."""
+        if self.wishes.stop is not None or named_in(self.wishes.drain, machine) or machine.note.heard_at is None:
+            return False
+        return self.keep_alive.holds(machine.worker.node_array, machine.worker.name)
 
 
 @dataclass(frozen=True, slots=True)

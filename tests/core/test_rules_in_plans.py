@@ -14,7 +14,7 @@ from autoscaler.core.cluster import JobDetail
 from autoscaler.core.demand import read_demand
 from autoscaler.core.eligibility import details_wanted
 from autoscaler.core.fleet import InstanceType, Interruption
-from autoscaler.core.memory import WorkerNote
+from autoscaler.core.memory import Disabling, WorkerNote
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
@@ -344,10 +344,34 @@ def test_a_boot_timeout_of_rules_stands_in_the_place_of_the_settings(seconds: in
 
 @pytest.mark.parametrize("keep_alive", (True, {"execute": True}, ["w1"]))
 def test_a_worker_that_rules_keep_alive_stays(keep_alive: object) -> None:
-    rules = {"keep_alive": keep_alive}
-    idle = planned(rules, a_worker("w1", idle=9000))
-    stopped = planned(rules, a_worker("w1", idle=9000), Wishes(stop="now"))
-    assert told(idle, "w1") == told(stopped, "w1") == ("keep", Code.KEPT_BY_RULES)
+    assert told(planned({"keep_alive": keep_alive}, a_worker("w1", idle=9000)), "w1") == ("keep", Code.KEPT_BY_RULES)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"),
+    (
+        (Wishes(stop="now"), Code.STOPPING),
+        (Wishes(stop="drain"), Code.STOPPING),
+        (Wishes(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
+    ),
+)
+def test_a_person_takes_away_what_rules_keep(wishes: Wishes, expected: Code) -> None:
+    snapshot = ruled({"keep_alive": True}, a_worker("w1", idle=9000), wishes)
+    first = plan(snapshot)
+    leaving = a_worker("w1", mark=Disabling.COMMAND, empty=60)
+    then = plan(replace(ruled({"keep_alive": True}, leaving, wishes), now=snapshot.now + 60))
+    assert (told(first, "w1"), acts(then)) == (("disable", expected), [("remove", "w1")])
+
+
+def test_a_machine_that_never_comes_up_is_given_back_whatever_rules_keep() -> None:
+    found = planned({"keep_alive": True}, a_machine(None, age=2000, note=WorkerNote(NOW - 2000)))
+    assert verdict_of(found, "i-new").verdict == "terminate"
+
+
+def test_what_a_host_says_in_a_complex_of_text_is_text() -> None:
+    rules = {"constraints": [{"m_topology": "8"}]}
+    host = a_host("h1", fixed={"m_topology": "8"})
+    assert fate(planned(rules, a_job(), host)) == Code.FITS
 
 
 @pytest.mark.parametrize("keep_alive", (False, {"other": True}, ["w2"]))
