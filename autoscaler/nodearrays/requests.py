@@ -29,6 +29,8 @@ MOST_ARRAYS = 1000
 """In one list; more is a mistake of the caller."""
 MOST = 1_000_000
 """Workers, vCPUs or groups in one target."""
+LONGEST_TYPE = 128
+"""Letters of a machine type."""
 LONGEST = 10 * 365 * 86400.0
 """Seconds that an update may hold."""
 
@@ -292,6 +294,8 @@ class _Element:
             wrong(at, "name at least one machine type, or leave it out")
         single = len(parts) == 1 and isinstance(value, str)
         found = [words(part, at if single else f"{at}[{number}]").strip() for number, part in enumerate(parts)]
+        if strange := next((part for part in found if not part.isprintable() or len(part) > LONGEST_TYPE), None):
+            wrong(at, f"{_shown(strange)} is no machine type")
         return tuple(dict.fromkeys(found))
 
     def _number(self, name: str, *, least: int) -> int | None:

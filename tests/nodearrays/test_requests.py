@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autoscaler.core.fleet import PriceType
 from autoscaler.core.request_sets import ArrayDefinition, Target
@@ -192,6 +194,7 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
         ([{"Name": "execute", "machine_type": "x"}], "[0].machine_type: it is not known; did you mean MachineType?"),
         ([{"Name": "execute", "MachineType": []}], "[0].MachineType: name at least one machine type, or leave it out"),
         ([{"Name": "execute", "MachineType": ["a", 3]}], "[0].MachineType[1]: text is expected, not 3"),
+        ([{"Name": "execute", "MachineType": "a\ud800"}], "[0].MachineType: 'a\\ud800' is no machine type"),
         ([{"Name": "execute", "MachineType": "a,,b"}], "[0].MachineType[1]: text is expected, not ''"),
         ([{"Name": "execute", "Interruptible": 1}], "[0].Interruptible: true or false is expected, not 1"),
         ([{"Name": "execute", "Configuration": [1]}], "[0].Configuration: an object is expected, not a list"),
@@ -297,3 +300,42 @@ def test_a_dynamic_array_is_known_to_the_next_update_of_any_set() -> None:
     ask(store, [NEW], node_arrays=ARRAYS, by="root", at=0.0)
     ask(store, [{"Name": "new", "TargetCount": 2}], node_arrays=ARRAYS, by="root", at=1.0, request_set="other")
     assert [one.name for one in store.requests.load(2.0).sets] == ["other", "standard"]
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+)
+numbers = st.integers(-1, 70) | scalars
+arrays = st.fixed_dictionaries(
+    {"Name": st.sampled_from(("execute", "execute_1", "new", "newer", "execute:64")) | scalars},
+    optional={
+        **dict.fromkeys(("TargetCount", "TargetCoreCount", "TargetGroupCount", "MaxCount", "MaxCoreCount"), numbers),
+        **dict.fromkeys(("GroupCoreCount", "GroupInstanceCount"), numbers),
+        "MachineType": st.lists(st.text(), max_size=3) | scalars,
+        "Configuration": st.dictionaries(st.text(), values, max_size=3) | scalars,
+        "Extends": st.sampled_from(("execute", "new", "newer")) | scalars,
+        "Dynamic": scalars,
+        "Interruptible": scalars,
+        "HealthCheck": scalars,
+        "other": values,
+    },
+)
+
+
+@given(st.lists(st.lists(arrays, max_size=3) | values, max_size=4))
+def test_whatever_is_asked_is_kept_whole_or_refused_with_its_place(updates: list[Any]) -> None:
+    """What was kept is there after a restart, too: it can be written and read."""
+    store = Store.open(None)
+    kept = Update()
+    for number, update in enumerate(updates):
+        before = store.requests.load(1.0)
+        try:
+            kept = ask(store, update, node_arrays=ARRAYS, by="root", at=0.0, request_set=f"set {number}")
+        except SettingsError as error:
+            json.dumps(str(error)).encode()
+            assert store.requests.load(1.0) == before
+            continue
+        (mine,) = (each for each in store.requests.load(1.0).sets if each.name == f"set {number}")
+        assert mine.targets == kept.targets
+    store.close()
