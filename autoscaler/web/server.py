@@ -83,6 +83,7 @@ class Server:
             app,
             log_config=None,
             access_log=False,
+            log_level="warning",
             server_header=False,
             lifespan="off",
             limit_concurrency=AT_ONCE,

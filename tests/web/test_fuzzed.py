@@ -84,7 +84,8 @@ def _meaning_us(case: Any) -> None:
     for known, value in (("cluster", "demo"), ("nodearray", "execute")):
         if known in case.path_parameters:
             case.path_parameters[known] = value
-    for each in case.body.get("sets", []) if isinstance(case.body, dict) else []:
+    sets = case.body.get("sets") if isinstance(case.body, dict) else None
+    for each in sets if isinstance(sets, list) else ():
         if isinstance(each, dict) and isinstance(each.get("nodearray"), str):
             each |= {"nodearray": "execute"} | (
                 {"definition": {"machineType": "c5.large"}} if "definition" in each else {}

@@ -1,0 +1,72 @@
+"""The lines of CycleCloud's documentation do here what it says they do there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.web.seed_lines import CREATE, CREATE_TOGETHER, NODE, NODES, REQUEST, STATUS, TERMINATE, argv
+from tests.web.served import PASSWORD, USER, Served, array
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
+TOGETHER = "0b1c1c52-9a3e-4a5c-8a55-0f0c6a1e9d11"
+
+
+def said(api: Served, line: str, **others: str) -> tuple[int, Any]:
+    """Status and document that a line brings."""
+    others = {"Standard_Hc44rs": "c5.xlarge", **others}
+    words = argv(line, url=api.client.url, cluster="demo", user=USER, password=PASSWORD, **others)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+    body, _, status = done.stdout.rpartition("\n")
+    return int(status), json.loads(body) if body.startswith(("{", "[")) else body
+
+
+def test_the_documentations_lines_work_with_url_cluster_and_credentials_put_in(api: Served) -> None:
+    api.see(arrays=(array("ondemand"),))
+    status, told = said(api, STATUS)
+    buckets = told["nodearrays"][0]["buckets"]
+    assert (status, told["state"], [bucket["definition"]["machineType"] for bucket in buckets]) == (
+        200,
+        "Started",
+        ["c5.large", "c5.xlarge"],
+    )
+    status, told = said(api, CREATE)
+    assert (status, told["sets"], bool(told["operationId"])) == (202, [{"added": 1}], True)
+    status, told = said(api, NODES)
+    (created,) = told["nodes"]
+    assert (status, created["Name"], told["operation"]["action"]) == (200, "ondemand-1", "create")
+    status, told = said(api, CREATE_TOGETHER, **{REQUEST: TOGETHER})
+    assert (status, told["sets"]) == (202, [{"added": 4}])
+    status, told = said(api, NODES, **{REQUEST: TOGETHER})
+    assert [(node["PlacementGroupId"], node["MachineType"]) for node in told["nodes"]] == [("pg0", "c5.xlarge")] * 4
+    status, told = said(api, TERMINATE, **{NODE: created["NodeId"]})
+    assert (status, told["nodes"]) == (202, [{"id": created["NodeId"], "name": "ondemand-1", "status": "OK"}])
+
+
+def test_the_second_creating_line_is_a_repetition_of_the_first_as_it_stands(api: Served) -> None:
+    """Both carry one request id: the reference says 409 to the second, and so do we."""
+    api.see(arrays=(array("ondemand"),))
+    said(api, CREATE)
+    status, told = said(api, CREATE_TOGETHER)
+    assert (status, "was made before" in told, len(api.client.nodes())) == (409, True, 1)
+
+
+def test_every_name_of_the_documentations_status_is_in_ours(api: Served) -> None:
+    _, told = said(api, STATUS)
+    cluster = {"state", "targetState", "maxCount", "maxCoreCount", "nodearrays"}
+    node_array = {"name", "maxCount", "maxCoreCount", "buckets"}
+    bucket = {
+        "bucketId", "definition", "maxCount", "maxCoreCount", "activeCount", "activeCoreCount", "availableCount",
+        "availableCoreCount", "quotaCount", "quotaCoreCount", "consumedCoreCount", "maxPlacementGroupSize",
+        "maxPlacementGroupCoreSize", "valid", "placementGroups", "virtualMachine",
+    }  # fmt: skip
+    first = told["nodearrays"][0]
+    lacking = [cluster - told.keys(), node_array - first.keys(), bucket - first["buckets"][0].keys()]
+    assert (lacking, {"vcpuCount", "memory", "infiniband"} - first["buckets"][0]["virtualMachine"].keys()) == (
+        [set(), set(), set()],
+        set(),
+    )
