@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.life import Machine
 from autoscaler.core.memory import Disabling
-from autoscaler.core.reasons import Reason
+from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.steps import Moment, Step, disable, keep, terminate
 
 
@@ -25,6 +25,8 @@ class Bond:
     """Whether demand or a request wants it whole."""
     targeted: bool = False
     """Whether it meets a target."""
+    surplus: frozenset[str] = frozenset()
+    """Ids of workers on their way in that are too many."""
 
 
 NO_BOND = Bond()
@@ -36,11 +38,16 @@ def bond_of(machine: Machine, bonds: Mapping[str, Bond]) -> Bond:
     return bonds.get(machine.worker.group_id or "", NO_BOND)
 
 
-def give_back(machine: Machine, moment: Moment, reason: Reason) -> Step:
-    """The next step of a worker on its way in whose group leaves: never a failure of its own."""
-    if machine.host is None:
-        return terminate(machine, moment, reason)
-    return disable(machine, moment, Disabling.GROUP, reason)
+def give_back(machine: Machine, moment: Moment, bond: Bond) -> Step | None:
+    """The next step of a worker on its way in whose group leaves or is whole without it: that is no failure of its own.
+    None: it is wanted.
+    """
+    mark, reason = Disabling.GROUP, bond.back
+    if reason is None and machine.worker.id in bond.surplus:
+        mark, reason = Disabling.IDLE, because(Code.GROUP_WHOLE, group=machine.worker.group_id)
+    if reason is None:
+        return None
+    return terminate(machine, moment, reason) if machine.host is None else disable(machine, moment, mark, reason)
 
 
 def stand(machine: Machine, moment: Moment, bond: Bond) -> Step | None:

@@ -60,6 +60,17 @@ class Group:
         return max(self.want - self.have, 0)
 
     @property
+    def surplus(self) -> frozenset[str]:
+        """Ids of workers on their way in that are more than make it whole: one was given up as late, replaced, and came
+        after all. Who is furthest stays.
+        """
+        furthest = sorted(
+            self.staying,
+            key=lambda each: (each.life is not Life.IN_SERVICE, each.life is not Life.READY, each.worker.created_at),
+        )
+        return frozenset(machine.worker.id for machine in furthest[self.want :] if machine.coming)
+
+    @property
     def served(self) -> bool:
         """Whether any worker of it ever took jobs."""
         return self.missing > 0 or any(_served(machine) for machine in self.machines)
@@ -256,7 +267,7 @@ def bonds_of(
     found: dict[str, Bond] = {}
     for group in groups:
         bond = _bond(group, group.used(used), targeted.get(group.id), given_up.get(group.id), moment, quiet)
-        found[group.id] = replace(bond, targeted=group.id in targeted)
+        found[group.id] = replace(bond, targeted=group.id in targeted, surplus=group.surplus)
     return found
 
 

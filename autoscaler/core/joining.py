@@ -17,8 +17,9 @@ from autoscaler.core.steps import Moment, Step, enable, enrol, terminate, wait
 def join(machine: Machine, moment: Moment, bond: Bond = NO_BOND) -> Step:
     """The next step of a machine that is on its way into service. `bond`: of the group that it is one of."""
     asked_away = moment.let_go(machine)
-    if asked_away is None and bond.back is not None:
-        return give_back(machine, moment, bond.back)
+    for_its_group = give_back(machine, moment, bond) if asked_away is None else None
+    if for_its_group is not None:
+        return for_its_group
     # One that a person keeps may come up as late as it likes.
     late = None if machine.host is None and moment.kept(machine) is not None else overdue(machine, moment.now)
     if machine.host is None:

@@ -125,6 +125,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.GROUP_INCOMPLETE: "its group {group} takes no job before all are ready: {ready} of {want} are",
         Code.GROUP_GIVEN_BACK: "its group {group} has {have} of {want} workers and cannot be completed[: {message}]",
         Code.GROUP_NOT_WANTED: "its group {group} is not complete, and not wanted any more",
+        Code.GROUP_WHOLE: "its group {group} is whole without it",
         Code.GROUP_IN_USE: "a job runs in its group {group}",
         Code.GROUP_LEAVES: "its group {group} leaves as a whole",
         Code.SILENT: "Grid Engine has not heard it for {silent_s}, {limit_s} is the limit; its jobs may well run on",

@@ -376,6 +376,13 @@ def test_a_group_whose_worker_did_not_boot_gets_another_of_its_kind() -> None:
     assert launches(decided) == [("execute:4", "execute:4-1", {"m5.large": 1})]
 
 
+def test_a_late_worker_that_comes_after_it_was_replaced_goes_by_itself() -> None:
+    decided = plan(in_groups(a_member("w1"), a_member("w2"), a_ready("w3"), requests=asking(1)))
+
+    assert told(decided, "w3") == ("disable", Code.GROUP_WHOLE)
+    assert [action.host for action in decided.actions if isinstance(action, Disable)] == ["w3"]
+
+
 def test_a_served_group_is_refilled_in_the_same_type_and_zone() -> None:
     buckets = (a_bucket(zone="a", price=0.1), a_bucket(zone="b", price=0.2), a_bucket(XLARGE, zone="a"))
     left = a_member("w1", zone="b")
