@@ -189,6 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the library says of a request that is none, as JSON; what we do not offer is the caller's mistake."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            return self._tell(_no_such_place(HTTPStatus.METHOD_NOT_ALLOWED))
+        status = HTTPStatus(code)
+        return self._tell((status, {"error": message or status.phrase}))
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
         log.debug(format, *args)
 
@@ -196,5 +203,5 @@ class _Handler(BaseHTTPRequestHandler):
         return "socket"
 
 
-def _no_such_place() -> Answer:
-    return HTTPStatus.NOT_FOUND, {"error": f"there is POST {UPDATE}, GET {SHOW} and DELETE {SHOW}/SET"}
+def _no_such_place(status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Answer:
+    return status, {"error": f"there is POST {UPDATE}, GET {SHOW} and DELETE {SHOW}/SET"}

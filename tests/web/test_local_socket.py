@@ -152,6 +152,18 @@ def test_other_places_are_not_there(served: Store, path: Path, method: str, plac
     assert call(path, method, place, "")[0] == 404
 
 
+def test_another_method_is_not_there_either(served: Store, path: Path) -> None:
+    assert call(path, "PUT", "/requests", "")[0] == 405
+
+
+def test_what_is_no_http_is_told_so(served: Store, path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        caller.sendall(b"GET /requests HTTP/7.0\r\n\r\n")
+        answer = caller.makefile("rb").read()
+    assert b'{"error": "Invalid HTTP version (7.0)"}' in answer
+
+
 def test_an_update_that_is_too_long_is_not_read(served: Store, path: Path) -> None:
     assert call(path, "POST", "/autoscale", b"", **{"Content-Length": str(1 << 30)})[0] == 413
 
