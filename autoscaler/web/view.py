@@ -7,6 +7,7 @@ that follow from its worker id, so that they never change and no creation ever t
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ _STATES: Mapping[str, str] = {
     FAILED: FAILED,
 }
 """`State`, as filters name it, by `Status`."""
+_NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
+"""What no id of a placement group may hold."""
 _PREPARING = frozenset({Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED})
 _LEAVING = frozenset(
     {Life.DRAINING, Life.REMOVING, Life.RETIRED, Life.INTERRUPTED, Life.FENCED, Life.ENDING, Life.NAME_TAKEN}
@@ -82,7 +85,8 @@ class Node:
         """As its caller named it, else as its provider did."""
         if self.row is not None:
             return self.row.node.placement_group
-        return (self.seen.worker.placement_group or None) if self.seen else None
+        group = self.seen.worker.placement_group if self.seen else ""
+        return _NO_ID.sub("-", group) or None
 
     @property
     def keep_alive(self) -> bool:

@@ -1,0 +1,99 @@
+"""What the stock client library for autoscalers of CycleCloud's API asks and reads, as its public code does it, in our
+own words: which calls in which order, which names it needs, which answers it drops. It cannot be installed from a
+package registry, so this stands in for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from tests.web.served import Client
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StockBucket:
+    """A bucket as the library keeps it: one for each placement group, and one for none."""
+
+    node_array: str
+    machine_type: str
+    placement_group: str | None
+    available: int
+    nodes: tuple[str, ...]
+    """Names."""
+
+
+@dataclass
+class StockClient:
+    """One look at a cluster, kept up to date by its own calls only."""
+
+    client: Client
+    buckets: list[StockBucket] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+
+    def look(self) -> None:
+        """Read status and nodes. Raises KeyError for a name that the library reads without a default."""
+        status = self.client.get("status", nodes="true").json()
+        nodes = self.client.get("nodes").json()["nodes"]
+        self.taken = {node["Name"] for node in nodes}
+        regions = {array["name"]: array["nodearray"]["Region"] for array in status["nodearrays"]}
+        for node in status["nodes"]:
+            _ = regions[node["Template"]], node["MachineType"], node["TargetState"], node["Status"]
+        self.buckets = [
+            bucket
+            for array in status["nodearrays"]
+            for each in array["buckets"]
+            if each["valid"]
+            for bucket in self._of(status, array, each, nodes)
+        ]
+
+    def _of(self, status: Record, array: Record, bucket: Record, nodes: Sequence[Record]) -> Iterator[StockBucket]:
+        """Least of all its counters: what the library would ask for at most."""
+        vcpus, attributes = bucket["virtualMachine"]["vcpuCount"], array["nodearray"]
+        _ = attributes["SubnetId"], bucket["lastCapacityFailure"], bucket["virtualMachine"]["gpuCount"] + 0
+        limits = (
+            bucket["availableCount"],
+            (bucket["regionalQuotaCoreCount"] - bucket["regionalConsumedCoreCount"]) // vcpus,
+            (bucket["familyQuotaCoreCount"] - bucket["familyConsumedCoreCount"]) // vcpus,
+            array["maxCount"],
+            array["maxCoreCount"] // vcpus,
+            status["maxCoreCount"] // vcpus,
+        )
+        machine_type = bucket["definition"]["machineType"]
+        for group in (None, *(each["name"] for each in bucket["placementGroups"])):
+            mine = (
+                node["Name"]
+                for node in nodes
+                if (node["Template"], node["MachineType"]) == (array["name"], machine_type)
+                and (node["TargetState"] == "Started" or node["Status"] == "Deallocated")
+                and node.get("PlacementGroupId") == group
+            )
+            yield StockBucket(array["name"], machine_type, group, min(limits), tuple(mine))
+
+    def start(self, asked: Sequence[tuple[StockBucket, int]], **attributes: Any) -> dict[str, Record]:
+        """Create nodes of these buckets, in one call. By name those that the library believes in: created under the
+        name that it had guessed.
+        """
+        guessed, sets = [], []
+        for bucket, number in asked:
+            for _ in range(number):
+                names = (f"{bucket.node_array}-{index}" for index in count(1))
+                guessed.append(next(name for name in names if name not in self.taken))
+                self.taken.add(guessed[-1])
+            group = {"placementGroupId": bucket.placement_group} if bucket.placement_group else {}
+            named = {"nodeAttributes": attributes} if attributes else {}
+            definition = {"machineType": bucket.machine_type}
+            sets.append({"count": number, "nodearray": bucket.node_array, "definition": definition, **group, **named})
+        operation = self.client.post("nodes/create", {"sets": sets}).json()["operationId"]
+        created = self.client.nodes(operation=operation)
+        return {node["Name"]: node for node in created if node["Name"] in guessed}
+
+    def end(self, ids: Sequence[str]) -> dict[str, str]:
+        """End nodes as its `delete` does; by name those that were affected, with their target afterwards."""
+        answer = self.client.post("nodes/shutdown", {"ids": list(ids)}).json()
+        targets = {node["Name"]: node["TargetState"] for node in self.client.nodes(operation=answer["operationId"])}
+        return {node["name"]: targets.get(node["name"], "") for node in answer["nodes"] if node["status"] == "OK"}

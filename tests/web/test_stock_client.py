@@ -1,0 +1,89 @@
+"""The stock client library for autoscalers of CycleCloud's API finds here all that it expects, to the letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoscaler.core.life import Life
+from tests.web.served import Served, array, worker
+from tests.web.stock_client import StockBucket, StockClient
+
+
+@pytest.fixture
+def stock(api: Served) -> StockClient:
+    """The library after its first look at two node arrays, with two workers there."""
+    api.see(worker("i-1"), worker("i-2", life=Life.BOOTING), arrays=(array(), array("batch", max_workers=3)))
+    client = StockClient(api.client)
+    client.look()
+    return client
+
+
+def bucket(stock: StockClient, number: int = 0) -> StockBucket:
+    return stock.buckets[number]
+
+
+def test_all_that_it_reads_is_there(stock: StockClient) -> None:
+    assert [(each.node_array, each.machine_type, each.available) for each in stock.buckets] == [
+        ("execute", "c5.large", 8),
+        ("execute", "c5.xlarge", 8),
+        ("batch", "c5.large", 3),
+        ("batch", "c5.xlarge", 3),
+    ]
+
+
+def test_every_started_node_is_in_one_bucket(stock: StockClient) -> None:
+    stock.start([(bucket(stock), 2), (bucket(stock, 1), 1)])
+    stock.look()
+    found = [name for each in stock.buckets for name in each.nodes]
+    assert sorted(found) == sorted(node["Name"] for node in stock.client.nodes())
+
+
+def test_every_node_that_it_asks_for_has_the_name_that_it_guessed(stock: StockClient) -> None:
+    started = stock.start([(bucket(stock), 2), (bucket(stock, 2), 1), (bucket(stock, 1), 1)])
+    assert {name: node["MachineType"] for name, node in started.items()} == {
+        "execute-1": "c5.large",
+        "execute-2": "c5.large",
+        "batch-1": "c5.large",
+        "execute-3": "c5.xlarge",
+    }
+
+
+def test_names_that_it_guesses_after_an_end_are_free(stock: StockClient) -> None:
+    first = stock.start([(bucket(stock), 3)])
+    stock.end([first["execute-2"]["NodeId"]])
+    stock.look()
+    assert set(stock.start([(bucket(stock), 2)])) == {"execute-2", "execute-4"}
+
+
+def test_nodes_of_a_placement_group_are_found_in_its_bucket(stock: StockClient) -> None:
+    plain = bucket(stock)
+    grouped = StockBucket(plain.node_array, plain.machine_type, "pg0", plain.available, ())
+    stock.start([(grouped, 2), (plain, 1)])
+    stock.look()
+    of_group = [each for each in stock.buckets if each.placement_group == "pg0"]
+    assert [each.nodes for each in of_group] == [("execute-1", "execute-2")]
+
+
+def test_what_it_sets_on_a_node_it_finds_again(stock: StockClient) -> None:
+    resources = {"autoscale": {"resources": {"ncpus": 2}}}
+    (node,) = stock.start([(bucket(stock), 1)], KeepAlive=True, Configuration=resources).values()
+    assert (node["KeepAlive"], node["Configuration"]["autoscale"]["resources"]) == (True, {"ncpus": 2})
+
+
+def test_a_node_that_it_ends_is_started_no_more(stock: StockClient) -> None:
+    (running,) = bucket(stock).nodes[:1]
+    (node,) = (each for each in stock.client.nodes() if each["Name"] == running)
+    told = stock.end([node["NodeId"]])
+    stock.look()
+    assert (told, running in bucket(stock).nodes) == ({running: "Terminated"}, False)
+
+
+def test_what_it_may_ask_for_is_what_it_gets(stock: StockClient) -> None:
+    most = bucket(stock).available
+    assert len(stock.start([(bucket(stock), most)])) == most
+
+
+def test_sets_that_it_sends_with_empty_names_are_read(stock: StockClient) -> None:
+    body = {"requestId": None, "sets": [{"count": 1, "nodearray": "execute", "nameFormat": None, "nameOffset": None,
+            "placementGroupId": None, "nodeAttributes": None, "definition": {"machineType": "c5.large"}}]}  # fmt: skip
+    assert stock.client.post("nodes/create", body).status_code == 202
