@@ -47,6 +47,8 @@ class Launch:
     """Set: all these workers make (the rest of) one group; they carry it as a tag."""
     nodes: tuple[str, ...] = ()
     """Ids of created nodes that these workers serve, one each, in this order."""
+    asked: bool = False
+    """Whether they are for what request sets lack, and not for the queues' demand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ whom they keep.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from autoscaler.core.created_nodes import Service, serve
 from autoscaler.core.life import Sight
 from autoscaler.core.model import Snapshot
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.spare import spare_workers
+from autoscaler.core.spare import Overview, spare_workers
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import outstanding
 from autoscaler.core.targets import Holding, Need, hold, needs_of
@@ -59,12 +59,24 @@ def hold_for(
     used: Set[str],
     silent: Set[str],
     again: Set[str],
-    going: Collection[str],
+    going: Set[str],
 ) -> Holding:
-    """Whom the needs keep. `used`: names of the supply's hosts that demand uses; the rest as of `spare_workers`."""
+    """Whom the needs keep. `used`: names of the supply's hosts that demand uses; the rest as of `Overview`."""
     if not asked.needs:
         return Holding()
-    taken = used if snapshot.policy.queue_demand else None
-    ordered = outstanding(snapshot.fleet, snapshot.policy, snapshot.now)
-    spare = spare_workers(sight, ordered, moment, asked.service, used=taken, silent=silent, again=again, going=going)
-    return hold(asked.needs, spare)
+    return hold(
+        asked.needs,
+        spare_workers(
+            Overview(
+                sight,
+                outstanding(snapshot.fleet, snapshot.policy, snapshot.now),
+                frozenset(order.id for order in snapshot.fleet.orders if order.asked),
+                moment,
+                asked.service,
+                used if snapshot.policy.queue_demand else None,
+                silent,
+                again,
+                going,
+            )
+        ),
+    )

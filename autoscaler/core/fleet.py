@@ -143,6 +143,7 @@ class Order:
     """Worker ids the provider acknowledged."""
     group_id: str = ""
     nodes: tuple[str, ...] = ()
+    asked: bool = False
     """As its Launch had them."""
 
 

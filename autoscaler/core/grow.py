@@ -34,8 +34,8 @@ class Ground:
     launches: Sequence[Event]
     complexes: Mapping[str, Complex]
     now: float
-    failed: Mapping[str, float] = field(default_factory=dict)
-    """By node array, when an order of it last failed, as a whole or in part."""
+    setbacks: Mapping[str, float] = field(default_factory=dict)
+    """By node array, when an order of it last failed, as a whole or in part, or was planned and is not seen yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _launch(
 def _too_soon(array: NodeArrayPolicy, ground: Ground, *, asked: bool) -> bool:
     """Whether a launch comes too close to the last one of this array, or to the last failed one of what was asked."""
     launched = (event.at for event in ground.launches if event.node_array == array.name)
-    last = ground.failed.get(array.name) if asked else max(launched, default=None)
+    last = ground.setbacks.get(array.name) if asked else max(launched, default=None)
     return last is not None and ground.now - last < ground.policy.batch_delay
 
 

@@ -162,6 +162,8 @@ def _for_needs(calls: Calls, ground: Ground, usage: Mapping[str, Usage], blocked
             found.append((array, Growth(note=blocked)))
             continue
         growth = grow_asked(array, need.reason, _lacking(need, there), usage[name], ground)
+        if growth.launch is not None:
+            growth = replace(growth, launch=replace(growth.launch, asked=True))
         found.append((array, growth))
         usage = _after(usage, growth, ground)
     return found

@@ -51,7 +51,7 @@ from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_workers
 from autoscaler.core.remembering import quiet_since, remember, remember_doubts
-from autoscaler.core.rests import last_failures, resting, stopped_arrays
+from autoscaler.core.rests import last_setbacks, resting, stopped_arrays
 from autoscaler.core.returning import returning
 from autoscaler.core.ruled_supply import under_rules
 from autoscaler.core.rules.ruleset import NONE_KEPT
@@ -111,8 +111,8 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     # What may be launched at all, and what counts against limits.
     rests = resting(memory, fleet.failures, policy, now)
     stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
-    failed = last_failures(fleet.orders, fleet.failures)
-    ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now, failed)
+    setbacks = last_setbacks(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay)
+    ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now, setbacks)
     usage = usage_of(fleet, policy, sight, now)
     # Groups of workers stand, come and go as a whole; one that can never be completed is no supply.
     grouping = group_up(sight, fleet, group_ids(fleet, memory), snapshot.requests, moment, ground, usage)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure, Order, OrderState
-from autoscaler.core.memory import Memory, Rest
+from autoscaler.core.memory import Event, Memory, Rest
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 
 _CAPACITY = frozenset({"capacity", "quota"})
@@ -57,12 +58,24 @@ def stopped_arrays(
     return stopped
 
 
-def last_failures(orders: Sequence[Order], failures: Sequence[LaunchFailure]) -> dict[str, float]:
-    """By node array: when an order of it last failed, as a whole or in part."""
+def last_setbacks(
+    orders: Sequence[Order], failures: Sequence[LaunchFailure], launches: Sequence[Event], since: float
+) -> dict[str, float]:
+    """By node array: when an order of it last failed, as a whole or in part, or was planned and is not seen yet; what
+    was before `since` is left out.
+    """
     arrays = {order.id: order.node_array for order in orders}
-    failed = [(order.node_array, order.ordered_at) for order in orders if order.state is OrderState.FAILED]
-    failed += [(arrays[failure.order_id], failure.at) for failure in failures if failure.order_id in arrays]
-    return {name: max(at for array, at in failed if array == name) for name, _ in failed}
+    unseen = Counter(event.node_array for event in launches if event.at >= since)
+    unseen.subtract(order.node_array for order in orders if order.ordered_at >= since)
+    found = [(order.node_array, order.ordered_at) for order in orders if order.state is OrderState.FAILED]
+    found += [(arrays[failure.order_id], failure.at) for failure in failures if failure.order_id in arrays]
+    found += [(event.node_array, event.at) for event in launches if unseen[event.node_array] > 0]
+    setbacks: dict[str, float] = {}
+    for name, at in found:
+        if at < since:
+            continue
+        setbacks[name] = max(at, setbacks.get(name, 0.0))
+    return setbacks
 
 
 def rest_of(bucket: Bucket, rests: Sequence[Rest], array: NodeArrayPolicy) -> Rest | None:

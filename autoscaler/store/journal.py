@@ -89,6 +89,8 @@ FOR_WHOM: Migration = (
     "CREATE INDEX orders_of_nodes ON orders(id) WHERE nodes != '[]'",
 )
 
+FOR_REQUESTS: Migration = ("ALTER TABLE orders ADD COLUMN for_requests INTEGER NOT NULL DEFAULT 0",)
+
 
 class Result(StrEnum):
     """How an action ended."""
@@ -152,6 +154,8 @@ class OrderRecord:
     group_id: str = ""
     nodes: tuple[str, ...] = ()
     """Created nodes that its workers serve."""
+    asked: bool = False
+    """Whether it is for what request sets lack."""
 
     @property
     def due(self) -> int:
@@ -176,6 +180,7 @@ class OrderRecord:
             ids=ids,
             group_id=self.group_id,
             nodes=self.nodes,
+            asked=self.asked,
         )
 
 
@@ -200,8 +205,8 @@ class Journal:
         if isinstance(action, Launch):
             order_id = new_id()
             self._database.execute(
-                "INSERT INTO orders (id, node_array, ordered_at, candidates, group_id, nodes)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO orders (id, node_array, ordered_at, candidates, group_id, nodes, for_requests)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     order_id,
                     action.node_array,
@@ -209,6 +214,7 @@ class Journal:
                     notation.write(action.candidates),
                     action.group_id,
                     notation.write(action.nodes),
+                    action.asked,
                 ),
             )
         row = self._database.insert(
@@ -419,4 +425,5 @@ def _order(rows: Sequence[sqlite3.Row]) -> OrderRecord:
         closed=order["closed_at"] is not None,
         group_id=order["group_id"],
         nodes=notation.read(order["nodes"], tuple[str, ...]),
+        asked=bool(order["for_requests"]),
     )

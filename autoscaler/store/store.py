@@ -47,6 +47,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     samples.TABLES,
     looks.TABLE,
     journal.FOR_WHOM,
+    journal.FOR_REQUESTS,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 

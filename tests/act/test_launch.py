@@ -97,10 +97,10 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_an_order_keeps_its_group_and_its_nodes(bench: Bench) -> None:
-    bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2")))
+def test_an_order_keeps_whom_it_is_for(bench: Bench) -> None:
+    bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2"), asked=True))
     order = bench.store.journal.orders(0)[0].as_order()
-    assert (order.group_id, order.nodes) == ("execute:64-1", ("n1", "n2"))
+    assert (order.group_id, order.nodes, order.asked) == ("execute:64-1", ("n1", "n2"), True)
 
 
 def test_a_machine_of_a_group_carries_it_as_a_tag(bench: Bench) -> None:

@@ -139,8 +139,29 @@ def test_requests_count_in_the_launches_of_an_hour() -> None:
 
 
 def test_requests_do_not_wait_for_the_pace_of_demand() -> None:
-    made = planned(sets=(a_set(count=1),), launches=(Event(NOW - 1, 1, "execute"),))
+    order = an_order(1, state=OrderState.ACCEPTED, age=1, ids=("i-w1",))
+    made = planned(order, a_worker("w1", used=1), sets=(a_set(count=1),), launches=(Event(NOW - 1, 1, "execute"),))
     assert launched(made) == {"m5.large": 1}
+
+
+def test_what_was_ordered_for_a_request_is_not_ordered_again_because_a_job_may_take_it() -> None:
+    order = an_order(1, asked=True)
+    assert launched(planned(a_job(waited=1), order, sets=(a_set(count=1),))) == {}
+
+
+def test_what_was_ordered_for_jobs_is_none_of_a_requests() -> None:
+    assert launched(planned(a_job(waited=99), an_order(1), sets=(a_set(count=1),))) == {"m5.large": 1}
+
+
+def test_an_idle_worker_is_kept_for_a_target_before_one_that_comes_for_it_and_waits_for_a_job() -> None:
+    job = a_job(slots=4)
+    worker = a_worker("w1", idle=999)
+    made = planned(job, worker, an_order(1, asked=True, type_=XLARGE), sets=(a_set(count=1),))
+    assert told(made, "w1") == ("keep", Code.REQUESTED)
+
+
+def test_what_was_planned_a_moment_ago_and_is_no_order_yet_is_not_planned_again() -> None:
+    assert launched(planned(sets=(a_set(count=1),), launches=(Event(NOW, 1, "execute"),))) == {}
 
 
 def test_after_a_failed_order_requests_wait_a_moment() -> None:

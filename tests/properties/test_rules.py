@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from autoscaler.core.actions import Disable, Enable, Enrol, Launch, PushBack, Remove, Terminate, WorkerAction
-from autoscaler.core.fleet import MachineState
+from autoscaler.core.fleet import Fleet, MachineState, Order, OrderState
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code
 from tests.properties.world import LIMITS, World
 
 PERSISTENT = frozenset({"h1"})
@@ -170,10 +171,30 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
             case PushBack():
                 pass
     check_launches(seen, made)
-    again = plan(replace(seen, memory=made.memory))
+    again = plan(replace(seen, memory=made.memory, fleet=with_orders(seen.fleet, made, seen.now)))
     assert again.actions == (), f"rule 9: nothing twice, but after {made.actions}"
     assert forget_passes(again.memory) == forget_passes(made.memory), "rule 9: nothing changes"
     assert plan(seen) == made, "equal snapshots give equal plans"
+
+
+def with_orders(fleet: Fleet, made: Plan, now: float) -> Fleet:
+    """The fleet with the orders of this plan, which the journal has as soon as its memory is stored."""
+    launches = [action for action in made.actions if isinstance(action, Launch)]
+    orders = [
+        Order(
+            id=f"just-planned-{number}",
+            node_array=launch.node_array,
+            type=launch.candidates[0].type,
+            count=launch.candidates[0].count,
+            ordered_at=now,
+            state=OrderState.SENT,
+            bucket=launch.candidates[0].buckets[0].key,
+            nodes=launch.nodes,
+            asked=launch.asked,
+        )
+        for number, launch in enumerate(launches)
+    ]
+    return replace(fleet, orders=(*fleet.orders, *orders))
 
 
 def check_launches(seen: Snapshot, made: Plan) -> None:
@@ -183,6 +204,7 @@ def check_launches(seen: Snapshot, made: Plan) -> None:
         return
     assert not seen.wishes.paused
     assert seen.wishes.stop is None
+    launches = [launch for launch in launches if launch.reason.code is Code.DEMAND]
     lacking = sum(max(shape.ask.slots_min, 1) for shape in seen.cluster.shapes if shape.ask.slots_min <= 4)
     for launch in launches:
         slots = launch.candidates[0].type.vcpus

@@ -24,6 +24,7 @@ from autoscaler.core.actions import (
     Terminate,
     kind_of,
 )
+from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, Queue, QueueInstance, Shape
 from autoscaler.core.evidence import Answer, Evidence, Finding
 from autoscaler.core.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
@@ -31,6 +32,7 @@ from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.request_sets import Requests
 from tests.core.building import COMPLEXES, MAIN, NOW, PES, XLARGE, a_bucket, a_job
 
 LIMITS = Limits(max_workers=4, max_cores=16, max_price_per_hour=1.0, max_launches_per_hour=40)
@@ -74,6 +76,8 @@ class World:
     """Job → slots, submitted."""
     wishes: Wishes = field(default_factory=Wishes)
     capacity: bool = True
+    requests: Requests = field(default_factory=Requests)
+    """What callers ask for."""
     answers: dict[int, Finding] = field(default_factory=dict)
     held: set[int] = field(default_factory=set)
     """Jobs that were held because nothing could run them."""
@@ -96,7 +100,8 @@ class World:
         orders = tuple(order for order in self.orders.values() if self.now - order.ordered_at < 3600)
         fleet = Fleet(listed, (BUCKET,), orders, tuple(self.failures))
         evidence = Evidence(answers=dict(self.answers))
-        return Snapshot(cluster, fleet, self.wishes, self.memory, POLICY, self.now, evidence)
+        policy = in_force(POLICY, self.requests, arrays_present(fleet, self.memory))
+        return Snapshot(cluster, fleet, self.wishes, self.memory, policy, self.now, evidence, self.requests)
 
     def _shapes(self) -> list[Shape]:
         return [
@@ -161,6 +166,7 @@ class World:
         candidate = action.candidates[0]
         name, key = f"order-{next(self.numbers)}", candidate.buckets[0].key
         order = Order(name, action.node_array, candidate.type, candidate.count, self.now, OrderState.SENT, key)
+        order = replace(order, nodes=action.nodes, asked=action.asked)
         if not self.capacity:
             self.failures.append(LaunchFailure(key, self.now, "capacity", "none left", name))
             self.orders[name] = replace(order, state=OrderState.FAILED)

@@ -1,0 +1,203 @@
+"""Under any requests of callers the rules hold; and where limits allow it, exactly what is asked for is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
+
+from autoscaler.core.actions import Enable, Launch
+from autoscaler.core.created_nodes import bindings
+from autoscaler.core.memory import Disabling
+from autoscaler.core.model import Plan
+from autoscaler.core.plan import plan
+from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
+from tests.properties.test_rules import Rules
+from tests.properties.world import LIMITS, World
+
+NAMES = ("burst", "night", "standard")
+ARRAYS = ("execute", "fast", "slow")
+CORES = 4
+"""Of every worker of this world."""
+MOST_SLOW = 2
+
+targets = st.builds(Target, st.sampled_from(ARRAYS), count=st.integers(0, 3)) | st.builds(
+    Target, st.sampled_from(ARRAYS), cores=st.integers(0, 10)
+)
+wishes = st.lists(targets, max_size=3, unique_by=lambda target: target.node_array)
+FAST, SLOW = ArrayDefinition("fast", dynamic=True), ArrayDefinition("slow", dynamic=True, max_count=MOST_SLOW)
+
+
+def asked(sets: Sequence[RequestSet], **more: Any) -> Requests:
+    """What the store makes of these sets: arrays that none names are not wanted."""
+    named = {target.node_array for each in sets for target in each.targets}
+    arrays = tuple(replace(array, wanted=array.name in named) for array in (FAST, SLOW))
+    return Requests(tuple(sorted(sets, key=lambda each: each.name)), arrays, **more)
+
+
+class RulesUnderRequests(Rules):
+    """The same world, with callers in it."""
+
+    # -- callers ---------------------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NAMES), wanted=wishes, lasts=st.sampled_from((None, 30.0, 300.0)))
+    def update(self, name: str, wanted: list[Target], lasts: float | None) -> None:
+        world = self.world
+        others = [each for each in self.live() if each.name != name]
+        expires_at = None if lasts is None else world.now + lasts
+        self.ask(RequestSet(name, "ann", world.now, expires_at, tuple(wanted)), *others)
+
+    @rule()
+    def time_is_over_for_some(self) -> None:
+        self.ask(*self.live())
+
+    @precondition(lambda self: len(self.world.requests.nodes) < 3)
+    @rule(array=st.sampled_from(("execute", "fast")))
+    def create_a_node(self, array: str) -> None:
+        world = self.world
+        number = next(world.numbers)
+        node = CreatedNode(f"n-{number}", f"{array}-{number}", array, world.now)
+        world.requests = replace(world.requests, nodes=(*world.requests.nodes, node))
+
+    @rule()
+    def bind_nodes(self) -> None:
+        world = self.world
+        found = bindings(list(world.orders.values()))
+        nodes = (replace(node, worker_id=node.worker_id or found.get(node.id)) for node in world.requests.nodes)
+        world.requests = replace(world.requests, nodes=tuple(nodes))
+
+    @precondition(lambda self: self.world.requests.nodes)
+    @rule(data=st.data())
+    def end_a_node(self, data: st.DataObject) -> None:
+        world = self.world
+        gone = data.draw(st.sampled_from(world.requests.nodes))
+        world.requests = replace(world.requests, nodes=tuple(each for each in world.requests.nodes if each != gone))
+
+    @precondition(lambda self: self.world.machines)
+    @rule(data=st.data())
+    def ask_to_stop(self, data: st.DataObject) -> None:
+        world = self.world
+        some = data.draw(st.sets(st.sampled_from(sorted(world.machines))))
+        world.requests = replace(world.requests, auto_stops=world.requests.auto_stops | some)
+
+    def live(self) -> list[RequestSet]:
+        now = self.world.now
+        return [each for each in self.world.requests.sets if each.expires_at is None or each.expires_at > now]
+
+    def ask(self, *sets: RequestSet) -> None:
+        before = self.world.requests
+        self.world.requests = asked(sets, nodes=before.nodes, auto_stops=before.auto_stops)
+
+    # -- what holds --------------------------------------------------------------------------------------------------
+
+    def decide(self) -> Plan:
+        world = self.world
+        told = {
+            worker_id
+            for worker_id, note in world.memory.workers.items()
+            if note.disabling is Disabling.AUTO_STOP and not note.stop_undone
+        }
+        made = super().decide()
+        enabled = {action.worker_id for action in made.actions if isinstance(action, Enable)}
+        assert told.isdisjoint(enabled), "who was told that it stops is not let in again"
+        launched = Counter(node for action in made.actions if isinstance(action, Launch) for node in action.nodes)
+        assert all(count == 1 for count in launched.values()), "one worker a node"
+        assert launched.keys().isdisjoint(bindings(list(world.orders.values()))), "a node gets one worker only"
+        stays = [worker for worker, (answer, _) in made.auto_stops.items() if answer is AutoStopAnswer.STAYS]
+        world.requests = replace(world.requests, auto_stops=world.requests.auto_stops - set(stays))
+        return made
+
+    @invariant()
+    def no_array_has_more_than_a_request_allows_it(self) -> None:
+        assert sum(worker.node_array == "slow" for worker in self.world.machines.values()) <= MOST_SLOW
+
+
+TestRulesUnderRequests: Any = RulesUnderRequests.TestCase
+TestRulesUnderRequests.settings = settings(max_examples=40, stateful_step_count=40)
+
+
+# -- what is asked for is there ----------------------------------------------------------------------------------------
+
+
+def served(*wanted: Sequence[Target], world: World | None = None, rounds: int = 30) -> World:
+    """A world in which these sets were asked for, and all went well for a while."""
+    world = world or World()
+    names = NAMES[: len(wanted)]
+    sets = [RequestSet(name, "ann", world.now, None, tuple(some)) for name, some in zip(names, wanted, strict=True)]
+    world.requests = asked(sets)
+    for _ in range(rounds):
+        made = world.decide()
+        world.act(made.actions)
+        world.list_all()
+        for worker_id in list(world.machines):
+            world.boot(worker_id)
+        for name in world.hosts:
+            world.hear(name)
+        world.pass_time(20.0)
+    return world
+
+
+def needed(*wanted: Sequence[Target]) -> dict[str, int]:
+    """Workers of each array that these sets want together."""
+    found: dict[str, int] = {}
+    for array in ARRAYS:
+        mine = [target for some in wanted for target in some if target.node_array == array]
+        cores = sum(target.cores or 0 for target in mine)
+        found[array] = sum(target.count or 0 for target in mine) + -(-cores // CORES)
+    return {array: count for array, count in found.items() if count}
+
+
+def there(world: World) -> dict[str, int]:
+    return dict(Counter(worker.node_array for worker in world.machines.values()))
+
+
+@given(wishes, wishes)
+@settings(max_examples=40)
+def test_targets_of_two_sets_are_reached_together_wherever_limits_allow_them(
+    one: list[Target], other: list[Target]
+) -> None:
+    wanted = needed(one, other)
+    found = there(served(one, other))
+    most = {**wanted, **({"slow": min(wanted["slow"], MOST_SLOW)} if "slow" in wanted else {})}
+    if sum(most.values()) <= LIMITS.max_workers:
+        assert found == most
+    else:
+        assert (sum(found.values()), all(found[array] <= most[array] for array in found)) == (LIMITS.max_workers, True)
+
+
+@given(wishes, wishes)
+@settings(max_examples=20)
+def test_a_lapse_lets_go_of_what_only_that_set_wanted(one: list[Target], other: list[Target]) -> None:
+    world = served(one, other)
+    assert there(served(one, world=world)) == there(served(one))
+
+
+@given(
+    st.permutations(
+        [(name, Target(array, count=count)) for name, array, count in zip(NAMES, ARRAYS, (1, 2, 3), strict=True)]
+    )
+)
+@settings(max_examples=6)
+def test_the_order_of_sets_does_not_matter(some: list[tuple[str, Target]]) -> None:
+    world = World()
+    world.requests = asked([RequestSet(name, "ann", 0.0, None, (target,)) for name, target in some])
+    seen = world.snapshot()
+    turned = replace(seen, requests=replace(seen.requests, sets=tuple(reversed(seen.requests.sets))))
+    assert plan(turned) == plan(seen)
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
+@settings(max_examples=20)
+def test_as_many_stop_as_are_too_many_however_many_ask_at_once(workers: int, stay: int, ask: int) -> None:
+    world = served([Target("execute", count=workers)])
+    asking = frozenset(sorted(world.machines)[:ask])
+    sets = (RequestSet("standard", "ann", world.now, None, (Target("execute", count=stay),)),)
+    world.requests = replace(asked(sets), auto_stops=asking)
+    made = world.decide()
+    stops = [answer for answer, _ in made.auto_stops.values() if answer is AutoStopAnswer.STOPS]
+    assert len(stops) == min(len(asking), max(workers - stay, 0))
