@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from autoscaler.act.actor import Actor
-from autoscaler.act.means import Means
+from autoscaler.act.means import Groups, Means
 from autoscaler.act.owners import Nobody, Owners
 from autoscaler.core.actions import Action, Candidate, Launch
 from autoscaler.core.cluster import Ask
@@ -54,6 +54,7 @@ class Bench:
         self.running: set[int] = set()
         self.waiting: dict[str, Ask] = {}
         self.owners: Owners = Nobody()
+        self.groups: Groups | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -68,6 +69,7 @@ class Bench:
             Phantoms(self.grid_engine, self.names),
             lambda: JobsNow(frozenset(self.running), self.waiting),
             self.owners,
+            groups=self.groups,
         )
         self.actor = Actor(means, patience=0.0)
 

@@ -218,3 +218,22 @@ def test_what_is_there_is_read_object_by_object() -> None:
 def test_a_queue_name_that_could_say_more_than_a_name_is_refused(name: str) -> None:
     with pytest.raises(objects.UnusableName):
         differences([replace(WANTED, queue=name)], EMPTY)
+
+
+def test_a_new_queue_does_not_offer_the_parallel_environments_of_groups() -> None:
+    made = next(each for each in differences([replace(WANTED, group_pes=("mpi",))], EMPTY) if each.kind == "queue")
+
+    assert "pe_list               local\n" in made.after
+
+
+def test_a_queue_that_offers_a_parallel_environment_of_groups_is_to_stop_that() -> None:
+    found = one(replace(WANTED, group_pes=("mpi",)), PREPARED)
+
+    assert found.commands == (("-dattr", "queue", "pe_list", "mpi", "main.q"),)
+    assert "+pe_list               local" in found.shown
+
+
+def test_what_other_hosts_have_of_their_own_stays_when_a_parallel_environment_is_taken_out() -> None:
+    found = one(replace(WANTED, group_pes=("mpi",)), with_queue("local mpi", "local mpi,[@big=mpi]"))
+
+    assert "+pe_list               local,[@big=mpi]" in found.shown
