@@ -16,10 +16,11 @@ from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.requests import Served
 from autoscaler.core.resources import task_count
 from autoscaler.core.ruled_supply import COUNTED, MET, counting
-from autoscaler.core.rules.constraints import SharedKey, Standing
+from autoscaler.core.rules.constraints import SharedKey, Standing, take_all
 from autoscaler.core.rules.node import Node, NodeProperties
 from autoscaler.core.rules.ruleset import Entry, Rules
 from autoscaler.core.rules.shared import SharedConsumableConstraint
+from autoscaler.core.rules.values import SCALE, millionths
 
 Entries = tuple[Entry, ...]
 _NO_NODE = Node(NodeProperties("", ""))
@@ -35,7 +36,8 @@ class Asker:
     details: Mapping[int, JobDetail]
     _entries: Entries = field(default=(), init=False)
     _meant: dict[tuple[str, str | None], Entries] = field(default_factory=dict, init=False)
-    _spent: Mapping[SharedKey, int | float] = field(default_factory=dict, init=False)
+    _spent: dict[SharedKey, int] = field(default_factory=dict, init=False)
+    """In millionths."""
 
     def __post_init__(self) -> None:
         self._entries = self._rules.entries
@@ -87,15 +89,25 @@ class Asker:
         Taken at once.
         """
         shared = shared_of(demand, entries)
-        for done in range(count if shared else 0):
-            standing: Standing | Reason = Standing(_NO_NODE, spent=self._spent)
-            for constraint in shared:
-                if isinstance(standing, Standing):
-                    standing = constraint.take(standing)
-            if isinstance(standing, Reason):
-                return done, standing
-            self._spent = standing.spent
-        return count, reason
+        each: dict[SharedKey, int] = {}
+        left: dict[SharedKey, int] = {}
+        for constraint in shared:
+            for resource in constraint.shared_resources:
+                each[resource.key] = each.get(resource.key, 0) + millionths(constraint.amount)
+                left[resource.key] = millionths(resource.current_value) - self._spent.get(resource.key, 0)
+        enough = min((max(left[key], 0) // amount for key, amount in each.items() if amount), default=count)
+        admitted = min(count, enough)
+        for key, amount in each.items():
+            self._spent[key] = self._spent.get(key, 0) + amount * admitted
+        if admitted == count:
+            return count, reason
+        return admitted, self._short(shared)
+
+    def _short(self, shared: Iterable[SharedConsumableConstraint]) -> Reason | None:
+        """Why not one task more finds enough."""
+        spent = {key: amount / SCALE for key, amount in self._spent.items()}
+        after = take_all(tuple(shared), Standing(_NO_NODE, spent=spent))
+        return after if isinstance(after, Reason) else None
 
     def _of(self, ask: Ask) -> Entries:
         key = ask.owner, ask.project

@@ -446,3 +446,27 @@ def test_a_weak_worker_makes_room_for_what_rules_ask() -> None:
 def test_a_worker_has_its_own_properties(constraint: dict[str, Any], worker: Thing, expected: Code) -> None:
     rules = {"constraints": [{"or": [constraint, {"node.exists": False}]}]}
     assert fate(planned(rules, a_job(), worker, Wishes(keep=frozenset({"w1"})), **HYBRID)) == expected
+
+
+@pytest.mark.parametrize(
+    ("constraints", "counted"),
+    (
+        ({"licences": 1}, 3),
+        ({"licences": 0.1}, 32),
+        ([{"licences": 1}, {"licences": 0.5}], 2),
+        ({"licences": 0}, 1_000_000),
+        ({"licences": 4}, 0),
+    ),
+)
+def test_of_any_number_of_tasks_as_many_count_as_all_share(constraints: object, counted: int) -> None:
+    shared = [{"name": "licences", "initial_value": 10, "current_value": 3.2}]
+    job = a_job(tasks="1-1000000:1", count=1_000_000)
+    found = planned({"shared_resources": shared, **applied(constraints, user="*")}, job, looked_at(1))
+    assert sum(verdict.count for verdict in found.shapes if verdict.counted) == counted
+
+
+def test_what_one_job_takes_of_a_shared_resource_the_next_does_not_find() -> None:
+    shared = [{"name": "licences", "initial_value": 10, "current_value": 3}]
+    rules = {"shared_resources": shared, **applied({"licences": 2}, user="*")}
+    found = planned(rules, a_job(1, waited=90), a_job(2, waited=60, hard={"h_vmem": "1G"}))
+    assert [(verdict.jobs, verdict.counted) for verdict in found.shapes] == [((1,), True), ((2,), False)]

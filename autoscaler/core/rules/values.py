@@ -56,21 +56,21 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_SCALE = 1_000_000
+SCALE = 1_000_000
 """Fractions are counted in millionths, so that ten tenths are one."""
 
 
 def millionths(amount: int | float) -> int:
     """An amount as a whole number that can be compared and subtracted without loss."""
-    return amount * _SCALE if isinstance(amount, int) else round(min(amount, 1e18) * _SCALE)
+    return amount * SCALE if isinstance(amount, int) else round(min(amount, 1e18) * SCALE)
 
 
 def less(there: int | float, amount: int | float) -> int | float:
     """What is left; bytes stay bytes, whole numbers whole."""
     left = millionths(there) - millionths(amount)
     if isinstance(there, Size):
-        return Size(left // _SCALE)
-    return left // _SCALE if left % _SCALE == 0 else left / _SCALE
+        return Size(left // SCALE)
+    return left // SCALE if left % SCALE == 0 else left / SCALE
 
 
 def same(one: Value, other: Value) -> bool:
