@@ -41,7 +41,7 @@ def _live(invocation: Invocation) -> dict[str, Any]:
                 raise
     with reading_store(invocation) as store:
         now = time.time()
-        return requests_document(store.requests.load(now), now)
+        return requests_document(store.requests.load(now), now, store.history.living())
 
 
 def _end(invocation: Invocation, set_name: str) -> bool:

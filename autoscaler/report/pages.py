@@ -49,6 +49,7 @@ last words), `reason` |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
 `left_s` (both null for ever) and `targets`, a list of objects with `node_array` and `count`, `cores` or `groups` with \
 `group_cores` or `group_count`; `node_arrays`: a list of objects with the sums of these, `nodes` (created one by one), \
+`workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `wanted` (false: it goes with its last worker); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |

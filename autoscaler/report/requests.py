@@ -6,19 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 
+NONE_LIVES: Mapping[str, int] = MappingProxyType({})
 
-def requests_document(requests: Requests, now: float) -> dict[str, Any]:
-    """As JSON values; `expires_at` and `left_s` are null for what never lapses."""
+
+def requests_document(requests: Requests, now: float, living: Mapping[str, int] = NONE_LIVES) -> dict[str, Any]:
+    """As JSON values; `expires_at` and `left_s` are null for what never lapses. `living`: machines by node array."""
     return {
         "schema": 1,
         "now": _time(now),
         "request_sets": [_set(one, now) for one in requests.sets],
         "node_arrays": [
-            {"name": name, **total, **_definition(next((a for a in requests.arrays if a.name == name), None))}
+            {
+                "name": name,
+                **total,
+                "workers": living.get(name, 0),
+                **_definition(next((array for array in requests.arrays if array.name == name), None)),
+            }
             for name, total in sorted(_totals(requests).items())
         ],
         "nodes": [_node(node) for node in requests.nodes],
@@ -39,7 +47,8 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     lines.append("in sum:")
     for array in told["node_arrays"]:
         flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
-        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{flagged}")
+        there = f"; {array['workers']} there" if array["workers"] else ""
+        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{there}{flagged}")
     return "\n".join(lines)
 
 

@@ -34,7 +34,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
     said: Mapping[str, Any] = {} if last is None else last.document
     renting = [life for life in store.history.lifetimes() if life.ended_at is None]
     prices = [life.price_per_hour for life in renting]
-    asked = requests_document(store.requests.load(now.at), now.at)
+    asked = requests_document(store.requests.load(now.at), now.at, store.history.living())
     return {
         "schema": SCHEMA,
         "now": _at(now.at),

@@ -193,6 +193,11 @@ class History:
             _lifetime(row) for row in self._database.rows("SELECT * FROM lifetimes ORDER BY created_at, worker_id")
         )
 
+    def living(self) -> Mapping[str, int]:
+        """Node array → how many of its machines existed when last looked at."""
+        sql = "SELECT node_array, count(*) AS living FROM lifetimes WHERE ended_at IS NULL GROUP BY node_array"
+        return {row["node_array"]: row["living"] for row in self._database.rows(sql)}
+
     def forget(self, before: float) -> None:
         """Drop what is older than this time and no longer in force."""
         with self._database.transaction():

@@ -54,8 +54,11 @@ class RequestService:
         return self._answered(lambda: self._update(body, by))
 
     def show(self) -> Answer:
-        """Every live request."""
-        return self._answered(lambda: requests_document(self.store.requests.load(self.clock()), self.clock()))
+        """Every live request, and what each node array has now."""
+        now = self.clock()
+        return self._answered(
+            lambda: requests_document(self.store.requests.load(now), now, self.store.history.living())
+        )
 
     def end(self, set_name: str, by: str) -> Answer:
         """Take a whole set back."""

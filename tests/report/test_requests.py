@@ -20,6 +20,12 @@ def test_created_nodes_count_in_the_sum_and_say_what_serves_them() -> None:
     ]
 
 
+def test_what_an_array_has_now_is_told_beside_what_is_wanted() -> None:
+    requests = Requests(sets=(RequestSet("a", "ann", 0.0, None, (Target("execute", count=5),)),))
+    told = requests_text(requests_document(requests, 0.0, {"execute": 2, "other": 1}))
+    assert told.splitlines()[-1] == "  execute: 5 workers; 2 there"
+
+
 def test_an_array_that_nobody_names_is_shown_until_it_is_gone() -> None:
     requests = Requests(
         sets=(RequestSet("a", "ann", 0.0, 60.0, (Target("execute", cores=1),)),),

@@ -244,6 +244,14 @@ def test_another_explanation_takes_the_place_of_the_last(store: Store) -> None:
 WORKER = Worker("i-1", LARGE, "execute", MachineState.RUNNING, 0.0, name="w1", price_per_hour=3.6)
 
 
+def test_machines_that_exist_are_counted_by_node_array(store: Store) -> None:
+    store.history.see_workers(
+        [WORKER, replace(WORKER, id="i-2"), replace(WORKER, id="i-3", node_array="big")], [], 10.0
+    )
+    store.history.see_workers([WORKER, replace(WORKER, id="i-2", state=MachineState.TERMINATED)], [], 100.0)
+    assert store.history.living()["execute"] == 1
+
+
 def test_a_worker_is_paid_for_from_creation_to_end(store: Store) -> None:
     store.history.see_workers([WORKER], ["i-1"], 10.0)
     store.history.see_workers([replace(WORKER, state=MachineState.TERMINATED)], [], 100.0)
