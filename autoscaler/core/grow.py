@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.arrays import family_of
@@ -21,6 +22,8 @@ from autoscaler.core.model import BucketVerdict, Wanted
 from autoscaler.core.placement import PLENTY, Board, Want
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.ruled_demand import unmet_by
+from autoscaler.core.rules.ruleset import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ def grow(
         sized = [_size_for_floor(option, short_of_floor) for option in _by_preference(array, options)]
         reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
     chosen = [entry for entry in sized if entry.count]
-    verdicts = (*refused, *_verdicts(sized))
+    verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
     if not chosen:
         return Growth(buckets=verdicts, note=_nothing_note(array, sized, refused))
     return _launch(array, chosen, reason, verdicts, ground)
@@ -226,7 +229,9 @@ def _most(option: Option) -> tuple[int, Reason]:
     return option.room.count, option.room.cap
 
 
-def _verdicts(sized: Sequence[_Sized]) -> tuple[BucketVerdict, ...]:
+def _verdicts(
+    sized: Sequence[_Sized], lacking: Sequence[Want] = (), rules: Rules | None = None
+) -> tuple[BucketVerdict, ...]:
     """Of every bucket that could be had: chosen, next in line, or of no use."""
     verdicts: list[BucketVerdict] = []
     chosen: Option | None = None
@@ -237,11 +242,20 @@ def _verdicts(sized: Sequence[_Sized]) -> tuple[BucketVerdict, ...]:
         elif entry.count and chosen is not None:
             reason = because(Code.BUCKET_NOT_PREFERRED, type=type_, preferred=chosen.type.name)
         elif entry.cap is not None:
-            reason = because(Code.BUCKET_TOO_SMALL, type=type_).then(entry.cap) if not entry.wanted else entry.cap
+            reason = _no_use(entry, lacking, rules).then(entry.cap) if not entry.wanted else entry.cap
         else:
-            reason = because(Code.BUCKET_TOO_SMALL, type=type_)
+            reason = _no_use(entry, lacking, rules)
         verdicts.extend(BucketVerdict(bucket.key, entry.option is chosen, reason) for bucket in entry.option.buckets)
     return tuple(verdicts)
+
+
+def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reason:
+    """Why a worker of this option would run nothing of what waits."""
+    type_, host = entry.option.type.name, entry.option.host
+    unmet = [unmet_by(host, demand, rules) for demand, count in lacking if count]
+    if unmet and all(unmet):
+        return because(Code.BUCKET_NOT_BY_RULES, type=type_, places=tuple(sorted({*chain.from_iterable(unmet)})))
+    return because(Code.BUCKET_TOO_SMALL, type=type_)
 
 
 def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequence[BucketVerdict]) -> Reason:

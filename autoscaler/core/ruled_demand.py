@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.cluster import Ask, Cluster, JobDetail
 from autoscaler.core.eligibility import Part
-from autoscaler.core.model import Demand, Property
+from autoscaler.core.model import Demand, Host, Property
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.requests import Served
@@ -166,6 +166,11 @@ def entries_of(demand: Demand, rules: Rules | None) -> Entries:
         return ()
     places = {asked.name for asked in demand.properties}
     return tuple(entry for entry in rules.entries if entry.place in places)
+
+
+def unmet_by(host: Host, demand: Demand, rules: Rules | None) -> tuple[str, ...]:
+    """Places of the entries that a demand was made with and a host does not meet."""
+    return tuple(entry.place for entry in entries_of(demand, rules) if entry.place not in host.properties)
 
 
 def without(demand: Demand, entries: Entries) -> Demand:

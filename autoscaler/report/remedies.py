@@ -174,6 +174,7 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.BUCKET_NOT_ALLOWED: "Settings leave it out: instance type, family, cores a worker, price type.",
         Code.BUCKET_UNAVAILABLE: "Ask the provider for quota, or allow other types.",
         Code.BUCKET_TOO_SMALL: "",
+        Code.BUCKET_NOT_BY_RULES: "",
         Code.BUCKET_NO_PRICE: "Give its price in a catalogue of your own, or lift "
         "`CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR`.",
         Code.BUCKET_TOO_EARLY: "Sooner: lower `CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE`.",

@@ -163,6 +163,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.BUCKET_RESTING: "{type} rests until {until_at} after {failures} failures[: {message}]",
         Code.BUCKET_NOT_ALLOWED: "{type} is not allowed in this node array",
         Code.BUCKET_UNAVAILABLE: "{type} cannot be had: {message}",
+        Code.BUCKET_NOT_BY_RULES: "{type} is not what rules allow for what waits ({places})",
         Code.BUCKET_TOO_SMALL: "{type} would run nothing of what waits",
         Code.BUCKET_NO_PRICE: "the price of {type} is not known, and there is a price cap",
         Code.BUCKET_TOO_EARLY: "{price_type} {type} is taken only when what waits could have run for {deadline_s}",

@@ -470,3 +470,14 @@ def test_what_one_job_takes_of_a_shared_resource_the_next_does_not_find() -> Non
     rules = {"shared_resources": shared, **applied({"licences": 2}, user="*")}
     found = planned(rules, a_job(1, waited=90), a_job(2, waited=60, hard={"h_vmem": "1G"}))
     assert [(verdict.jobs, verdict.counted) for verdict in found.shapes] == [((1,), True), ((2,), False)]
+
+
+def test_a_type_that_rules_forbid_is_told_so_and_not_called_too_small() -> None:
+    found = planned({"constraints": [ONLY_XLARGE]}, jobs(3), **HYBRID)
+    why = {verdict.bucket.instance_type: verdict.reason.code for verdict in found.buckets}
+    assert (why["m5.large"], why["m5.xlarge"]) == (Code.BUCKET_NOT_BY_RULES, Code.BUCKET_CHOSEN)
+
+
+def test_a_type_that_is_of_use_to_others_is_not_called_forbidden() -> None:
+    found = planned(applied(ONLY_XLARGE, user="ann"), a_job(1, owner="ann"), a_job(2, owner="bob"), **HYBRID)
+    assert Code.BUCKET_NOT_BY_RULES not in {verdict.reason.code for verdict in found.buckets}
