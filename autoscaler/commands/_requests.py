@@ -25,7 +25,8 @@ def socket_path(invocation: Invocation) -> Path:
     process = invocation.settings.process
     if process.socket is not None:
         return process.socket
-    of_root = os.geteuid() == 0 and process.work_directory is None
+    # A work directory is closed to everybody else, and so to a group that may ask.
+    of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
     return (OF_ROOT if of_root else invocation.state_directory) / _name(invocation)
 
 

@@ -77,6 +77,8 @@ def _listen(service: RequestService, path: Path, group: str | None) -> _Server:
         ) from error
     finally:
         os.umask(before)
+    if gid is not None and (closed := _closed_to(gid, path)):
+        log.warning("group %s cannot reach %s: %s is closed to it", group, path, closed)
     return server
 
 
@@ -87,6 +89,15 @@ def _gid(group: str | None) -> int | None:
         raise SettingsError(
             f"CP_CAP_AUTOSCALE_SOCKET_GROUP: there is no group {group!r}: name one that `getent group` knows"
         ) from None
+
+
+def _closed_to(gid: int, path: Path) -> Path | None:
+    """The first directory on the way to the socket that a member of the group may not pass through."""
+    for directory in reversed(path.resolve().parents):
+        found = directory.stat()
+        if not found.st_mode & (stat.S_IXGRP if found.st_gid == gid else stat.S_IXOTH):
+            return directory
+    return None
 
 
 def _clear(path: Path) -> None:

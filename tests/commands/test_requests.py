@@ -245,6 +245,16 @@ def test_root_listens_where_scripts_look(environ: dict[str, str], monkeypatch: p
     assert (path.parent, path.name.startswith("default-"), path.suffix) == (OF_ROOT, True, ".sock")
 
 
+def test_for_a_group_root_listens_where_it_can_look(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    places = [
+        socket_path(Invocation({**environ, **more})).parent for more in ({}, {"CP_CAP_AUTOSCALE_SOCKET_GROUP": "users"})
+    ]
+    assert places == [tmp_path / "state", OF_ROOT]
+
+
 def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
     invocation: Invocation, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:

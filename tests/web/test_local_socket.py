@@ -9,6 +9,7 @@ import os
 import pwd
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -226,6 +227,17 @@ def test_only_the_owner_may_unless_a_group_is_set(store: Store, path: Path) -> N
         with serve_requests(service, path, group):
             modes.append(stat.S_IMODE(path.stat().st_mode))
     assert modes == [0o600, 0o660]
+
+
+@pytest.mark.parametrize(("mode", "closed"), ((0o711, False), (0o700, True)))
+def test_a_group_that_cannot_reach_the_socket_is_told_of(
+    store: Store, caplog: pytest.LogCaptureFixture, mode: int, closed: bool
+) -> None:
+    group = grp.getgrgid(os.getegid()).gr_name
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # pytest's own are closed to all others
+        Path(made).chmod(mode)
+        with serve_requests(RequestService(store, lambda: ARRAYS), Path(made, "a.sock"), group):
+            assert (f"cannot reach {made}/a.sock: {made} is closed to it" in caplog.text) is closed
 
 
 def test_an_unknown_group_is_said(store: Store, path: Path) -> None:
