@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from autoscaler.core.model import Plan
 from autoscaler.core.reasons import Code, because
 from autoscaler.errand import on_thread
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
+from autoscaler.nodearrays.rule_files import RuleFiles
 from autoscaler.observe import LocalZone, Observer
 from autoscaler.process import Completed
 from autoscaler.store.journal import Result
@@ -222,3 +224,15 @@ def test_the_end_of_a_worker_is_certain_when_it_was_asked_for_and_no_listing_sho
     store.journal.end(item.id, result, "", at + 1)
     store.close()
     assert observer(world).observe().snapshot.memory.workers["i-9"].gone is gone
+
+
+def test_a_snapshot_has_the_rules_and_sizes_as_their_files_stand_now(world: World, tmp_path: Path) -> None:
+    rules, sizes = tmp_path / "rules.json", tmp_path / "sizes.json"
+    rules.write_text('{"idle_timeout": 7}')
+    (type_,) = {bucket.type.name for bucket in observer(world).observe().snapshot.fleet.buckets[:1]}
+    sizes.write_text(json.dumps({"*": {type_: {"capabilities": {"GPUs": 3}}}}))
+    looks = observer(world, rule_files=RuleFiles.load(rules, sizes))
+    rules.write_text('{"idle_timeout": 8}')
+    snapshot = looks.observe().snapshot
+    assert (snapshot.policy.node_arrays[0].idle_timeout, snapshot.fleet.buckets[0].type.gpus) == (8, 3)
+    assert snapshot.policy.rules is not None

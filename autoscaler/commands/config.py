@@ -16,6 +16,7 @@ from rich.table import Table
 
 from autoscaler.commands.context import with_platform
 from autoscaler.errors import SettingsError
+from autoscaler.nodearrays.rule_files import RuleFiles
 from autoscaler.policies import registry as policies
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
@@ -71,11 +72,21 @@ def check(file: Path | None) -> None:
     else:
         problems += _wrong_for_provider(settings)
     problems += _wrong_for_policies(settings)
+    problems += _wrong_in_files(settings)
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
     if problems:
         sys.exit(2)
     click.echo("settings are good")
+
+
+def _wrong_in_files(settings: Settings) -> list[str]:
+    """What is wrong in the files of rules and VM sizes, with its place."""
+    try:
+        RuleFiles.load(settings.process.rules, settings.process.vm_sizes)
+    except SettingsError as error:
+        return [str(error)]
+    return []
 
 
 @command.command()

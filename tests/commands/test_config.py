@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -43,3 +44,11 @@ def test_check_finds_what_is_wrong_for_the_chosen_provider(environ: dict[str, st
 def test_check_finds_nothing_where_all_is_given() -> None:
     done = CliRunner().invoke(command, ["check"], env=WELL)
     assert done.exit_code == 0, done.output
+
+
+def test_check_finds_what_is_wrong_in_the_rules(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 1 }\n")
+    done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
+    said = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 1"
+    assert (done.exit_code, said in done.output) == (2, True), done.output

@@ -53,7 +53,7 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
         left = empty_cell.out("qhost", "-F", "gpu", "-h", host)
         gate.open()
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
-        until(lambda: autoscaling.explained(host)["reason"]["code"] == "KEPT_BY_RULES", 10, "it is not kept")
+        until(lambda: f"{host} (kept by rules)" in autoscaling.said(), 10, "it is not kept")
         kept = autoscaling.living()
         rules.write_text('{"keep_alive": {"execute": 1}}')
         until(lambda: "keep_alive.execute: true or false is expected" in autoscaling.said(), 10, "it was not told")
