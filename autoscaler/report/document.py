@@ -84,6 +84,7 @@ def _particulars(action: Action) -> dict[str, Any]:
             return {
                 "node_array": action.node_array,
                 **{name: first[name] for name in ("instance_type", "count", "price_per_hour")},
+                "group_id": action.group_id or None,
                 "candidates": [_candidate_part(candidate) for candidate in action.candidates],
             }
         case Enrol():
@@ -95,6 +96,7 @@ def _particulars(action: Action) -> dict[str, Any]:
                 "host_group": action.host_group,
                 "slots": action.slots,
                 "complex_values": dict(action.complex_values),
+                "group_id": action.group_id or None,
             }
         case Enable() | Disable() | Remove():
             return {"worker_id": action.worker_id, "host": action.host}

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from autoscaler.core.actions import Action, AskGridEngine, JobAction, Launch, PushBack, WorkerAction
+from autoscaler.core.arrays import GROUPS
 from autoscaler.core.cluster import Ask, ExecutionHost
 from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
@@ -90,6 +91,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
         else {
             "instance_type": worker.type.name,
             "node_array": worker.node_array,
+            "group_id": worker.group_id,
             "state": worker.state.value,
             "created_at": _at(worker.created_at, zone),
             "price_per_hour": worker.price_per_hour,
@@ -261,7 +263,7 @@ def _is(row: Mapping[str, Any], job: int) -> bool:
 
 def _serves(policy: Policy, node_array: str, ask: Ask) -> bool:
     """Whether a node array's queue is one that the job may run in, as far as its own queue request tells."""
-    array = policy.node_array(node_array)
+    array = policy.node_array(node_array) or policy.node_array(node_array.rpartition(GROUPS)[0])
     if array is None:
         return False
     if not ask.queues:

@@ -27,11 +27,12 @@ def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: 
 
 def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
     if worker is None:
-        names = ("instance_type", "node_array", "state", "price_type", "price_per_hour", "created_at")
+        names = ("instance_type", "node_array", "group_id", "state", "price_type", "price_per_hour", "created_at")
         return dict.fromkeys(names)
     return {
         "instance_type": worker.type.name,
         "node_array": worker.node_array,
+        "group_id": worker.group_id,
         "state": worker.state.value,
         "price_type": worker.price_type.value,
         "price_per_hour": worker.price_per_hour,

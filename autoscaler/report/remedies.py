@@ -134,7 +134,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.GROUP_INCOMPLETE: "`explain` the workers of its group that are not ready yet.",
         Code.GROUP_GIVEN_BACK: "Name further instance types (`MachineType`), or ask for smaller groups.",
         Code.GROUP_NOT_WANTED: "",
-        Code.GROUP_WHOLE: "It came late, and was replaced; to wait longer: `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
+        Code.GROUP_WHOLE: "It came late, and was replaced. To wait longer: "
+        "`CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
         Code.GROUP_IN_USE: "",
         Code.GROUP_LEAVES: "`sge-autoscaler keep HOST` keeps the group of an idle worker.",
         Code.SILENT: "Look at the machine and its `sge_execd`. Later or sooner: `CP_CAP_AUTOSCALE_SILENCE_TIMEOUT`.",

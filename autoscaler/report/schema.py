@@ -46,6 +46,7 @@ class LaunchPart(Part):
     instance_type: str
     count: int
     price_per_hour: float | None = Field(description="Of one worker; null: unknown.")
+    group_id: str | None = Field(description="The group that they are (the rest of); null: of none.")
     candidates: list[CandidatePart]
     reason: ReasonPart
 
@@ -61,6 +62,7 @@ class EnrolPart(Part):
     host_group: str
     slots: int
     complex_values: dict[str, str]
+    group_id: str | None = Field(description="The group that it is one of; null: of none.")
     reason: ReasonPart
 
 

@@ -155,7 +155,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.DEMAND: "{tasks} tasks of {queue} with {slots} slots can start nowhere",
         Code.MIN_WORKERS_FLOOR: "{node_array} keeps at least {min_workers} workers",
         Code.LAUNCH_WANTED: "wanted {workers} {type}",
-        Code.NOTHING_TO_LAUNCH: "{node_array} has no instance type that can be launched for what waits",
+        Code.NOTHING_TO_LAUNCH: "{node_array} has no instance type that can be launched for it[; asked for: {asked}]",
         Code.CAPPED: "capped by {cap} ({limit})",
         Code.BATCHED: "no more than {batch} at a time",
         Code.BATCH_DELAY: "{node_array} launched less than {delay_s} ago",

@@ -113,6 +113,11 @@ class GroupWorld(World):
                 del self.waiting[job]
                 break
 
+    def hear(self, name: str) -> None:
+        """Of the dead nothing is heard."""
+        worker = self.worker_of(name)
+        self.hosts[name].heard = worker is None or worker.exists
+
     def die(self, worker_id: str) -> None:
         """Sudden death of a machine that runs nothing."""
         worker = self.machines[worker_id]
