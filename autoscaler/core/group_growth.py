@@ -223,6 +223,8 @@ def _new(
     stopped = next((name for name in (array.name, family_of(array)) if name in ground.stopped), None)
     if stopped is not None:
         return because(Code.NODE_ARRAY_STOPPED, node_array=stopped, message=ground.stopped[stopped])
+    if (soon := _too_soon(array, ground)) is not None:
+        return soon
     name = group_id(array.name, ledger.number_for(array))
     hourly = ledger.left_this_hour(array)
     capped: Reason | None = None
@@ -241,13 +243,15 @@ def _new(
         first = first or (host if found else None)
         candidates += found
     if first is None:
-        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name)
+        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=array.machine_types or None)
     made = because(Code.GROUP_LAUNCHED, group=name, workers=candidates[0].count, type=candidates[0].type.name)
     return array, Launch(array.name, tuple(candidates), reason.then(made), group_id=name), first
 
 
 def _refill(group: Group, ledger: _Ledger, reason: Reason) -> tuple[_Ledger, Reason | None]:
     """What a group lacks, of its own kind. One that never served wants all of it at once."""
+    if (soon := _too_soon(group.array, ledger.site.ground)) is not None:
+        return ledger, soon
     options = _options_like(group, ledger)
     least = 1 if group.served else group.lacking
     hourly = ledger.left_this_hour(group.array)
@@ -264,6 +268,14 @@ def _refill(group: Group, ledger: _Ledger, reason: Reason) -> tuple[_Ledger, Rea
             launch = Launch(group.array.name, candidates, reason.then(made), group_id=group.id)
             return ledger.plus(group.array, launch), None
     return ledger, because(Code.NOTHING_TO_LAUNCH, node_array=group.array.name)
+
+
+def _too_soon(array: NodeArrayPolicy, ground: Ground) -> Reason | None:
+    """Why nothing is ordered just now: an order went wrong a moment ago, and so might the next."""
+    delay, last = ground.policy.batch_delay, ground.setbacks.get(array.name)
+    if last is None or ground.now - last >= delay:
+        return None
+    return because(Code.BATCH_DELAY, node_array=array.name, delay_s=delay)
 
 
 # -- what can be had ---------------------------------------------------------------------------------------------------

@@ -266,6 +266,6 @@ def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequ
     if capped is not None and capped.cap is not None:
         wanted = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
         return wanted.then(capped.cap)
-    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name)
+    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=array.machine_types or None)
     why = next((verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED), None)
     return nothing if why is None else nothing.then(why)
