@@ -353,6 +353,14 @@ def test_a_group_that_cannot_be_completed_is_given_back_and_another_type_is_trie
     assert launches(decided) == [("execute:4", "execute:4-2", {"m5.xlarge": 1})]
 
 
+def test_right_after_an_order_went_wrong_no_other_group_is_ordered() -> None:
+    part = ordered(2, state=OrderState.FAILED, age=2.0)
+    decided = plan(in_groups(part, requests=asking(1)))
+
+    assert not launches(decided)
+    assert Code.BATCH_DELAY in noted(decided)
+
+
 def test_to_be_given_back_is_no_failure_of_the_worker() -> None:
     part = (a_booting("w1", order_id="order-1"), ordered(2, state=OrderState.ACCEPTED, ids=("i-w1",)), short())
 
