@@ -23,6 +23,14 @@ Migration = tuple[str, ...]
 """The statements that lead from one version of the file to the next."""
 
 
+def _make(path: Path) -> None:
+    """An empty file where there is none. One that is there is not opened, not even for a moment: closing it would drop
+    the locks that another connection of this process holds, and the next process to look would take its log away.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 class Database:
     """A connection that several threads may share: one transaction at a time.
 
@@ -44,7 +52,7 @@ class Database:
         try:
             if path is not None:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                _make(path)
             connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
             connection.row_factory = sqlite3.Row
             for pragma in (

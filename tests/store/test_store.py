@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,6 +219,19 @@ def test_another_process_commit_is_noticed(store: Store, path: Path) -> None:
 
 def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> ShapeVerdict:
     return ShapeVerdict(jobs, ("",) * len(jobs), Ask("qw"), len(jobs), False, waited, because(code))
+
+
+def test_with_two_connections_in_one_process_others_see_all_that_is_written(store: Store, path: Path) -> None:
+    """The loop has one, the REST API another; a command that looks and ends must not take the log away from them."""
+    second = Store.open(path)
+    look = "import sys; from pathlib import Path; from autoscaler.store.store import Store"
+    argv = (sys.executable, "-c", f"{look}; s = Store.open(Path(sys.argv[1])); print(s.memory.saved_at); s.close()")
+    seen = []
+    for number in range(1, 4):
+        store.memory.save(MEMORY, float(number))
+        seen.append(float(subprocess.run((*argv, str(path)), capture_output=True, check=True, timeout=30).stdout))
+    second.close()
+    assert seen == [1.0, 2.0, 3.0]
 
 
 def test_a_job_that_is_gone_is_still_explained(store: Store) -> None:
