@@ -36,7 +36,7 @@ from autoscaler.core.rules.node import (
     properties_of_worker,
 )
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
-from autoscaler.core.rules.ruleset import Rules
+from autoscaler.core.rules.ruleset import Entry, Rules, Who
 from autoscaler.core.rules.shared import (
     SharedConstraint,
     SharedConsumableConstraint,
@@ -57,6 +57,7 @@ __all__ = [
     "Code",
     "Constraint",
     "DefaultResource",
+    "Entry",
     "Exclusive",
     "InAPlacementGroup",
     "JobDemand",
@@ -85,6 +86,7 @@ __all__ = [
     "SizeFacts",
     "Standing",
     "VmSizes",
+    "Who",
     "Worker",
     "XOr",
     "candidates_of",

@@ -16,16 +16,21 @@ from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until
 
 RULES: dict[str, Any] = {
-    "default_resources": [{"select": {"node.vcpu_count": 4}, "name": "ngpus", "value": 1}],
-    "complexes": {"gpu": "ngpus"},
+    "default_resources": [
+        {"select": {"node.vcpu_count": 4}, "name": "ngpus", "value": 1},
+        {"select": {}, "name": "vm_size", "value": "node.vm_size"},
+    ],
+    "complexes": {"gpu": "ngpus", "size": "vm_size"},
     "apply": [{"queue": "main.q", "constraints": {"node.vm_size": ["m5.xlarge", "m5.2xlarge"]}}],
     "keep_alive": {"execute": True},
 }
 
 
-def make_gpu_complex(cell: Cell) -> None:
+def make_complexes(cell: Cell) -> None:
+    """`gpu`, which is counted, and `size`, by which a job asks Grid Engine itself for a type."""
     file = cell.home / "complexes"
-    file.write_text(cell.out("qconf", "-sc") + "\ngpu gpu INT <= YES YES 0 0\n")
+    more = "gpu gpu INT <= YES YES 0 0\nsize size STRING == YES NO NONE 0\n"
+    file.write_text(f"{cell.out('qconf', '-sc')}\n{more}")
     cell.out("qconf", "-Mc", str(file))
 
 
@@ -39,18 +44,18 @@ def write(path: Path, **changed: object) -> None:
 def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
-    make_gpu_complex(empty_cell)
+    make_complexes(empty_cell)
     rules = empty_cell.home / "rules.json"
     write(rules)
     settings = {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_RULES": str(rules)}
     autoscaling = Autoscaling(empty_cell, settings)
     show_on_failure["autoscaler"] = autoscaling.said
     gate = Gate(empty_cell)
-    job = gate.submit("-l", "gpu=1")
+    job = gate.submit("-l", "gpu=1,size=m5.xlarge")
 
     with autoscaling.running():
         (host,) = until(lambda: autoscaling.running_on(job), 30, "the job did not start")
-        left = empty_cell.out("qhost", "-F", "gpu", "-h", host)
+        left = empty_cell.out("qhost", "-F", "gpu,size", "-h", host)
         gate.open()
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
         until(lambda: f"{host} (kept by rules)" in autoscaling.said(), 10, "it is not kept")
@@ -62,7 +67,7 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
         until(autoscaling.all_gone, 30, "the worker did not leave")
 
     assert kept == still == {host: "m5.xlarge"}
-    assert "hc:gpu=0.000000" in left
+    assert [value in left for value in ("hc:gpu=0.000000", "hf:size=m5.xlarge")] == [True, True]
     wrong = [line for line in autoscaling.said().splitlines() if "rules are kept as they were" in line]
     assert len(wrong) == 1
 
