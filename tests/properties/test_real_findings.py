@@ -1,0 +1,87 @@
+"""The soak of a real cell can fail: what breaks a rule is a finding, and what something else explains is only told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.soak.findings import Deed, End, Place, Records, Submitted, at_the_end
+from tests.soak.records import read_ends
+from tests.soak.traces import Trace, read_traces
+
+WHOLE = Trace("7", "undefined", "w1", "401", "30", restarted=False, began=100.0, last=110.0, ended=True)
+CUT = replace(WHOLE, ended=False)
+ELSEWHERE = replace(WHOLE, host="w2", space="402")
+AGAIN = replace(ELSEWHERE, restarted=True, began=130.0, last=140.0)
+PUSHED = Deed(120.0, "push_back", "w1", "i-1", ("7",), "LOST_JOBS", "done")
+MACHINE = Place("i-1", "w1", 50.0, 112.0)
+OTHER = Place("i-2", "w3", 50.0, 102.0)
+FENCED = Deed(108.0, "terminate", "w1", "i-1", (), "FENCED", "done")
+KILLED = Deed(90.0, "kill", None, None, ("7",), "IMPOSSIBLE", "done")
+GOOD = End("7", "undefined", "w1", 100.0, 110.0, 0)
+FAILED = replace(GOOD, failed=21)
+
+
+def records(*traces: Trace, rerun: bool | None = None, at: float = 0.0, **others: object) -> Records:
+    return replace(Records({"7": Submitted(rerun, at)}, traces), **others)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("what", "rule"),
+    (
+        (records(WHOLE, replace(ELSEWHERE, began=105.0), rerun=True), "rule 7: at once"),
+        (records(WHOLE, AGAIN, deeds=(PUSHED,)), "rule 7: not rerunnable, and started again by us"),
+        (records(WHOLE, AGAIN, deeds=(PUSHED,), restarts=(115.0,)), "rule 7: not rerunnable, and started again by us"),
+        (records(WHOLE, AGAIN), "rule 7: not rerunnable, and started again, nobody knows why"),
+        (records(CUT), "rule 1: cut short"),
+        (records(CUT, places=(MACHINE,), deeds=(FENCED,)), "rule 1: cut short"),
+        (records(CUT, places=(MACHINE,), deeds=(FENCED,), restarts=(105.0,)), "rule 1: cut short"),
+        (records(CUT, places=(MACHINE,), struck={"i-2": 99.0}), "rule 1: cut short"),
+        (records(CUT, places=(MACHINE,), rerun=True, deeds=(replace(PUSHED, at=108.0),)), "rule 1: cut short"),
+        (records(), "job 7 could run, is gone and never ran"),
+        (records(ends=(FAILED,)), "job 7 could run, is gone and never ran"),
+        (records(WHOLE, deeds=(KILLED,)), "rule 6: jobs 7 could run"),
+        (records(WHOLE, jobs={"7": Submitted(hopeless=True)}), "the cell ran job 7"),
+    ),
+)
+def test_what_breaks_a_rule_is_found(what: Records, rule: str) -> None:
+    assert [found[: len(rule)] for found in at_the_end(what).broken] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("what", "note"),
+    (
+        (records(WHOLE), None),
+        (records(WHOLE, ends=(GOOD, GOOD)), None),
+        (records(CUT, AGAIN, rerun=True, places=(MACHINE,), struck={"i-1": 108.0}, deeds=(PUSHED,)), None),
+        (records(CUT, AGAIN, rerun=True, places=(MACHINE, OTHER), deeds=(replace(PUSHED, worker_id="i-2"),)), None),
+        (records(WHOLE, AGAIN, restarts=(109.0,)), "started again by Grid Engine"),
+        (records(WHOLE, AGAIN, restarts=(109.0,), deeds=(replace(PUSHED, result="refused"),)), "started again by Grid"),
+        (records(CUT, places=(MACHINE,), deeds=(FENCED,), silent={"i-1": 101.0}), "fenced, because Grid Engine"),
+        (records(CUT, restarts=(105.0,)), "cut short by Grid Engine"),
+        (records(CUT, deleted=frozenset({"7"})), None),
+        (records(ends=(FAILED,), places=(MACHINE,), struck={"i-1": 99.0}), "job 7 was lost with the machine"),
+        (records(at=80.0, restarts=(81.0,)), "job 7 was lost with the queue master"),
+        (records(WHOLE, deleted=frozenset({"7"}), deeds=(KILLED,)), None),
+        (records(WHOLE, ends=(GOOD, replace(GOOD, end=111.0))), "accounting has 2 ends of 7"),
+    ),
+)
+def test_what_something_else_explains_is_only_told(what: Records, note: str | None) -> None:
+    found = at_the_end(what)
+    assert (found.broken, [told[: len(note or "")] for told in found.notes]) == ((), [note] if note else [])
+
+
+def test_a_process_that_died_has_no_end_and_its_last_sign_of_life(tmp_path: Path) -> None:
+    lines = "began 100.5 w1 401 30 1\nlives 100.6\nlives 101\n"
+    (tmp_path / "7.2.w1.401.30.1005").write_text(lines)
+    expected = Trace("7", "2", "w1", "401", "30", restarted=True, began=100.5, last=101.0, ended=False)
+    assert read_traces(tmp_path) == [expected]
+
+
+def test_accounting_gives_one_end_a_record(tmp_path: Path) -> None:
+    fields = ["main.q", "w1", "root", "root", "soaked", "7", "sge", "0", "90", "100", "110", "0", "0"]
+    line = ":".join([*fields, *["0"] * 30])
+    (tmp_path / "accounting").write_text(f"# Version: 8.1.9\n{line}\n{line}\n")
+    assert read_ends(tmp_path / "accounting") == [GOOD, GOOD]

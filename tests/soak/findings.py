@@ -1,0 +1,256 @@
+"""What a campaign on a real cell found: who broke what, decided by traces, accounting, the journal and what was done.
+
+Everything here is a function of what was written down. A finding is the autoscaler's; what Grid Engine or the campaign
+itself did to a job is told as a note, and only where something that was written down explains it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.soak.traces import Trace, by_task
+
+LATE = 60.0
+"""Seconds after a restart of the queue master in which execds may not have reported again (31 were seen)."""
+UNSAVED = 10.0
+"""Seconds before a kill of the queue master of which it may have written nothing down."""
+FORGOTTEN = 10.0
+"""Seconds in which an execd ends a job that a new queue master does not know of."""
+SETTLED = 2.0
+"""Seconds by which accounting's whole seconds, and the records of machines, may miss a process's own times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """One job as it was submitted."""
+
+    rerun: bool | None = None
+    """`-r`; None: as its queue has it, which is no."""
+    at: float = 0.0
+    hopeless: bool = False
+    """Nothing allowed could run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """An action as the journal has it, from when its plan was made."""
+
+    at: float
+    kind: str
+    host: str | None
+    worker_id: str | None
+    jobs: tuple[str, ...]
+    code: str
+    result: str | None
+    message: str = ""
+
+    def names(self, trace: Trace) -> bool:
+        """Whether it is about this task, or its whole job."""
+        return trace.name in self.jobs or trace.job in self.jobs
+
+    def __str__(self) -> str:
+        jobs = f" of {', '.join(self.jobs)}" if self.jobs else ""
+        return f"{self.kind}{jobs} ({self.host or '-'}, {self.code}, {self.result}) at {self.at:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An end as accounting has it, times in whole Unix seconds. Written down twice it is still one."""
+
+    job: str
+    task: str
+    host: str
+    start: float
+    end: float
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A machine by its provider's records."""
+
+    id: str
+    name: str
+    began: float
+    ended: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All that was written down until now."""
+
+    jobs: Mapping[str, Submitted]
+    traces: Sequence[Trace]
+    deeds: Sequence[Deed] = ()
+    ends: Sequence[End] = ()
+    places: Sequence[Place] = ()
+    struck: Mapping[str, float] = field(default_factory=dict)
+    """Machine → when the campaign did something to it besides giving it work."""
+    silent: Mapping[str, float] = field(default_factory=dict)
+    """Machine → since when Grid Engine last called its host unheard, as the campaign itself saw it."""
+    deleted: frozenset[str] = frozenset()
+    """Jobs that the campaign deleted."""
+    restarts: Sequence[float] = ()
+    """When the queue master was killed."""
+
+    def place(self, host: str, at: float) -> Place | None:
+        """The machine of this name at that time; None for a persistent host."""
+        there = [p for p in self.places if p.name == host and p.began <= at + SETTLED]
+        there = [p for p in there if p.ended is None or at - SETTLED <= p.ended]
+        return max(there, key=lambda place: place.began, default=None)
+
+    def restarted(self, since: float, until: float) -> float | None:
+        """When the queue master was killed in that time; None where it was not."""
+        return next((at for at in self.restarts if since <= at <= until), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """`broken`: rules of the autoscaler. `notes`: what else came to pass, and what explains it."""
+
+    broken: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+Told = Iterator[tuple[bool, str]]
+"""Whether it breaks a rule, and what it is."""
+
+
+def at_any_time(records: Records) -> Findings:
+    """What can be judged while things go on."""
+    return _judged(records, (_at_once, _second_runs, _wrongly_killed))
+
+
+def at_the_end(records: Records) -> Findings:
+    """What can be judged only when all has come to rest, and what can be judged before."""
+    return _judged(records, (_at_once, _second_runs, _wrongly_killed, _cut_short, _never_ran, _beyond_traces))
+
+
+def _judged(records: Records, judges: Iterable[Callable[[Records], Told]]) -> Findings:
+    told = [found for judge in judges for found in judge(records)]
+    broken, notes = (tuple(what for breaks, what in told if breaks is wanted) for wanted in (True, False))
+    return Findings(broken, notes)
+
+
+def _at_once(records: Records) -> Told:
+    """Rule 7: two processes of one task live at the same time."""
+    for runs in by_task(records.traces).values():
+        for earlier, later in itertools.combinations(runs, 2):
+            if later.began < earlier.last:
+                deeds = _deeds(records, later, earlier.began, later.began)
+                yield True, f"rule 7: at once {earlier}; {later}; we did: {deeds or 'nothing with it'}"
+
+
+def _second_runs(records: Records) -> Told:
+    """Rule 7: what may not start again starts again because of us."""
+    for runs in by_task(records.traces).values():
+        if runs[0].job not in records.jobs or records.jobs[runs[0].job].rerun is True:
+            continue
+        for earlier, later in itertools.pairwise(runs):
+            what = f"{earlier}; again {later}"
+            deeds = _deeds(records, later, earlier.began, later.began, ("push_back",))
+            restart = records.restarted(earlier.began - UNSAVED, later.began)
+            if deeds:
+                yield True, f"rule 7: not rerunnable, and started again by us: {what}; we did: {deeds}"
+            elif restart is not None:
+                yield False, f"started again by Grid Engine, whose queue master was killed at {restart:.1f}: {what}"
+            else:
+                yield True, f"rule 7: not rerunnable, and started again, nobody knows why: {what}"
+
+
+def _wrongly_killed(records: Records) -> Told:
+    """Rule 6: a job that could run is deleted by us."""
+    able = {job for job, submitted in records.jobs.items() if not submitted.hopeless} - records.deleted
+    for deed in records.deeds:
+        wrong = sorted(able & {name.split(".")[0] for name in deed.jobs})
+        if deed.kind in ("kill", "hold") and deed.code != "PARTLY_ALIVE" and wrong:
+            yield True, f"rule 6: jobs {', '.join(wrong)} could run: {deed}"
+
+
+def _cut_short(records: Records) -> Told:
+    """Rule 1: a process ends before its work is done, and neither the campaign nor Grid Engine did that."""
+    for trace in records.traces:
+        place = records.place(trace.host, trace.began)
+        struck = place is not None and place.id in records.struck
+        if trace.ended or trace.job in records.deleted or struck or _pushed_back(records, trace):
+            continue
+        deeds = _deeds(records, trace, trace.began, trace.last + LATE, place=place)
+        silent = place is not None and records.silent.get(place.id, trace.last) < trace.last
+        restart = records.restarted(trace.began - UNSAVED, trace.last + FORGOTTEN)
+        if silent and any(word in deeds for word in ("FENCED", "UNLISTED_AND_SILENT")):
+            yield False, f"fenced, because Grid Engine did not hear of its machine: {trace}; we did: {deeds}"
+        elif restart is not None and not deeds:
+            yield False, f"cut short by Grid Engine, whose queue master was killed at {restart:.1f}: {trace}"
+        else:
+            yield True, f"rule 1: cut short: {trace}; we did: {deeds or 'nothing with it or its host'}"
+
+
+def _pushed_back(records: Records, trace: Trace) -> bool:
+    """Whether it may start again, and was made to because another of its machines was gone."""
+    submitted, ended = records.jobs.get(trace.job), {place.id: place.ended for place in records.places}
+    if submitted is None or submitted.rerun is not True:
+        return False
+    return any(
+        deed.kind == "push_back" and deed.names(trace) and (ended.get(deed.worker_id or "") or deed.at) < deed.at
+        for deed in records.deeds
+    )
+
+
+def _never_ran(records: Records) -> Told:
+    """Jobs that could run, are gone, and never did."""
+    begun = {trace.job for trace in records.traces}
+    for job, submitted in records.jobs.items():
+        if submitted.hopeless or job in begun or job in records.deleted:
+            if submitted.hopeless and job in begun:
+                yield True, f"the cell ran job {job}, which it cannot"
+            continue
+        deeds = [str(deed) for deed in records.deeds if job in {name.split(".")[0] for name in deed.jobs}]
+        ends = [end for end in records.ends if end.job == job]
+        restart = records.restarted(submitted.at - SETTLED, submitted.at + UNSAVED)
+        if ends and all(_on_struck(end, records) for end in ends):
+            yield False, f"job {job} was lost with the machine it was sent to: {ends}"
+        elif restart is not None and not deeds:
+            yield False, f"job {job} was lost with the queue master that took it, killed at {restart:.1f}"
+        else:
+            yield True, f"job {job} could run, is gone and never ran; accounting: {ends}; we did: {deeds}"
+
+
+def _beyond_traces(records: Records) -> Told:
+    """Accounting has more good ends of a task than processes began: told, and decided by the processes."""
+    runs = by_task(records.traces)
+    good = {end for end in records.ends if end.failed == 0}
+    for name, ends in itertools.groupby(sorted(good, key=_name), _name):
+        told = sorted((end.start, end.end, end.host) for end in ends)
+        processes = len(runs.get(name, ()))
+        if len(told) > max(processes, 1):
+            yield False, f"accounting has {len(told)} ends of {name}, of {processes} processes: {told}"
+
+
+def _name(end: End) -> str:
+    return end.job if end.task == "undefined" else f"{end.job}.{end.task}"
+
+
+def _on_struck(end: End, records: Records) -> bool:
+    struck = {place.name for place in records.places if place.id in records.struck}
+    return end.failed != 0 and end.host in struck
+
+
+def _deeds(
+    records: Records,
+    trace: Trace,
+    since: float,
+    until: float,
+    kinds: Sequence[str] = (),
+    place: Place | None = None,
+) -> str:
+    """What we set out to do in that time with this task, or with the machine it was on."""
+    return "; ".join(
+        str(deed)
+        for deed in records.deeds
+        if since <= deed.at <= until
+        and (not kinds or deed.kind in kinds)
+        and deed.result not in ("refused", "not begun")
+        and (deed.names(trace) or (place is not None and deed.worker_id == place.id and deed.kind == "terminate"))
+    )
