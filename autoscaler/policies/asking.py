@@ -28,7 +28,9 @@ from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 
 PATIENCE = 0.5
-"""Seconds that a pass waits for all policies together."""
+"""Seconds that a pass waits for all policies together, those left out that were late the last time."""
+GLANCE = 0.02
+"""Seconds that it waits for each of these, so that one that has become quick again is noticed."""
 VALID = 300.0
 """So long an answer holds without a newer one, in seconds."""
 RENEWED = 30.0
@@ -87,6 +89,8 @@ class Policies:
     _written: dict[str, _Written] = field(default_factory=dict)
     _failing: dict[str, str] = field(default_factory=dict)
     """By name, of those that fail: why."""
+    _slow: set[str] = field(default_factory=set)
+    """Those whose last answer came late."""
     _begun: bool = False
 
     def ask(self, snapshot: Snapshot, base: Policy) -> Snapshot:
@@ -125,11 +129,16 @@ class Policies:
     def _hear(self, name: str, snapshot: Snapshot, base: Policy, until: float) -> bool:
         """Take an answer that is there, or comes in a moment; returns whether the set became another one."""
         question = self._asked[name]
+        left = max(0.0, until - self.stopwatch())
+        patience = min(left, GLANCE) if name in self._slow else left
         try:
-            error = question.answer.exception(max(0.0, until - self.stopwatch()))
+            error = question.answer.exception(patience)
         except TimeoutError:
+            self._slow.add(name)
             return self._go_on_without(name, question)
         del self._asked[name]
+        if not question.late:
+            self._slow.discard(name)
         if error is not None:
             return self._fail(name, f"{type(error).__name__}: {error}")
         if question.overdue:

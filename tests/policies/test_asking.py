@@ -209,6 +209,40 @@ def test_a_real_hang_holds_a_pass_up_for_a_moment_only() -> None:
     assert policies.stopwatch() - began < 5
 
 
+def test_a_slow_policy_holds_up_one_pass_and_no_more() -> None:
+    class Slow(Scripted):
+        def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
+            slow.wait(20)
+            return THREE
+
+    slow, bench = threading.Event(), Bench([])
+    policies = Policies({"slow": Slow(iter(()))}, bench.store, patience=0.3)
+    spent = []
+    for _ in range(4):
+        began = policies.stopwatch()
+        policies.ask(bench.snapshot(), bench.snapshot().policy)
+        spent.append(policies.stopwatch() - began)
+    slow.set()
+    assert (spent[0] >= 0.3, sum(spent[1:]) < 0.3) == (True, True)
+
+
+def test_a_policy_that_becomes_quick_again_is_waited_for_again() -> None:
+    class Waking(Scripted):
+        def requests(self, snapshot: Snapshot, past: Past) -> Arrays:
+            slow.wait(20)
+            return THREE
+
+    slow, bench = threading.Event(), Bench([])
+    policies = Policies({"waking": Waking(iter(()))}, bench.store, patience=0.3)
+    for _ in range(2):
+        policies.ask(bench.snapshot(), bench.snapshot().policy)
+    slow.set()
+    deadline = policies.stopwatch() + 10
+    while policies._slow and policies.stopwatch() < deadline:
+        policies.ask(bench.snapshot(), bench.snapshot().policy)
+    assert policies._slow == set()
+
+
 def test_one_policy_that_fails_does_not_disturb_another() -> None:
     bench = Bench([])
     good, bad = Scripted(iter([TWO])), Scripted(iter([ValueError("no")]))
