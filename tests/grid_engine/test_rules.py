@@ -165,3 +165,14 @@ def test_the_references_constraints_choose_what_local_would_launch(empty_cell: C
         (record / "rules.json").write_text(json.dumps({**SITE, "constraints": [json.loads(document)]}))
         got[document] = would_get(record)
     assert got == dict(REFERENCE)
+
+
+def test_a_jobs_context_and_its_user_say_which_rules_hold_for_it(empty_cell: Cell) -> None:
+    rules = empty_cell.home / "rules.json"
+    by_context = {"context": {"tier": "go*"}, "constraints": {"node.vm_size": "m5.xlarge"}}
+    write(rules, apply=[by_context, {"user": "nobody", "constraints": {"never": "not you"}}])
+    settings = {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_RULES": str(rules)}
+    autoscaling, gate = Autoscaling(empty_cell, settings), Gate(empty_cell)
+    gold, plain = gate.submit("-ac", "tier=gold"), gate.submit("-ac", "tier=iron")
+    held = {job: autoscaling.explained(job)["rules"] for job in (gold, plain)}
+    assert {job: [rule["place"] for rule in told] for job, told in held.items()} == {gold: ["apply[0]"], plain: []}
