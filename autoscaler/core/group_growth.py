@@ -61,6 +61,10 @@ class _Ledger:
 
     site: Site
     launches: tuple[tuple[NodeArrayPolicy, Launch], ...] = ()
+    ending: Mapping[str, Reason] = field(default_factory=dict)
+    """By node array: why a group of it that never served is given back, and is not gone yet. It still takes room that
+    the next one may need: of the limits, and of its cloud's quota.
+    """
 
     def plus(self, array: NodeArrayPolicy, launch: Launch) -> _Ledger:
         return replace(self, launches=(*self.launches, (array, launch)))
@@ -123,7 +127,9 @@ def grow_groups(
     groups, site = grouping.groups, grouping.site
     policy = site.ground.policy
     known = [(policy.node_array(launch.node_array), launch) for launch in earlier]
-    ledger = _Ledger(site, tuple((array, launch) for array, launch in known if array is not None))
+    backs = [(group.array.name, bonds[group.id].back) for group in groups if not group.served]
+    ending = {name: back for name, back in backs if back is not None}
+    ledger = _Ledger(site, tuple((array, launch) for array, launch in known if array is not None), ending)
     notes: list[Reason] = []
     told: dict[str, Reason] = {}
     for want, count in zip(wanted, lacking, strict=True):
@@ -223,8 +229,9 @@ def _new(
     stopped = next((name for name in (array.name, family_of(array)) if name in ground.stopped), None)
     if stopped is not None:
         return because(Code.NODE_ARRAY_STOPPED, node_array=stopped, message=ground.stopped[stopped])
-    if (soon := _too_soon(array, ground)) is not None:
-        return soon
+    later = ledger.ending.get(array.name) or _too_soon(array, ground)
+    if later is not None:
+        return later
     name = group_id(array.name, ledger.number_for(array))
     hourly = ledger.left_this_hour(array)
     capped: Reason | None = None

@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
 from autoscaler.core.arrays import arrays_present, in_force
-from autoscaler.core.fleet import InstanceType, LaunchFailure, Order, OrderState
+from autoscaler.core.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
 from autoscaler.core.group_names import free_number, group_id, host_group_of, is_of_group, pe_of
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Demand, Host, Plan, Snapshot, Wishes
@@ -345,11 +345,21 @@ def test_a_worker_is_enrolled_as_one_of_its_group() -> None:
     assert [(action.group_id, action.group_pes) for action in enrolled] == [("execute:4-1", ("mpi",))] * 2
 
 
-def test_a_group_that_cannot_be_completed_is_given_back_and_another_type_is_tried() -> None:
+def test_a_group_that_cannot_be_completed_is_given_back_before_another_is_ordered() -> None:
+    """Its workers may take the quota that the next type needs."""
     part = (a_booting("w1", order_id="order-1"), ordered(2, state=OrderState.ACCEPTED, ids=("i-w1",)), short())
     decided = plan(in_groups(*part, requests=asking(1, types=("m5.large", "m5.xlarge"))))
 
     assert [action.worker_id for action in decided.actions if isinstance(action, Terminate)] == ["i-w1"]
+    assert Code.GROUP_GIVEN_BACK in noted(decided)
+    assert not launches(decided)
+
+
+def test_after_a_group_was_given_back_the_next_type_is_tried() -> None:
+    gone = a_booting("w1", order_id="order-1", state=MachineState.TERMINATED)
+    part = (gone, ordered(2, state=OrderState.ACCEPTED, ids=("i-w1",)), short())
+    decided = plan(in_groups(*part, requests=asking(1, types=("m5.large", "m5.xlarge"))))
+
     assert launches(decided) == [("execute:4", "execute:4-2", {"m5.xlarge": 1})]
 
 

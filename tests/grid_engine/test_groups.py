@@ -4,13 +4,16 @@ nothing of them is left in Grid Engine.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+from autoscaler.core.request_sets import ArrayDefinition, Target
 from sge.admin import Administrator
 from sge.cell import Cell
 from sge.groups import Groups
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
+from tests.grid_engine.test_requests import serving, written
 from tests.grid_engine.waiting import Shown, Until
 
 IN_GROUPS = {"CP_CAP_AUTOSCALE_GROUP_PES": "mpi", "CP_CAP_AUTOSCALE_WORKERS": "4"}
@@ -73,6 +76,30 @@ def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole
         until(lambda: not groups_left(empty_cell), 10, "something of the groups is left")
 
     assert len(autoscaling.lifetimes()) == 4
+
+
+def test_a_group_of_which_only_a_part_can_be_had_is_given_back_and_the_next_type_is_tried(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """One machine is all that the cloud has: two of m5.large are not to be had, one of m5.xlarge is."""
+    autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_LOCAL_MAX_MACHINES": "1"})
+    show_on_failure["autoscaler"] = autoscaling.said
+    target = Target("execute:4", groups=1, group_cores=4)
+    types = ("m5.large", "m5.xlarge")
+    array = ArrayDefinition("execute:4", dynamic=True, extends="execute", machine_types=types, group_cores=4)
+
+    with autoscaling.running():
+        until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
+        with written(autoscaling) as store:
+            store.requests.update("standard", "ann", time.time(), None, [target], [array])
+        until(lambda: list(serving(autoscaling).values()) == [4], 30, "no whole group came")
+        values = empty_cell.out("qhost", "-F", "group_id")
+
+    lives = autoscaling.lifetimes()
+    assert [life.instance_type for life in lives] == ["m5.large", "m5.xlarge"]
+    assert lives[0].joined_at is None
+    assert lives[0].ended_at is not None
+    assert "hf:group_id=execute:4-" in values
 
 
 def test_a_group_that_a_waiting_job_still_asks_for_is_swept_away_later(cell: Cell) -> None:
