@@ -1,0 +1,88 @@
+"""The REST API beside a loop that serves a real cell: the documentation's lines, and our own client of that API."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from autoscaler.web.passwords import set_password
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, machines, told
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.waiting import Until
+from tests.web.seed_lines import CREATE, NODE, NODES, STATUS, TERMINATE, argv
+
+URL, USER, PASSWORD = "http://127.0.0.1:8651", "anna", "s3cret/pass:word"
+SERVED = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651", "CP_CAP_AUTOSCALE_HTTP_CLUSTER": "demo"}
+CLIENT = {"URL": URL, "USERNAME": USER, "PASSWORD": PASSWORD, "CLUSTER": "demo", "BOOT": "none"}
+STATUS_WITH_NODES = STATUS.replace("/status", "/status?nodes=true")
+ROOT = Path(__file__).parents[2]
+
+
+def serving(cell: Cell) -> Autoscaling:
+    scaling = Autoscaling(cell, SERVED)
+    set_password(scaling.state / "http-passwords", USER, PASSWORD)
+    return scaling
+
+
+def said(cell: Cell, line: str, **others: str) -> dict[str, Any]:
+    """The document that a line of the documentation brings, run on the master."""
+    words = argv(line, url=URL, cluster="demo", user=USER, password=PASSWORD, **{"ondemand": "execute", **others})
+    body, _, status = cell.runner(words, timeout=20.0).stdout.decode().rpartition("\n")
+    assert status in ("200", "202"), (status, body)
+    document: dict[str, Any] = json.loads(body)
+    return document
+
+
+def asked(cell: Cell, *words: str) -> Any:
+    """What our client of CycleCloud is told on the master."""
+    settings = {f"CP_CAP_AUTOSCALE_CYCLECLOUD_{name}": value for name, value in CLIENT.items()}
+    environment = {**cell.environment, **settings, "PYTHONPATH": str(ROOT)}
+    done = cell.runner((sys.executable, "-m", "tests.grid_engine.rest_client", *words), timeout=30.0, env=environment)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = serving(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    with scaling.running():
+        until(lambda: "REST API at" in scaling.said())
+        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        added = said(empty_cell, CREATE)["sets"]
+        until(lambda: said(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
+        (node,) = said(empty_cell, NODES)["nodes"]
+        job = gate.submit()
+        until(lambda: node["Hostname"] in scaling.running_on(job))
+        ended = said(empty_cell, TERMINATE, **{NODE: node["NodeId"]})["nodes"]
+        (leaving,) = said(empty_cell, NODES)["nodes"]
+        until(lambda: "d" in scaling.instances()[f"main.q@{node['Hostname']}"].states)
+        still_running = scaling.running_on(job)
+        gate.open()
+        until(scaling.all_gone, 30)
+        until(lambda: not said(empty_cell, NODES)["nodes"])
+    assert (added, ended[0]["status"], leaving["TargetState"]) == ([{"added": 1}], "OK", "Terminated")
+    assert (list(still_running), scaling.ended_well(job), len(machines(scaling))) == ([node["Hostname"]], True, 1)
+
+
+def test_our_client_rents_a_worker_from_our_server(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
+    scaling = serving(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    with scaling.running():
+        until(lambda: "REST API at" in scaling.said())
+        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        ((worker, (_, host)),) = asked(empty_cell, "rent").items()
+        job = gate.submit()
+        until(lambda: host in scaling.running_on(job))
+        while_busy = asked(empty_cell, "end", worker)
+        gate.open()
+        until(scaling.all_gone, 30)
+        until(lambda: not said(empty_cell, STATUS_WITH_NODES)["nodes"])
+    assert (while_busy, scaling.ended_well(job)) == ({worker: ["stopping", host]}, True)
