@@ -96,6 +96,7 @@ class WorkerEntry(_Priced):
     ready: bool = True
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
+    failure: str | None = None
 
 
 class OrderEntry(_Priced):
@@ -108,6 +109,9 @@ class OrderEntry(_Priced):
     ordered_at: Time
     state: OrderState = OrderState.SENT
     ids: tuple[str, ...] = ()
+    group_id: str = ""
+    nodes: tuple[str, ...] = ()
+    asked: bool = False
 
 
 class FailureEntry(_Kind):
@@ -224,6 +228,9 @@ class _Types:
             replace(entry.key, node_array=entry.bucket_node_array),
             self._price(entry),
             entry.ids,
+            entry.group_id,
+            entry.nodes,
+            entry.asked,
         )
 
     def _type(self, entry: _Kind) -> InstanceType:
@@ -255,6 +262,9 @@ def _order_entry(order: Order) -> OrderEntry:
         "state": order.state,
         "price_per_hour": order.price_per_hour,
         "ids": order.ids,
+        "group_id": order.group_id,
+        "nodes": order.nodes,
+        "asked": order.asked,
     }
     return OrderEntry(**(_key(order.bucket) | own))
 

@@ -75,6 +75,18 @@ FLEET = Fleet(
     ),
     orders=(
         Order("o-2", "execute", ODD, 2, 1795248900.0, OrderState.ACCEPTED, BucketKey("odd.one"), 1.25, ("i-8", "i-9")),
+        Order(
+            "o-3",
+            "execute:8",
+            ODD,
+            1,
+            1795248950.0,
+            OrderState.SENT,
+            BucketKey("odd.one"),
+            group_id="execute:8-1",
+            nodes=("n-1",),
+            asked=True,
+        ),
     ),
     failures=(LaunchFailure(BucketKey("odd.one", zone="eu-1b"), 1795248800.0, "capacity", "none left", "o-0"),),
     enrols_itself=True,

@@ -46,7 +46,8 @@ def wanted_back(machine: Machine, moment: Moment) -> bool:
 def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
     """The next step of a worker on its way out. `needed`: waiting demand would use it."""
     if machine.life is Life.RETIRED:
-        failure = "boot" if machine.note.disabling is Disabling.ENROL else None
+        never_joined = machine.note.disabling is Disabling.ENROL and moment.let_go(machine) is None
+        failure = "boot" if never_joined else None
         reason = because(Code.REMOVED_FROM_GRID_ENGINE)
         return terminate(machine, moment, reason, failure=failure, by_person=_by_person(machine, moment))
     asked_away = moment.let_go(machine)

@@ -88,6 +88,7 @@ class Settings:
             detail_lookups=process.detail_lookups,
             deadlock=process.deadlock,
             swap=process.swap,
+            queue_demand=process.queue_demand,
             black_hole_failures=process.black_hole_failures,
             silence_timeout=process.silence_timeout,
             lost_jobs=process.lost_jobs,

@@ -224,6 +224,12 @@ class Process(_Section):
         True,
         "When limits are reached and waiting jobs need stronger workers than any there, a weaker one makes room.",
     )
+    queue_demand: bool = setting(
+        "CP_CAP_AUTOSCALE_QUEUE_DEMAND",
+        True,
+        "Waiting jobs ask for workers by themselves. Without, only requests of callers do, and all workers there are, "
+        "busy ones too, count towards what these ask for.",
+    )
     rules: Path | None = setting(
         "CP_CAP_AUTOSCALE_RULES",
         None,

@@ -149,6 +149,12 @@ def test_a_machine_that_never_joined_is_ended_as_a_failed_boot_after_its_removal
     assert [getattr(action, "failure", "") for action in made.actions] == ["boot"]
 
 
+def test_one_that_a_person_drained_before_it_joined_is_no_failure_of_its_type() -> None:
+    retired = a_machine("w1", note=replace(ENROLLED, retired_at=NOW - 5))
+    made = plan(a_snapshot(retired, Wishes(drain=frozenset({"w1"}))))
+    assert [getattr(action, "failure", "") for action in made.actions] == [None]
+
+
 def test_a_host_that_a_person_took_out_of_grid_engine_is_enrolled_anew_with_a_new_deadline() -> None:
     made = plan(a_snapshot(a_machine("w1", age=9999, note=replace(SEEN, heard_at=LONG_AGO))))
     assert acts(made) == [("enrol", "w1")]
