@@ -128,6 +128,6 @@ def accepted(request: Request, response: Response, operation_id: str) -> None:
 
 
 def tell_loop(request: Request, response: Response) -> None:
-    """Say so where nobody carries out what is asked for."""
-    if not operations_of(request).loop_runs():
-        response.headers["Warning"] = '199 sge-autoscaler "no loop serves this cluster: requests are only stored"'
+    """Say so where nobody carries out what is asked for, or what is told is old."""
+    if (warning := operations_of(request).warning()) is not None:
+        response.headers["Warning"] = f'199 sge-autoscaler "{warning}"'

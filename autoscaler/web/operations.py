@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.fleet import InstanceType, PriceType
 from autoscaler.core.request_sets import CreatedNode
 from autoscaler.store.looks import LastLook, SeenArray
 from autoscaler.store.nodes import NodeRow, Operation
@@ -33,8 +33,39 @@ from autoscaler.web.view import Node, Place, View, free_names
 
 ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start", "restart", "reimage"]
 ENDING = frozenset({"terminate", "remove", "shutdown"})
+OLD = 300.0
+"""Seconds after which a look is no longer of now: far longer than any poll."""
 RECENT = 86_400.0
 """Seconds for which a capacity failure is told."""
+
+_OURS = "it is not the caller's to say"
+_NOT_THE_CALLERS: Mapping[str, str] = {
+    "CloudInit": "nodes of this cluster run its own boot script; leave it out",
+    "MachineType": "say definition.machineType",
+    "PlacementGroupId": "say placementGroupId",
+    "Name": "say nameFormat",
+    "Template": "say nodearray",
+    **dict.fromkeys(
+        (
+            "ClusterName",
+            "CoreCount",
+            "Hostname",
+            "InstanceId",
+            "Memory",
+            "NodeId",
+            "PrivateIp",
+            "Region",
+            "RequestId",
+            "State",
+            "Status",
+            "StatusMessage",
+            "TargetState",
+            "Zone",
+        ),
+        _OURS,
+    ),
+}
+"""Names of a node record that a caller cannot set by `nodeAttributes`."""
 
 
 class Conflict(Exception):
@@ -54,6 +85,13 @@ class Operations:
     ring: Callable[[], None] = lambda: None
     """Wakes the loop: there is something to see."""
     loop_runs: Callable[[], bool] = lambda: True
+
+    def warning(self) -> str | None:
+        """Why what is told may be old, and what is asked for not be carried out at once."""
+        if not self.loop_runs():
+            return "no loop serves this cluster: requests are only stored"
+        age = self.clock() - self.store.memory.saved_at
+        return f"the last look is {age:.0f} s old: the cluster cannot be seen now" if age > OLD else None
 
     def view(self) -> View:
         """The cluster now. The look is read first: a worker that is bound meanwhile is then found by its row."""
@@ -236,18 +274,19 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
 
 
 def _refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -> None:
-    """Attributes that would be silently without effect are refused."""
-    if given.get("CloudInit") is not None:
-        raise Conflict(f"{where}.CloudInit: nodes of this cluster run its own boot script; leave it out")
+    """Attributes that would silently be without effect are refused; those that nobody here heeds are kept and shown."""
+    for name, why in _NOT_THE_CALLERS.items():
+        if given.get(name) is not None:
+            raise Conflict(f"{where}.{name}: {why}")
     for name in ("KeepAlive", "Interruptible"):
-        if not isinstance(given.get(name, False), bool):
+        if not isinstance(given.get(name) or False, bool):
             raise Conflict(f"{where}.{name}: true or false is meant")
-    if "Configuration" in given and not isinstance(given["Configuration"], dict):
+    if not isinstance(given.get("Configuration") or {}, dict):
         raise Conflict(f"{where}.Configuration: an object is meant")
-    spot = [price_type.value == "spot" for price_type in array.price_types]
-    if given.get("Interruptible") not in (None, *spot):
-        kinds = " and ".join(price_type.value for price_type in array.price_types)
-        raise Conflict(f"{where}.Interruptible: {array.name} is {kinds} only; ask another node array")
+    spot = given.get("Interruptible")
+    if spot is not None and any((price_type is PriceType.SPOT) is not spot for price_type in array.price_types):
+        kinds = " or ".join(price_type.value for price_type in array.price_types)
+        raise Conflict(f"{where}.Interruptible: nodes of {array.name} are {kinds}; ask another node array")
 
 
 def _shortage(array: SeenArray, asked: NodeSet, added: int) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.fleet import PriceType
 from tests.web.served import LARGE, Served, array, worker
 
 
@@ -131,6 +132,8 @@ WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sets[0].machineType": lambda one: one | {"machineType": "c5.large"},
     "sets[0].nodeAttributes.CloudInit": lambda one: one | {"nodeAttributes": {"CloudInit": "#!/bin/sh"}},
     "sets[0].nodeAttributes.Interruptible": lambda one: one | {"nodeAttributes": {"Interruptible": True}},
+    "sets[0].nodeAttributes.MachineType: say definition": lambda one: one | {"nodeAttributes": {"MachineType": "p3"}},
+    "sets[0].nodeAttributes.Status": lambda one: one | {"nodeAttributes": {"Status": "Ready"}},
     "sets[0].nodeAttributes.KeepAlive": lambda one: one | {"nodeAttributes": {"KeepAlive": "yes"}},
     "sets[0].nodeAttributes": lambda one: one | {"nodeAttributes": {"Huge": 10**40}},
 }
@@ -155,6 +158,14 @@ def test_a_body_of_any_content_type_is_read_as_json(api: Served) -> None:
         for kind in kinds
     ]
     assert [answer.status_code for answer in answers] == [202] * 3
+
+
+def test_a_price_type_is_refused_that_the_array_need_not_take(api: Served) -> None:
+    api.see(
+        arrays=(array(price_types=(PriceType.SPOT, PriceType.ON_DEMAND)), array("spot", price_types=(PriceType.SPOT,)))
+    )
+    sets = [{"count": 1, "nodearray": name, "nodeAttributes": {"Interruptible": True}} for name in ("execute", "spot")]
+    assert [api.client.post("nodes/create", {"sets": [one]}).status_code for one in sets] == [409, 202]
 
 
 def test_scaling_adds_what_is_missing_to_a_total(api: Served) -> None:

@@ -163,9 +163,17 @@ def test_a_failed_machine_is_a_failed_node(api: Served) -> None:
 
 
 def test_no_loop_is_said_where_none_serves(api: Served) -> None:
-    running = api.client.create(1)
     api.operations.loop_runs = lambda: False
-    assert ("Warning" in running.headers, "only stored" in api.client.create(1).headers["Warning"]) == (False, True)
+    assert "only stored" in api.client.create(1).headers["Warning"]
+
+
+def test_an_old_look_is_said_to_be_old(api: Served) -> None:
+    api.store.memory.save(api.store.memory.load(), 1000.0)
+    told = []
+    for now in (1290.0, 1400.0):
+        api.operations.clock = lambda now=now: now  # type: ignore[misc]
+        told.append(api.client.get("status").headers.get("Warning"))
+    assert told == [None, '199 sge-autoscaler "the last look is 400 s old: the cluster cannot be seen now"']
 
 
 @pytest.mark.parametrize(
