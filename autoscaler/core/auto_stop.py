@@ -41,6 +41,8 @@ def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStop
             continue
         if step.machine.life in _GOING:
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
+        elif step.note.disabling is Disabling.GROUP:
+            found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
         elif step.note.disabling is Disabling.AUTO_STOP:
             found[worker_id] = AutoStopAnswer.STOPS, because(Code.ASKED_TO_STOP)
         else:

@@ -62,6 +62,9 @@ class Readings:
         return self._read[key]
 
     def _demands(self, ask: Ask) -> tuple[Demand, ...] | Reason:
+        whole = self.reader.read(ask)
+        if not isinstance(whole, Reason) and whole.demand.together:
+            return because(Code.GROUP_NOT_ASKED)  # a phantom has none of the groups' parallel environments
         found: list[Demand] = []
         for one in [ask] if ask.pe is None else [replace(ask, pe=pe.name) for pe in matching_pes(ask, self.cluster)]:
             served = self.reader.read(one)

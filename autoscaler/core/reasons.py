@@ -17,6 +17,7 @@ class Code(StrEnum):
 
     # -- waiting shapes: counted or not -----------------------------------------------------------------
     COUNTED = "COUNTED"
+    QUEUE_DEMAND_OFF = "QUEUE_DEMAND_OFF"
     FITS = "FITS"
     WAITS_FOR_COMING = "WAITS_FOR_COMING"
     NOT_EXPIRED = "NOT_EXPIRED"
@@ -34,6 +35,7 @@ class Code(StrEnum):
     UNKNOWN_STATE = "UNKNOWN_STATE"
     UNKNOWN_PE = "UNKNOWN_PE"
     GROUP_PE_BY_NAME = "GROUP_PE_BY_NAME"
+    GROUP_NOT_ASKED = "GROUP_NOT_ASKED"
     UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
     NO_TYPE_FITS = "NO_TYPE_FITS"
     NO_INSTANCE_TYPE = "NO_INSTANCE_TYPE"

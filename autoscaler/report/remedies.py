@@ -23,6 +23,8 @@ GROUPS: tuple[tuple[str, Code], ...] = (
 REMEDIES: Mapping[Code, str] = MappingProxyType(
     {
         Code.COUNTED: "",
+        Code.QUEUE_DEMAND_OFF: "Ask for workers (`sge-autoscaler autoscale`), or set "
+        "`CP_CAP_AUTOSCALE_QUEUE_DEMAND=true`.",
         Code.FITS: "If it waits on although it fits, ask Grid Engine: `qalter -w p JOB`.",
         Code.WAITS_FOR_COMING: "`sge-autoscaler workers` shows how far the coming worker is.",
         Code.NOT_EXPIRED: "Sooner: lower `CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT`.",
@@ -41,6 +43,7 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.UNKNOWN_STATE: "Grid Engine shows a state we do not know; please report it with `sge-autoscaler record`.",
         Code.UNKNOWN_PE: "`qconf -spl` lists the parallel environments; the queue's `pe_list` must name it.",
         Code.GROUP_PE_BY_NAME: "Submit with the wildcard; for a job that waits: `qalter -pe 'mpi*' SLOTS JOB`.",
+        Code.GROUP_NOT_ASKED: "",
         Code.UNKNOWN_RESOURCE: "`qconf -sc` lists what can be asked for.",
         Code.NO_TYPE_FITS: "Ask for less, raise a cap that is named, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "
         "`CP_CAP_AUTOSCALE_HYBRID_FAMILY`, `CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE`.",

@@ -15,6 +15,7 @@ from autoscaler.core.reasons import Code, Fact, Reason
 
 TEMPLATES: Mapping[Code, str] = MappingProxyType(
     {
+        Code.QUEUE_DEMAND_OFF: "it waits for a worker that is there or asked for: waiting jobs launch none themselves",
         Code.COUNTED: "it counts, but only a host that it names can run it",
         Code.FITS: "it fits on what is free now",
         Code.WAITS_FOR_COMING: "{tasks} can start on workers that are coming",
@@ -33,6 +34,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.UNKNOWN_STATE: "its state {state} is not known",
         Code.UNKNOWN_PE: "no parallel environment {pe} of the queues {queues} takes {slots} slots",
         Code.GROUP_PE_BY_NAME: "jobs of {pe} run inside one group of workers, and only {wildcard} finds all groups",
+        Code.GROUP_NOT_ASKED: "Grid Engine is not asked about jobs that stay inside one group",
         Code.UNKNOWN_RESOURCE: "it asks for {resource}, which is not known",
         Code.NO_TYPE_FITS: "it asks {slots} slots[ on {where}]; the largest worker allowed has {largest}, and at most "
         "{workers} are allowed[; asked besides: {besides}]",

@@ -17,7 +17,7 @@ from autoscaler.core.placement import place
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, Requests, RequestSet, Target
 from tests.core.building import (
     LARGE,
     LONG_AGO,
@@ -156,6 +156,9 @@ def a_member(name: str, *, group: str = "execute:4-1", **kwargs: Any) -> AWorker
 def a_ready(name: str, **kwargs: Any) -> AWorker:
     """A worker of a group that is heard and waits to be let in."""
     return a_member(name, mark=Disabling.ENROL, **kwargs)
+
+
+BOTH = frozenset({"i-w1", "i-w2"})
 
 
 def a_booting(name: str, *, group: str = "execute:4-1", **kwargs: Any) -> AWorker:
@@ -310,6 +313,13 @@ def test_a_job_that_no_group_can_be_had_for_is_told_why() -> None:
     decided = plan(in_groups(MPI, a_failure()))
 
     assert Code.NOTHING_TO_LAUNCH in codes(shape_of(decided).reason)
+
+
+def test_a_job_that_is_too_large_for_any_group_is_told_and_left_alone() -> None:
+    decided = plan(in_groups(a_job(slots=400, pe="mpi*")))
+
+    assert codes(shape_of(decided).reason)[-2:] == [Code.UNPROVEN, Code.GROUP_NOT_ASKED]
+    assert not decided.actions
 
 
 def test_jobs_that_have_not_waited_long_enough_get_no_group() -> None:
@@ -475,6 +485,18 @@ def test_who_stays_of_a_group_that_leaves_follows() -> None:
     decided = plan(in_groups(a_member("w1", mark=Disabling.GROUP), a_member("w2", idle=5)))
 
     assert told(decided, "w2") == ("disable", Code.GROUP_LEAVES)
+
+
+def test_workers_of_a_group_that_leaves_are_told_that_they_stop_when_they_ask() -> None:
+    snapshot = in_groups(a_member("w1", idle=5), a_member("w2", idle=5), requests=Requests(auto_stops=BOTH))
+
+    assert {answer for answer, _ in plan(snapshot).auto_stops.values()} == {AutoStopAnswer.STOPS}
+
+
+def test_one_worker_alone_does_not_stop_out_of_its_group() -> None:
+    snapshot = in_groups(a_member("w1", idle=5), a_member("w2", idle=5), requests=Requests(auto_stops=BOTH - {"i-w2"}))
+
+    assert [answer for answer, _ in plan(snapshot).auto_stops.values()] == [AutoStopAnswer.STAYS]
 
 
 def test_a_request_is_not_met_by_a_group_that_a_job_uses() -> None:
