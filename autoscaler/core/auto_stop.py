@@ -39,9 +39,7 @@ def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStop
         worker_id = step.machine.worker.id
         if worker_id not in asking:
             continue
-        if step.machine.life in _GOING:
-            found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
-        elif step.note.disabling is Disabling.GROUP:
+        if step.machine.life in _GOING or step.note.disabling is Disabling.GROUP:
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
         elif step.note.disabling is Disabling.AUTO_STOP:
             found[worker_id] = AutoStopAnswer.STOPS, because(Code.ASKED_TO_STOP)
