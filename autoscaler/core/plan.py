@@ -110,7 +110,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     silent = expected_back(listen(cluster, memory.hearing, now), cluster, now)
     # What may be launched at all, and what counts against limits.
     rests = resting(memory, fleet.failures, policy, now)
-    stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
+    stopped = stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at)
     setbacks = last_setbacks(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay)
     ground = Ground(policy, fleet.buckets, rests, stopped, memory.launches, cluster.complexes, now, setbacks)
     usage = usage_of(fleet, policy, sight, now)

@@ -43,7 +43,7 @@ def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:
 
 def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Iterator[Prospect]:
     fleet, policy, memory, now = snapshot.fleet, snapshot.policy, snapshot.memory, snapshot.now
-    stopped = stopped_arrays(memory, fleet.failures, policy, snapshot.wishes.resumed_at)
+    stopped = stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at)
     rests = resting(memory, fleet.failures, policy, now)
     options, refused = options_for(array, fleet.buckets, rests, usage, snapshot.cluster.complexes)
     usable = {bucket.key for option in options for bucket in option.buckets}

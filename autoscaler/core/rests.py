@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure, Order, OrderState
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.memory import Event, Memory, Rest
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 
@@ -45,15 +45,18 @@ def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dic
     return grouped
 
 
-def stopped_arrays(
-    memory: Memory, failures: Sequence[LaunchFailure], policy: Policy, resumed_at: float | None = None
-) -> Mapping[str, str]:
-    """Node arrays with the permanent error that stopped them, until a person resumes after it."""
+def stopped_arrays(memory: Memory, fleet: Fleet, policy: Policy, resumed_at: float | None = None) -> Mapping[str, str]:
+    """Node arrays with the permanent error that stopped them, until a person resumes after it. What a caller's array
+    was refused stops no other.
+    """
     resumed = resumed_at is not None and resumed_at >= memory.failures_seen
     stopped = {} if resumed else dict(memory.stopped)
-    for failure in failures:
+    ordered = {order.id: order.node_array for order in fleet.orders}
+    for failure in fleet.failures:
         if failure.kind == _PERMANENT and failure.at > memory.failures_seen:
+            own = policy.node_array(ordered.get(failure.order_id, ""))
             names = [array.name for array in policy.node_arrays if array.takes(failure.bucket)]
+            names = [own.name] if own is not None and own.extends is not None else names
             stopped.update(dict.fromkeys(names, failure.message))
     return stopped
 

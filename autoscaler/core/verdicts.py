@@ -99,6 +99,8 @@ def _doubted(part: Part, reason: Reason, doubts: Mapping[int, Reason], at: float
 def _fitting(want: Wanted, now: int, coming: int, lacking: int, policy: Policy, growth: Mapping[str, Reason]) -> Reason:
     if not lacking:
         return because(Code.WAITS_FOR_COMING, tasks=coming) if coming else because(Code.FITS)
+    if not policy.queue_demand:
+        return because(Code.QUEUE_DEMAND_OFF)
     if not want.launches:
         return because(Code.COUNTED)
     queue = policy.queue(want.launches[0])

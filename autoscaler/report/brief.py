@@ -57,6 +57,7 @@ _WORDS: dict[Code, str] = {
     Code.MASTER: "master",
     Code.IN_SERVICE: "in service",
     Code.COUNTED: "counted",
+    Code.QUEUE_DEMAND_OFF: "waits for a worker",
     Code.FITS: "fits",
     Code.WAITS_FOR_COMING: "waits for coming workers",
     Code.NOT_EXPIRED: "not expired",

@@ -30,6 +30,7 @@ from tests.core.building import (
     a_worker,
     acts,
     an_order,
+    fate,
     jobs,
     launched,
     noted,
@@ -213,6 +214,16 @@ def test_workers_of_a_dynamic_array_count_against_the_limits_of_what_it_extends(
     ]
 
 
+def test_what_a_callers_array_was_refused_for_good_stops_no_other() -> None:
+    order = replace(an_order(1, state=OrderState.FAILED, age=60), node_array="burst")
+    refused = LaunchFailure(a_bucket(LARGE).key, NOW - 60, "permanent", "no such image", order.id)
+    sets = (a_set("one", array="burst", count=1), a_set("two", count=1))
+    made = planned(order, refused, sets=sets, arrays=(ArrayDefinition("burst", dynamic=True),))
+    assert [(a.node_array, noted(made)) for a in made.actions if isinstance(a, Launch)] == [
+        ("execute", [Code.NODE_ARRAY_STOPPED])
+    ]
+
+
 def test_nothing_is_launched_for_an_array_that_is_not_wanted_any_more() -> None:
     definition = ArrayDefinition("burst", dynamic=True, wanted=False)
     assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=(definition,))) == {}
@@ -320,6 +331,10 @@ def test_a_second_pass_over_an_unchanged_world_changes_nothing() -> None:
 
 def test_without_queue_demand_nothing_is_launched_for_jobs() -> None:
     assert plan(without_queue_demand(asking(jobs(4), sets=()))).actions == ()
+
+
+def test_without_queue_demand_a_job_that_fits_nowhere_is_told_so() -> None:
+    assert fate(plan(without_queue_demand(asking(a_job(), sets=())))) is Code.QUEUE_DEMAND_OFF
 
 
 def test_without_queue_demand_busy_workers_count_towards_a_target() -> None:
