@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from autoscaler.core.arrays import GROUPS
 from autoscaler.core.cluster import Complex, Consumable, ExecutionHost
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType
 from autoscaler.core.model import Amounts, Host
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
@@ -68,7 +69,10 @@ def as_node(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Comp
 
 
 def _key(type_: InstanceType, array: NodeArrayPolicy, key: BucketKey | None) -> BucketKey:
-    return replace(key or BucketKey(type_.name), node_array=array.name)
+    """As rules see it: a worker of a group is in a placement group, that one where its cloud knows no other."""
+    made = replace(key or BucketKey(type_.name), node_array=array.name)
+    of_groups = array.group_cores is not None or array.group_count is not None or GROUPS in array.name
+    return replace(made, placement_group=array.name) if of_groups and made.placement_group == ANY else made
 
 
 def _under_rules(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from autoscaler.core.capacity import as_node, offer_of
 from autoscaler.core.cluster import Complex
@@ -45,15 +46,16 @@ class Reach:
     ) -> None:
         self._persistent = persistent
         self._rules, self._complexes = policy.rules, complexes
-        self._best = {
-            array.queue: _best(array, buckets, complexes) for array in policy.node_arrays if array.extends is None
-        }
+        self._arrays = [array for array in policy.node_arrays if array.extends is None]
+        self._buckets = buckets
+        self._best = {array.queue: _best(array, buckets, complexes) for array in self._arrays}
 
     def refusal(self, wanted: Wanted) -> Reason | None:
         """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None:
         some could.
         """
-        arrays = [self._best[queue] for queue in wanted.launches if queue in self._best]
+        known = self._best if self._rules is None or not wanted.demand.together else self._in_groups
+        arrays = [known[queue] for queue in wanted.launches if queue in known]
         best = [entry for array in arrays for entry in array.workers]
         if not best:
             return next((array.nothing for array in arrays if array.nothing is not None), None)
@@ -72,6 +74,12 @@ class Reach:
         )
         in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
         return reason if in_the_way is None else reason.then(in_the_way)
+
+    @cached_property
+    def _in_groups(self) -> dict[str, _Best]:
+        """The same as workers of groups, which rules may tell apart."""
+        grouped = [replace(array, group_count=array.group_count or 1) for array in self._arrays]
+        return {array.queue: _best(array, self._buckets, self._complexes) for array in grouped}
 
     def _forbidden(self, entries: Entries, arrays: Sequence[_Best]) -> Reason:
         """That rules allow none of these workers, and of the largest of them why not."""

@@ -10,6 +10,7 @@ import pytest
 
 from autoscaler.core.actions import Enrol, Kill, Launch
 from autoscaler.core.admission import Judge, admission_of
+from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.cluster import JobDetail
 from autoscaler.core.demand import read_demand
 from autoscaler.core.eligibility import details_wanted
@@ -481,3 +482,36 @@ def test_a_type_that_rules_forbid_is_told_so_and_not_called_too_small() -> None:
 def test_a_type_that_is_of_use_to_others_is_not_called_forbidden() -> None:
     found = planned(applied(ONLY_XLARGE, user="ann"), a_job(1, owner="ann"), a_job(2, owner="bob"), **HYBRID)
     assert Code.BUCKET_NOT_BY_RULES not in {verdict.reason.code for verdict in found.buckets}
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+NEAR = applied({"in-a-placement-group": True}, pe="mpi")
+
+
+def grouped(*things: Thing, rules: dict[str, Any] = NEAR) -> Snapshot:
+    """A world in which jobs of PE `mpi` stay inside one group of workers."""
+    snapshot = ruled(rules, *things, instance_type="m5.large", limits=Limits(max_workers=20))
+    policy = replace(snapshot.policy, group_pes=("mpi",))
+    present = arrays_present(snapshot.fleet, snapshot.memory)
+    return replace(snapshot, policy=in_force(policy, snapshot.requests, present))
+
+
+def test_a_group_is_a_placement_group_where_its_cloud_has_none() -> None:
+    found = plan(grouped(a_job(slots=4, pe="mpi*")))
+    assert [
+        (action.group_id, action.candidates[0].count) for action in found.actions if isinstance(action, Launch)
+    ] == [("execute:4-1", 2)]
+
+
+def test_no_group_is_launched_for_a_job_that_must_not_be_in_one() -> None:
+    found = plan(grouped(a_job(slots=4, pe="mpi*"), rules=applied({"in-a-placement-group": False}, pe="mpi")))
+    assert (acts(found), fate(found)) == ([], Code.RULES_FORBID)
+
+
+@pytest.mark.parametrize("joined", (True, False))
+def test_a_group_that_comes_is_supply_for_what_it_was_launched_for(joined: bool) -> None:
+    make = a_worker if joined else a_machine
+    names = [make(name, node_array="execute:4", group_id="execute:4-1", age=20.0) for name in ("w1", "w2")]
+    found = plan(grouped(a_job(slots=4, pe="mpi*"), *names))
+    assert (launched(found), fate(found)) == ({}, Code.FITS if joined else Code.WAITS_FOR_COMING)

@@ -216,8 +216,10 @@ def properties_of_worker(
     if worker.state is MachineState.RUNNING and not (worker.ready or worker.failure):
         state = _STATES[MachineState.PENDING]
     coming = state == _STATES[MachineState.PENDING]
+    # A group is a placement group where its cloud has none.
+    key = replace(worker.bucket, placement_group=worker.placement_group or worker.group_id or "")
     return replace(
-        _of_size(worker.bucket, (facts or SizeFacts()).over(worker.type)),
+        _of_size(key, (facts or SizeFacts()).over(worker.type)),
         name=worker.name or worker.id,
         location=location or worker.zone,
         exists=worker.exists,
