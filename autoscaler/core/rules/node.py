@@ -141,7 +141,7 @@ PROPERTIES: Mapping[str, Kind] = MappingProxyType(
         "name": Kind("str", "its name in its node array"),
         "nodearray": Kind("str", "its node array"),
         "pcpu_count": Kind("int", "physical cores"),
-        "placement_group": Kind("str", "its placement group, if it is in one", optional=True),
+        "placement_group": Kind("str", "its placement group, or its group of workers, if it is in one", optional=True),
         "private_ip": Kind("str", "its address, once it has one", optional=True),
         "spot": Kind("bool", "whether its cloud may take it back, for a lower price"),
         "state": Kind("str", "Off, Preparing, Ready, Failed, Terminating or Terminated"),
