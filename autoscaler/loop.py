@@ -18,6 +18,7 @@ from typing import Protocol
 
 from autoscaler.act.actor import Actor
 from autoscaler.act.fulfil import Fulfilment
+from autoscaler.act.operate import Operator
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Terminate, kind_of, subject_of
 from autoscaler.core.fleet import LaunchFailure, Worker
@@ -116,9 +117,11 @@ class Loop:
     _cleaned_at: float | None = None
     _changes_seen: int = 0
     _fulfilment: Fulfilment = field(init=False)
+    _operator: Operator = field(init=False)
 
     def __post_init__(self) -> None:
         self._fulfilment = Fulfilment(self.store)
+        self._operator = Operator(self.store, self.observer.provider, self.observer.clock, self.observer.executor)
 
     # -- one pass ------------------------------------------------------------------------------------------------
 
@@ -169,7 +172,10 @@ class Loop:
             self._note_failures(snapshot)
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
-            self.store.looks.keep(self._look(snapshot, plan, sight), snapshot.now)
+            seen = self._look(snapshot, plan, sight)
+            self.store.looks.keep(seen, snapshot.now)
+        if not self.dry_run:
+            self._operator.carry_on(seen, snapshot.now, snapshot.cluster.schedule_interval)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)

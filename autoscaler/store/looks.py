@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from autoscaler.core.fleet import Bucket, InstanceType, Order, OrderState, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
-from autoscaler.core.life import Life, Sight
+from autoscaler.core.life import Life, Machine, Sight, disabled
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.request_sets import ArrayDefinition
@@ -39,6 +39,8 @@ class SeenWorker:
     """Its execution host's name."""
     message: str = ""
     """Its verdict of that pass, as a code."""
+    closed: bool = False
+    """Whether no job is on it and none can come: a person has disabled all of it, and it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ def last_look(snapshot: Snapshot, plan: Plan, sight: Sight, *, provider: str, op
                 machine.life,
                 machine.host.name if machine.host else None,
                 said.get(machine.worker.id, ""),
+                _closed(machine),
             )
             for machine in sight.machines
             if machine.life is not Life.GONE
@@ -106,6 +109,11 @@ def last_look(snapshot: Snapshot, plan: Plan, sight: Sight, *, provider: str, op
         arrays=arrays,
         stopping=snapshot.wishes.stop is not None,
     )
+
+
+def _closed(machine: Machine) -> bool:
+    host = machine.host
+    return machine.life is Life.DISABLED_BY_HAND and host is not None and disabled(host) and not host.busy
 
 
 def seen_arrays(

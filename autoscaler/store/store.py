@@ -21,6 +21,7 @@ from autoscaler.store import (
     requests,
     samples,
     starts,
+    verbs,
     wishes,
 )
 from autoscaler.store.auto_stops import AutoStopTable
@@ -35,6 +36,7 @@ from autoscaler.store.nodes import NodeTable
 from autoscaler.store.requests import RequestTable
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.starts import StartTable
+from autoscaler.store.verbs import VerbTable
 from autoscaler.store.wishes import WishTable
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -48,6 +50,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     looks.TABLE,
     journal.FOR_WHOM,
     journal.FOR_REQUESTS,
+    verbs.TABLE,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -71,6 +74,7 @@ class Store:
         self.samples = SampleTable(database)
         self.nodes = NodeTable(database)
         self.looks = LookTable(database)
+        self.verbs = VerbTable(database)
         self.auto_stops = AutoStopTable(database)
         self.requests = RequestTable(database, nodes=self.nodes.live, auto_stops=self.auto_stops.open)
         self._new_id = new_id
@@ -107,6 +111,7 @@ class Store:
             self.requests.lapse(now)
             self.journal.forget(now - KEPT_FOR)
             self.nodes.forget(now - KEPT_FOR)
+            self.verbs.forget(now - KEPT_FOR)
             self.auto_stops.forget(now - KEPT_FOR)
             for findings in (self.evidence, self.starts, self.health):
                 findings.forget(now - evidence.KEPT_FOR)

@@ -206,7 +206,10 @@ class Operations:
         return NodeManagementResult(operation_id=operation, nodes=told)
 
     def _managed(self, verb: ManagingVerb, node: Node, view: View, who: str) -> ManagedNode:
-        error = self._end(node, view, who) if verb in ENDING else _unable(verb, node, view)
+        if verb in ENDING:
+            error = self._end(node, view, who)
+        else:
+            error = _unable(verb, node, view) or (None if verb == "start" else self._operate(verb, node, who))
         return ManagedNode(id=node.id, name=node.name, status="Error" if error else "OK", error=error)
 
     def _end(self, node: Node, view: View, who: str) -> str | None:
@@ -221,6 +224,12 @@ class Operations:
         if node.seen is not None:
             self.store.wishes.ask(Verb.DRAIN, who=by, at=now, host=node.seen.worker.id)
         return None
+
+    def _operate(self, verb: str, node: Node, who: str) -> str | None:
+        """Let the loop have the provider do it."""
+        assert node.seen is not None
+        asked = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
+        return None if asked else "what was asked for before is still to be done with it"
 
     # -- both ----------------------------------------------------------------------------------------------------
 
@@ -266,11 +275,19 @@ def selected(view: View, request: NodeManagementRequest) -> list[Node]:
 
 
 def _unable(verb: str, node: Node, view: View) -> str | None:
-    """Why a verb cannot be carried out on a node; None: there is nothing to do."""
+    """Why a verb cannot be carried out on a node."""
+    if node.leaving:
+        return "this node is ending"
     if verb == "start":
-        return "this node is ending" if node.leaving else None
-    provider = view.look.provider or "this cluster's provider"
-    return f"{provider} has no {verb}: terminate the node and create another"
+        return None  # it is started, or about to be
+    if not view.look.operates or verb == "deallocate":
+        # A machine that is stopped, and comes back, cannot be told from a lost one.
+        provider = view.look.provider if not view.look.operates and view.look.provider else "this cluster"
+        return f"{provider} has no {verb}: terminate the node and create another"
+    if node.seen is None or not node.seen.closed:
+        host = (node.seen.host if node.seen else None) or "HOST"
+        return f"jobs may be on it: disable it (qmod -d '*@{host}'), and ask again once it is empty"
+    return None
 
 
 def _refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -> None:

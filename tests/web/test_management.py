@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,20 @@ def test_a_verb_that_the_provider_lacks_is_answered_for_each_node(api: Served, v
     api.see(worker("i-1"))
     told = api.client.post(f"nodes/{verb}", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
     assert (told["status"], told["error"]) == ("Error", f"fake has no {verb}: terminate the node and create another")
+
+
+@pytest.mark.parametrize("verb", ("restart", "reimage"))
+def test_a_verb_that_the_provider_has_is_left_to_the_loop(api: Served, verb: str) -> None:
+    api.see(replace(worker("i-1", life=Life.DISABLED_BY_HAND), closed=True), operates=True)
+    told = end(api, verb, hostnames=["host-i-1"])
+    (asked,) = api.store.verbs.open()
+    assert (told[0][1], asked.verb, asked.worker_id, asked.who) == ("OK", verb, "i-1", "anna (REST)")
+
+
+def test_a_node_on_which_jobs_may_be_is_not_restarted(api: Served) -> None:
+    api.see(worker("i-1"), operates=True)
+    told = api.client.post("nodes/restart", {"hostnames": ["host-i-1"]}).json()["nodes"][0]
+    assert (told["status"], "qmod -d '*@host-i-1'" in told["error"], api.store.verbs.open()) == ("Error", True, ())
 
 
 def test_a_started_node_is_started(api: Served) -> None:
