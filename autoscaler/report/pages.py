@@ -59,9 +59,10 @@ objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id`
 `longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, \
 `cores`, `price_per_hour`, `unknown_prices`, `target_workers`, `target_cores`, and `most` (machines at a time) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
-`running`, `launches`: a list of Launch that may serve it |
+`running`, `launches`: a list of Launch that may serve it, \
+`rules`: what [rules](rules.md) ask for it, and who meets them |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
-`machine`, `remembered` |
+`machine`, `remembered`, `rules` |
 
 `reason` is the same everywhere; [reasons.md](reasons.md) lists its codes.
 """
