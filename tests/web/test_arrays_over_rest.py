@@ -1,0 +1,71 @@
+"""What node arrays should hold, asked for over the REST API: by the library, the commands' client, and plain calls."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from autoscaler import jetpack
+from autoscaler.core.request_sets import Target
+from autoscaler.jetpack.service import AutoscaleError, Rejected, Service
+from autoscaler.web.asking import Api
+from autoscaler.web.request_service import RequestService
+from tests.web.served import PASSWORD, USER, Served
+
+SERVING = ("fastapi", "starlette", "uvicorn")
+
+
+@pytest.fixture
+def api(api: Served, served_app: tuple[FastAPI, str]) -> Served:
+    """A server that takes requests for node arrays, too."""
+    app, _ = served_app
+    service = RequestService(api.store, lambda: ["execute"])
+    app.state.api = Api(api.operations, app.state.api.passwords, api.calls, service)
+    return api
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Path:
+    path = tmp_path / "login"
+    path.touch(mode=0o600)
+    path.write_text(f"{USER}:{PASSWORD}\n")
+    return path
+
+
+def test_a_script_asks_over_http_with_url_and_login(api: Served, login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_URL", api.client.url)
+    monkeypatch.setenv("CP_CAP_AUTOSCALE_LOGIN", str(login))
+    jetpack.autoscale.set(name="execute", corecount=128)
+    (asked,) = api.store.requests.load(0.0).sets
+    assert (asked.name, asked.by, asked.targets) == ("standard", "anna (REST)", (Target("execute", cores=128),))
+
+
+def test_requests_are_shown_and_taken_back(api: Served, login: Path) -> None:
+    service = Service(url=api.client.url, login=str(login))
+    service.call("POST", "/autoscale", {"arrays": [{"Name": "execute", "TargetCount": 2}], "request_set": "a/b"})
+    shown = [each["name"] for each in service.call("GET", "/requests")["request_sets"]]
+    ended = service.call("DELETE", "/requests/a%2Fb")["ended"]
+    assert (shown, ended, api.store.requests.load(0.0).sets) == (["a/b"], True, ())
+
+
+def test_what_is_wrong_with_an_update_is_told_to_its_caller(api: Served, login: Path) -> None:
+    with pytest.raises(Rejected, match="TargetCount"):
+        Service(url=api.client.url, login=str(login)).call(
+            "POST", "/autoscale", {"arrays": [{"Name": "execute", "TargetCount": "many"}]}
+        )
+
+
+def test_nobody_asks_without_a_login(api: Served) -> None:
+    with pytest.raises(AutoscaleError, match="Unauthorized"):
+        Service(url=api.client.url).call("GET", "/requests")
+
+
+def test_nothing_of_a_server_is_imported_before_it_is_served() -> None:
+    modules = "autoscaler.commands.main, autoscaler.commands.run, autoscaler.commands.serve, autoscaler.commands._http"
+    code = f"import sys, {modules}; print([name for name in {SERVING} if name in sys.modules])"
+    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=30, check=True)
+    assert told.stdout.strip() == "[]"
