@@ -166,7 +166,7 @@ def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, i
 
 def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str, Usage]:
     """What every node array's additional workers and orders amount to, with those of its kin. A worker counts until its
-    provider says it is gone.
+    provider says it is gone. One of an array that is not known (any more) counts with the first of the settings.
     """
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)
@@ -174,20 +174,26 @@ def usage_of(fleet: Fleet, policy: Policy, sight: Sight, now: float) -> dict[str
     usage = {array.name: Usage() for array in policy.node_arrays}
     for machine in sight.machines:
         worker = machine.worker
-        if machine.life is not Life.GONE and worker.node_array in usage:
+        if machine.life is not Life.GONE and usage:
+            name = _counted_in(worker.node_array, usage)
             price = worker.price_per_hour if worker.price_per_hour is not None else _price(worker.bucket, prices)
-            usage[worker.node_array] = usage[worker.node_array].plus(worker.type.vcpus, price, 1)
+            usage[name] = usage[name].plus(worker.type.vcpus, price, 1)
     for note in sight.missing.values():
-        if note.bucket is None or note.terminated_at is not None or note.order_id in coming:
+        if note.bucket is None or note.terminated_at is not None or note.order_id in coming or not usage:
             continue
         price = note.price_per_hour if note.price_per_hour is not None else _price(note.bucket, prices)
-        name = note.bucket.node_array
-        usage[name] = usage.get(name, Usage()).plus(note.vcpus, price, 1)
+        name = _counted_in(note.bucket.node_array, usage)
+        usage[name] = usage[name].plus(note.vcpus, price, 1)
     for order, count in ordered:
-        if order.node_array in usage:
+        if usage:
+            name = _counted_in(order.node_array, usage)
             price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
-            usage[order.node_array] = usage[order.node_array].plus(order.type.vcpus, price, count)
+            usage[name] = usage[name].plus(order.type.vcpus, price, count)
     return _with_kin(usage, policy)
+
+
+def _counted_in(name: str, usage: Mapping[str, Usage]) -> str:
+    return name if name in usage else next(iter(usage))
 
 
 def _with_kin(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]:

@@ -171,6 +171,11 @@ def test_workers_of_all_arrays_of_a_family_count_together() -> None:
     )
 
 
+def test_a_worker_of_an_array_that_was_lost_counts_with_the_first_of_the_settings() -> None:
+    usage = usage_in(a_machine("w1"), a_machine("w2", node_array="lost"), definitions=())
+    assert usage["execute"].workers == 2
+
+
 def test_max_count_is_held_against_the_one_arrays_own_workers() -> None:
     usage = usage_in(a_machine("w1"), a_machine("w2", node_array="burst"), definitions=(dynamic(max_count=2),))
     burst = array(in_force_with(dynamic(max_count=2)), "burst")
