@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, machines, told
 from tests.grid_engine.gate import Gate
+from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.test_sigkill import STARTED_AGAIN
 from tests.grid_engine.waiting import Until
 from tests.web.seed_lines import CREATE, NODE, NODES, STATUS, TERMINATE, argv
 
@@ -26,6 +29,12 @@ def serving(cell: Cell) -> Autoscaling:
     scaling = Autoscaling(cell, SERVED)
     set_password(scaling.state / "http-passwords", USER, PASSWORD)
     return scaling
+
+
+def status_of(cell: Cell, line: str) -> str:
+    """The status that a line of the documentation brings."""
+    words = argv(line, url=URL, cluster="demo", user=USER, password=PASSWORD, ondemand="execute")
+    return cell.runner(words, timeout=20.0).stdout.decode().rpartition("\n")[2]
 
 
 def said(cell: Cell, line: str, **others: str) -> dict[str, Any]:
@@ -86,3 +95,24 @@ def test_our_client_rents_a_worker_from_our_server(empty_cell: Cell, until: Unti
         until(scaling.all_gone, 30)
         until(lambda: not said(empty_cell, STATUS_WITH_NODES)["nodes"])
     assert (while_busy, scaling.ended_well(job)) == ({worker: ["stopping", host]}, True)
+
+
+def test_a_repeated_request_makes_no_second_machine_however_the_autoscaler_was_killed(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    before = StandIn(empty_cell, "nsenter")
+    scaling = serving(empty_cell)
+    scaling = replace(scaling, settings={**scaling.settings, "PATH": before.path})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    before.kill_caller_around("*hostname ip-*")
+    with empty_cell.start(STARTED_AGAIN, env=scaling.environment, output=scaling.log):
+        until(lambda: "REST API at" in scaling.said())
+        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        said(empty_cell, CREATE)
+        until(lambda: before.killed() == {"before", "after"}, 30)
+        until(lambda: scaling.said().count("REST API at") == 3, 30)
+        repeated = status_of(empty_cell, CREATE)
+        until(lambda: said(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
+        (node,) = said(empty_cell, NODES)["nodes"]
+        rented = scaling.rented()
+    assert (repeated, rented, len(machines(scaling))) == ("409", {node["Hostname"]}, 1)
