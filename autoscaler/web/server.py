@@ -104,6 +104,13 @@ class Server:
         finally:
             self._socket.close()
 
+    def _serve_alone(self) -> None:
+        """The thread's edge: what ends it is told, since nobody waits for it while scaling goes on."""
+        try:
+            self.serve()
+        except Exception:
+            log.exception("the REST API has ended by a defect; scaling goes on without it")
+
     def stop(self) -> None:
         """Let calls under way end, and no other begin."""
         self._server.should_exit = True
@@ -111,7 +118,7 @@ class Server:
     @contextlib.contextmanager
     def beside(self) -> Iterator[Server]:
         """Serves on a thread for the length of the block."""
-        thread = threading.Thread(target=self.serve, name="http", daemon=True)
+        thread = threading.Thread(target=self._serve_alone, name="http", daemon=True)
         thread.start()
         try:
             yield self
