@@ -114,7 +114,7 @@ def brief(reason: Reason, *, times: bool = True) -> str:
     if reason.code is Code.CAPPED and "cap" in facts:
         return f"capped by {facts['cap']}"
     if reason.code is Code.REQUESTED:
-        return f"asked for by {shown('sets', facts.get('sets'))}"
+        return f"asked for by {shown('sets', facts['sets'])}" if "sets" in facts else "asked for"
     if reason.code is Code.BATCHED and "batch" in facts:
         return f"{facts['batch']} at a time"
     words = _WORDS.get(reason.code)

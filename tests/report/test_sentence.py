@@ -116,6 +116,12 @@ def test_a_thousand_workers_still_make_a_line() -> None:
     )
 
 
+def test_many_workers_that_callers_ask_for_are_told_without_naming_each_set() -> None:
+    asked = because(Code.REQUESTED, sets=("nightly", "standard"), node_array="execute", workers=6)
+    told = plan(workers=tuple(kept(f"w{n}", asked) for n in range(6)))
+    assert sentence(told, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (asked for)"
+
+
 def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
     workers = (*(kept(f"w{n}") for n in range(5)), kept("w6", because(Code.RESERVED)))
     assert "keeping 6 workers (5 runs jobs, 1 reserved)" in sentence(plan(workers=workers), 3)
