@@ -8,7 +8,6 @@ the name of the one that jobs ask for, so that `-pe 'mpi*' 64` finds it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from autoscaler.core.arrays import GROUPS
 
@@ -16,24 +15,11 @@ HOST_GROUP_PREFIX = "@sge-autoscaler-"
 COMPLEX = "group_id"
 """The complex that tells a worker's group."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
-_ID = re.compile(r"(?P<array>.+)-(?P<number>[1-9]\d*)")
 _SEPARATOR = "_"
 
 
 def group_id(node_array: str, number: int) -> str:
     return f"{node_array}-{number}"
-
-
-def number_of(group: str, node_array: str) -> int | None:
-    """Which group of this node array it is; None where it is none of it."""
-    found = _ID.fullmatch(group)
-    return int(found["number"]) if found is not None and found["array"] == node_array else None
-
-
-def free_number(taken: Iterable[str], node_array: str) -> int:
-    """The smallest that no group of this node array has."""
-    numbers = {number_of(group, node_array) for group in taken}
-    return next(number for number in range(1, len(numbers) + 2) if number not in numbers)
 
 
 def host_group_of(group: str) -> str:

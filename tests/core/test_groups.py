@@ -10,7 +10,7 @@ import pytest
 from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
 from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
-from autoscaler.core.group_names import free_number, group_id, host_group_of, is_of_group, pe_of
+from autoscaler.core.group_names import group_id, host_group_of, is_of_group, pe_of
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Demand, Host, Plan, Snapshot, Wishes
 from autoscaler.core.placement import place
@@ -98,10 +98,6 @@ def test_a_groups_parallel_environment_is_known_by_its_name() -> None:
 
 def test_a_parallel_environment_of_somebody_else_is_none_of_a_group() -> None:
     assert not is_of_group("mpi_shm", "mpi")
-
-
-def test_a_new_group_takes_the_first_number_that_no_group_of_its_array_has() -> None:
-    assert free_number(("execute:4-1", "execute:4-3", "execute:64-2"), "execute:4") == 2
 
 
 # -- what jobs ask for ------------------------------------------------------------------------------------------------
@@ -255,6 +251,22 @@ def test_no_new_group_gets_the_id_of_one_that_still_ends() -> None:
     ending = a_member("w1", mark=Disabling.GROUP, used=1)
 
     assert [group for _, group, _ in launches(plan(in_groups(ending, requests=asking(1))))] == ["execute:4-2"]
+
+
+def test_a_new_group_takes_the_first_number_that_no_group_of_its_array_has() -> None:
+    there = (ordered(2), replace(ordered(2, group="execute:4-3"), id="order-3"))
+
+    assert [group for _, group, _ in launches(plan(in_groups(*there, requests=asking(4))))] == [
+        "execute:4-2",
+        "execute:4-4",
+    ]
+
+
+def test_groups_of_one_pass_share_what_is_left_of_a_type() -> None:
+    buckets = (a_bucket(LARGE, available=3), a_bucket(XLARGE, available=5))
+    decided = plan(in_groups(*buckets, requests=asking(2, types=("m5.large", "m5.xlarge"))))
+
+    assert [next(iter(types)) for _, _, types in launches(decided)] == ["m5.large", "m5.xlarge"]
 
 
 # -- jobs that want one group -----------------------------------------------------------------------------------------
