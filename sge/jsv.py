@@ -22,6 +22,8 @@ _TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq",
 
 Refusal = Callable[[Mapping[str, str]], str | None]
 """From what was told of a job to the sentence it is refused with; None: it is accepted."""
+Correction = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From what was told of a job to what is to be told of it instead, by name; empty: it stays as it is."""
 
 
 class OutOfStep(Exception):
@@ -35,6 +37,7 @@ class Conversation:
     incoming: int
     outgoing: int
     refusal: Refusal
+    correction: Correction = lambda _: {}
     _pending: bytes = field(default=b"", init=False)
 
     def hold(self) -> None:
@@ -51,8 +54,7 @@ class Conversation:
         told: dict[str, str] = {}
         while (line := self._line()) is not None:
             if line == "BEGIN" and not self._more():
-                sentence = self.refusal(told)
-                self._say("RESULT STATE ACCEPT" if sentence is None else f"RESULT STATE REJECT {_one_line(sentence)}")
+                self._answer(told)
                 return
             word, _, rest = line.partition(" ")
             name, _, value = rest.partition(" ")
@@ -61,6 +63,16 @@ class Conversation:
                 told = {name: value for name, value in told.items() if name in ("ar", "USER")}
             elif word == "PARAM" and name in _TOLD:
                 told[name] = value
+
+    def _answer(self, told: Mapping[str, str]) -> None:
+        corrected = self.correction(told)
+        sentence = self.refusal({**told, **corrected})
+        if sentence is not None:
+            self._say(f"RESULT STATE REJECT {_one_line(sentence)}")
+            return
+        for name, value in corrected.items():
+            self._say(f"PARAM {name} {value}")
+        self._say("RESULT STATE CORRECT" if corrected else "RESULT STATE ACCEPT")
 
     def _line(self) -> str | None:
         """The next line; None when nobody is there any more."""

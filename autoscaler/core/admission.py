@@ -15,6 +15,7 @@ from autoscaler.core.capacity import emptied_host
 from autoscaler.core.cluster import Ask, Cluster, Complex, Consumable, ExecutionHost, ParallelEnvironment, Queue
 from autoscaler.core.conflict import conflict
 from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
+from autoscaler.core.group_names import is_of_group
 from autoscaler.core.model import Demand, Host
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import DeadlockAnswer, Policy
@@ -107,6 +108,16 @@ class Judge:
 
         self._allowed = allowed(persistent)
         self._most = allowed((*persistent, *_spread_out(admission.perhaps)))
+
+    def wildcard(self, pe: str | None) -> str | None:
+        """By what a job should ask for this parallel environment, so that it finds the groups that have one of their
+        own; None: as it does. Not where others, which are of no group, would match as well.
+        """
+        if pe is None or pe not in self._policy.group_pes:
+            return None
+        wildcard = f"{pe}*"
+        others = [name for name in self._pes if matches(wildcard, name) and name != pe and not is_of_group(name, pe)]
+        return None if others else wildcard
 
     def refusal(self, ask: Ask) -> Reason | None:
         """Why such a job could never run, whatever becomes of the cluster within its limits; None: it may, or nobody

@@ -1,4 +1,5 @@
 """The verifier that the queue master runs: reads what the loop left, judges a job by it, and says why it is refused.
+A job that is to stay inside one group of workers is made to ask for that.
 
 It runs as Grid Engine's administrative user, out of an archive of its own, with nothing but the standard library. Where
 it fails in any way, or knows nothing fresh, the job is accepted.
@@ -55,6 +56,15 @@ class Verifier:
             return None if judge is None else self._within_patience(judge, told)
         except Exception:  # noqa: BLE001 - fails open: nobody's job is refused for a defect of ours
             return None
+
+    def correction(self, told: Mapping[str, str]) -> Mapping[str, str]:
+        """What Grid Engine is to take of this job instead. Whatever goes wrong, it stays as it is."""
+        try:
+            judge = self._current()
+            wildcard = None if judge is None else judge.wildcard(told.get("pe_name"))
+        except Exception:  # noqa: BLE001 - fails open: nobody's job is changed for a defect of ours
+            return {}
+        return {} if wildcard is None else {"pe_name": wildcard}
 
     def _within_patience(self, judge: Judge, told: Mapping[str, str]) -> str | None:
         signal.signal(signal.SIGALRM, _give_up)
@@ -130,7 +140,7 @@ def main(file: str, cell: str, code: str) -> int:
     # What is not loaded yet is loaded now, not when the first job waits for it.
     verifier.refusal({})
     try:
-        Conversation(sys.stdin.fileno(), sys.stdout.fileno(), verifier.refusal).hold()
+        Conversation(sys.stdin.fileno(), sys.stdout.fileno(), verifier.refusal, verifier.correction).hold()
     except (OutOfStep, OSError):
         os.close(sys.stdin.fileno())
     return 0

@@ -42,7 +42,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         "takes long.",
         Code.UNKNOWN_STATE: "Grid Engine shows a state we do not know; please report it with `sge-autoscaler record`.",
         Code.UNKNOWN_PE: "`qconf -spl` lists the parallel environments; the queue's `pe_list` must name it.",
-        Code.GROUP_PE_BY_NAME: "Submit with the wildcard; for a job that waits: `qalter -pe 'mpi*' SLOTS JOB`.",
+        Code.GROUP_PE_BY_NAME: "Submit with the wildcard, or let `init --jsv` see to it; for a job that waits: "
+        "`qalter -pe 'mpi*' SLOTS JOB`.",
         Code.GROUP_NOT_ASKED: "",
         Code.UNKNOWN_RESOURCE: "`qconf -sc` lists what can be asked for.",
         Code.NO_TYPE_FITS: "Ask for less, raise a cap that is named, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "

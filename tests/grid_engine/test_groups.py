@@ -20,9 +20,9 @@ IN_GROUPS = {"CP_CAP_AUTOSCALE_GROUP_PES": "mpi", "CP_CAP_AUTOSCALE_WORKERS": "4
 """Two groups of two workers of two slots each."""
 
 
-def prepare(autoscaling: Autoscaling) -> None:
+def prepare(autoscaling: Autoscaling, *more: str) -> None:
     """As an operator does: the queue itself offers the PE of groups no more."""
-    done = autoscaling.command("init", "--yes", "--apply", "main.q")
+    done = autoscaling.command("init", "--yes", "--apply", "main.q", *more)
     assert done.returncode == 0, done.stderr.decode()
     assert "mpi" not in pe_list(autoscaling.cell)[0]
 
@@ -125,3 +125,15 @@ def test_what_is_prepared_again_after_a_crash_is_as_prepared_once(cell: Cell) ->
 
     assert pe_list(cell)[1:] == [["@sge-autoscaler-execute_4-1=local", "mpi_execute_4-1"]]
     assert cell.out("qconf", "-sc").count("\ngroup_id ") == 1
+
+
+def test_with_the_verifier_a_job_of_the_plain_name_asks_for_any_group(cell: Cell) -> None:
+    autoscaling = Autoscaling(cell, IN_GROUPS)
+    prepare(autoscaling, "--jsv")
+    assert autoscaling.command("once").returncode == 0
+
+    cell.submit("-h", "-b", "y", "-pe", "mpi", "4-8", "true")
+    cell.submit("-h", "-b", "y", "-pe", "local", "2", "true")
+
+    asked = [line.split()[2:] for line in cell.out("qstat", "-r").splitlines() if "Requested PE" in line]
+    assert asked == [["mpi*", "4-8"], ["local", "2"]]

@@ -23,7 +23,7 @@ from autoscaler.report.admission import Verifier, build
 from autoscaler.report.admission_file import AdmissionFile, archive, code
 from autoscaler.store import notation
 from sge.jsv_setup import Place
-from tests.core.building import a_bucket, a_host, a_snapshot, a_worker
+from tests.core.building import PES, a_bucket, a_host, a_snapshot, a_worker
 
 TOO_LARGE = {"pe_name": "local", "pe_min": "64", "pe_max": "64"}
 SENTENCE = "it asks 64 slots on one host; the largest allowed is m5.large with 2"
@@ -53,6 +53,34 @@ def test_a_job_is_refused_with_a_sentence(tmp_path: Path) -> None:
 def test_a_job_that_fits_is_accepted(tmp_path: Path) -> None:
     kept(tmp_path)
     assert verifier(tmp_path).refusal({"pe_name": "local", "pe_min": "2", "pe_max": "2"}) is None
+
+
+def in_groups(*pes: str) -> Snapshot:
+    """A world in which jobs of PE `mpi` stay inside one group, and these PEs are there."""
+    there = {name: replace(PES["mpi"], name=name) for name in pes}
+    policy = replace(WORLD.policy, group_pes=("mpi",))
+    return replace(WORLD, policy=policy, cluster=replace(WORLD.cluster, pes=there))
+
+
+def test_a_job_that_is_to_stay_inside_one_group_is_made_to_ask_for_any(tmp_path: Path) -> None:
+    kept(tmp_path, in_groups("local", "mpi", "mpi_execute_4-1"))
+    assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {"pe_name": "mpi*"}
+
+
+@pytest.mark.parametrize("told", ({}, {"pe_name": "local"}, {"pe_name": "mpi*"}, {"pe_name": "mpi_execute_4-1"}))
+def test_other_jobs_stay_as_they_are(tmp_path: Path, told: Mapping[str, str]) -> None:
+    kept(tmp_path, in_groups("local", "mpi", "mpi_execute_4-1"))
+    assert verifier(tmp_path).correction(told) == {}
+
+
+def test_no_job_is_made_to_ask_for_what_is_of_no_group(tmp_path: Path) -> None:
+    kept(tmp_path, in_groups("mpi", "mpich"))
+    assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {}
+
+
+def test_with_nothing_fresh_no_job_is_changed(tmp_path: Path) -> None:
+    age(kept(tmp_path, in_groups("mpi")).file, 3600.0)
+    assert verifier(tmp_path).correction({"pe_name": "mpi"}) == {}
 
 
 @pytest.mark.parametrize("poll", (1.0, 30.0))

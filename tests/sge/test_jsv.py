@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import pytest
 
@@ -14,6 +15,7 @@ from autoscaler.core.cluster import UNLIMITED_SLOTS
 from sge.jsv import LONGEST, Conversation, OutOfStep, read_request
 
 WAIT = 5.0
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass
@@ -39,11 +41,14 @@ class QueueMaster:
         self.says("START\n")
         assert self.hears() == "STARTED"
         self.says("".join(f"{line}\n" for line in (*lines, "BEGIN")))
-        return self.hears()
+        heard = self.hears()
+        while "RESULT" not in heard:
+            heard += f"\n{self.hears()}"
+        return heard
 
 
 @contextmanager
-def conversation(sentence: str | None = None) -> Iterator[QueueMaster]:
+def conversation(sentence: str | None = None, corrected: Mapping[str, str] = NOTHING) -> Iterator[QueueMaster]:
     ours_in, theirs_out = os.pipe()
     theirs_in, ours_out = os.pipe()
     master = QueueMaster(theirs_out, theirs_in)
@@ -54,7 +59,7 @@ def conversation(sentence: str | None = None) -> Iterator[QueueMaster]:
 
     def hold() -> None:
         try:
-            Conversation(ours_in, ours_out, refusal).hold()
+            Conversation(ours_in, ours_out, refusal, lambda _: corrected).hold()
         except OutOfStep as error:
             master.failed.append(error)
 
@@ -76,6 +81,18 @@ def test_jobs_are_answered_one_after_another() -> None:
         assert master.submits("PARAM A sge", "PARAM l_hard h_vmem=2G") == "RESULT STATE ACCEPT"
         master.says("QUIT\n")
     assert master.told == [{"pe_name": "mpi", "pe_min": "4"}, {"l_hard": "h_vmem=2G"}]
+
+
+def test_a_job_is_corrected_before_it_is_accepted_and_judged_as_corrected() -> None:
+    with conversation(corrected={"pe_name": "mpi*"}) as master:
+        heard = master.submits("PARAM A sge", "PARAM pe_name mpi", "PARAM pe_min 4")
+    assert heard == "PARAM pe_name mpi*\nRESULT STATE CORRECT"
+    assert master.told == [{"pe_name": "mpi*", "pe_min": "4"}]
+
+
+def test_a_job_that_is_refused_is_not_corrected() -> None:
+    with conversation("too much", {"pe_name": "mpi*"}) as master:
+        assert master.submits("PARAM A sge", "PARAM pe_name mpi") == "RESULT STATE REJECT too much"
 
 
 def test_a_sentence_is_one_line_of_bounded_length() -> None:
