@@ -6,14 +6,15 @@ One row, written only when it says something new; how fresh it is tells the memo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autoscaler.core.fleet import Bucket, InstanceType, Order, OrderState, PriceType, Worker
+from autoscaler.core.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.life import Life, Machine, Sight, disabled
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.request_sets import ArrayDefinition
+from autoscaler.core.supply import outstanding
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
 
@@ -105,9 +106,19 @@ def last_look(snapshot: Snapshot, plan: Plan, sight: Sight, *, provider: str, op
             for machine in sight.machines
             if machine.life is not Life.GONE
         ),
-        orders=tuple(order for order in fleet.orders if order.state is not OrderState.FAILED),
+        orders=_awaited(snapshot),
         arrays=arrays,
         stopping=snapshot.wishes.stop is not None,
+    )
+
+
+def _awaited(snapshot: Snapshot) -> tuple[Order, ...]:
+    """Orders with only what they may still bring: a machine that came and is gone, listed or not, is nobody's room."""
+    fleet = snapshot.fleet
+    listed = {worker.id for worker in fleet.workers}
+    return tuple(
+        replace(order, count=count, ids=tuple(worker_id for worker_id in order.ids if worker_id not in listed))
+        for order, count in outstanding(fleet, snapshot.policy, snapshot.now)
     )
 
 

@@ -31,6 +31,22 @@ def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [each.life for each in told.workers] == [Life.IN_SERVICE] * 2
 
 
+def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: Path) -> None:
+    world = World(tmp_path / "s", boot_delay=0.0)
+    world.cluster.submit(count=5)
+    loop = start(world)
+    ordered = loop.pass_once()
+    provider = world.provider()
+    provider.terminate([worker.id for worker in provider.workers()])
+    world.cluster.advance(10.0)
+    snapshot = loop.pass_once().observation.snapshot
+    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    gone = {machine.worker.order_id for machine in sight.machines if machine.life is Life.GONE}
+    told = last_look(snapshot, ordered.plan, sight, provider="fake")
+    assert gone
+    assert gone.isdisjoint(order.id for order in told.orders)
+
+
 def test_what_an_array_may_not_use_is_left_out(tmp_path: Path) -> None:
     told = seen(World(tmp_path / "s"), 1)
     assert list(told.arrays[0].types) == ["m5.large"]
