@@ -1,171 +1,164 @@
-"""A day of requests, killed at any instant and served on by a new process, goes and ends as it does undisturbed.
-
-The callers are as real ones: each asks again when it got no answer, and again at its own interval. Killed is also the
-service that answers them, which is in the same process.
-"""
+"""A day of requests, with and without the process being killed again and again: it ends the same, hour by hour."""
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autoscaler.core.policy import Limits
-from autoscaler.nodearrays.requests import ask
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.loop import Loop
+from autoscaler.store.nodes import NodeRow
+from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
 from tests.sge.grid_engine_model import Killed
-from tests.simulated.autoscaler import POLICY, World, left_over, start, step
-from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store
+from tests.simulated.autoscaler import POLICY, TAG, World, start
+from tests.simulated.killing import Instants, MortalProvider, MortalRunner, mortal_store
 
-HOUR = 3600.0
-DYNAMIC = {"Name": "dynamic_array", "Extends": "execute", "Dynamic": True, "MachineType": "m5.xlarge"}
+HOUR, HOURS = 3600.0, 24
+BUSY = 1500.0
+"""Callers ask in so many first seconds of every hour; by its end all has settled."""
+ARRAY = replace(
+    POLICY.node_arrays[0], limits=Limits(max_workers=12), scale_up_batch=3, scale_down_batch=3, idle_timeout=60.0
+)
+BURST = ArrayDefinition("burst", dynamic=True, machine_types=("m5.xlarge",))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One caller's update, at an hour of the day."""
+class Call:
+    """What somebody does at a second of the day."""
 
-    hour: int
-    request_set: str
-    arrays: tuple[dict[str, Any], ...]
-    lasts: float = 300.0
-
-
-DAY = (
-    Asked(1, "standard", ({"Name": "execute", "TargetCoreCount": 3},), 2.5 * HOUR),
-    Asked(2, "nightly", ({**DYNAMIC, "TargetCount": 1, "Configuration": {"version": 1}},), 5 * HOUR),
-    Asked(3, "nightly", ({**DYNAMIC, "TargetCount": 2, "Configuration": {"version": 2}},), 5 * HOUR),
-    Asked(4, "other", ({"Name": "execute", "TargetCount": 9},), 1.5 * HOUR),
-    Asked(5, "nightly", ({"Name": "execute", "TargetCount": 1},), 2 * HOUR),
-    Asked(6, "standard", ({"Name": "execute", "MachineType": "m5.xlarge", "TargetCoreCount": 5},), 1.5 * HOUR),
-    Asked(9, "standard", ({"Name": "execute", "MachineType": "m5.xlarge", "TargetCoreCount": 5},), 0.5 * HOUR),
-)
-JOBS_AT = {2: 2, 6: 3}
-"""Hour → how many jobs are submitted then: the queue's own demand, beside the callers'."""
-HOURS = 11
-AT_REST = 12
-"""Passes after which nothing moves any more."""
-DAYS, DEATHS = 4, 6
-"""So many days are played, each killed so many times, at instants that the others are not."""
+    at: float
+    what: str
+    name: str
+    targets: tuple[Target, ...] = ()
+    lasts: float | None = None
 
 
-def seen(world: World) -> Counter[tuple[str, str]]:
-    """Machines by node array and type."""
-    there = (machine for machine in world.provider().workers() if machine.exists)
-    return Counter((machine.node_array, machine.type.name) for machine in there)
+def a_day(chance: random.Random) -> list[Call]:
+    """Updates of three sets, nodes that are created and ended, jobs."""
+    calls: list[Call] = []
+    for number in range(4 * HOURS):
+        at = number // 4 * HOUR + chance.uniform(0, BUSY)
+        what = chance.choice(("update", "update", "update", "jobs", "create", "end"))
+        targets = (Target("execute", count=chance.randint(0, 3)), Target("burst", cores=chance.randint(0, 9)))
+        lasts = chance.choice((1200.0, 3 * HOUR + 1800.0, None))
+        name = chance.choice(("day", "night", "standard"))
+        calls.append(Call(at, what, f"n-{number}" if what == "create" else name, targets, lasts))
+    return sorted(calls, key=lambda call: call.at)
+
+
+def do(call: Call, world: World) -> None:
+    """As another process does it."""
+    with people(world) as store:
+        now = world.clock.now
+        if call.what == "update":
+            expires_at = None if call.lasts is None else now + call.lasts
+            wanted = [target for target in call.targets if target.count or target.cores]
+            definitions = [BURST] if any(target.node_array == "burst" for target in wanted) else []
+            store.requests.update(call.name, "ann", now, expires_at, wanted, definitions)
+        elif call.what == "jobs":
+            world.cluster.submit(2, seconds=300)
+        elif call.what == "create":
+            store.nodes.create([NodeRow(CreatedNode(call.name, call.name, "execute", now))])
+        elif nodes := store.nodes.live():
+            store.nodes.end(nodes[0].id, at=now, by="ann")
+            if nodes[0].worker_id is not None:
+                store.wishes.ask(Verb.DRAIN, who="ann", at=now, host=nodes[0].worker_id)
+
+
+@contextmanager
+def people(world: World) -> Iterator[Store]:
+    store = world.open_store()
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 @dataclass
 class Day:
-    """One world, and the processes that serve it one after the other."""
+    """One day in one world, served by one process after another."""
 
-    directory: Path
+    world: World
+    calls: list[Call]
     killing: frozenset[int] = frozenset()
-    hours: list[Any] = field(default_factory=list)
-    deaths: int = 0
-    left: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=5))
-        self.world = World(self.directory / "store.sqlite", policy=replace(POLICY, node_arrays=(array,)))
         self.instants = Instants(self.killing)
-        self._begin()
+        self.deaths = 0
 
-    def _begin(self) -> None:
-        world = self.world
-        self.loop = start(
-            world,
-            store=mortal_store(world.store_file, self.instants),
-            runner=MortalRunner(world.cluster, self.instants),
-            provider=MortalProvider(world.provider(), self.instants),
-            names=MortalNames(world.names, self.instants),
-        )
-
-    def _alive(self, do: Callable[[], object]) -> None:
-        """Do it, again by a new process as often as the old one is killed."""
-        while True:
+    def live(self) -> list[Mapping[str, int]]:
+        """What there is at the end of every hour."""
+        began, calls = self.world.clock.now, list(self.calls)
+        loop = self._start()
+        hours: list[Mapping[str, int]] = []
+        while len(hours) < HOURS:
+            now = self.world.clock.now - began
+            while calls and calls[0].at <= now:
+                do(calls.pop(0), self.world)
             try:
-                do()
-                return
+                done = loop.pass_once()
+                pause = (
+                    1.0 if done.acted else min(120.0, (done.plan.due or self.world.clock.now + HOUR) - began - now)
+                )
             except Killed:
                 self.deaths += 1
-                self.loop.store.close()
-                self._begin()
+                loop.store.close()
+                loop, pause = self._start(), 1.0
+            next_call = calls[0].at - now if calls else HOUR
+            hour_ends = (len(hours) + 1) * HOUR - now
+            self.world.cluster.advance(max(1.0, min(pause, next_call, hour_ends)))
+            if self.world.clock.now - began >= (len(hours) + 1) * HOUR:
+                hours.append(self.there())
+        loop.store.close()
+        return hours
 
-    def play(self) -> Day:
-        for hour in range(HOURS):
-            if hour in JOBS_AT:
-                self.world.cluster.submit(JOBS_AT[hour], seconds=20)
-            for asked in DAY:
-                if asked.hour == hour:
-                    self._alive(partial(self._ask, asked))
-            for _ in range(AT_REST):
-                self._alive(self._pass)
-            requests = self.loop.store.requests.load(self.world.clock.now)
-            wanted = [(one.name, one.targets) for one in requests.sets]
-            self.hours.append((seen(self.world), wanted, requests.arrays))
-            self.world.cluster.advance(HOUR - self.world.clock.now % HOUR)
-        self.left = left_over(self.world, self.loop)
-        self.loop.store.close()
-        return self
+    def there(self) -> Mapping[str, int]:
+        """Machines by node array, execution hosts, live sets, arrays and nodes."""
+        machines = Counter(machine.order.node_array for machine in self.world.cloud.living(TAG))
+        with people(self.world) as store:
+            requests = store.requests.load(self.world.clock.now)
+            rows = {"sets": len(requests.sets), "arrays": len(requests.arrays), "nodes": len(requests.nodes)}
+        return {**machines, **rows, "hosts": len(self.world.cluster.workers)}
 
-    def _pass(self) -> None:
-        step(self.world, self.loop)
-
-    def _ask(self, asked: Asked) -> None:
-        ask(
-            self.loop.store,
-            list(asked.arrays),
-            node_arrays=("execute",),
-            by="ann",
-            at=self.world.clock.now,
-            request_set=asked.request_set,
-            expiration_interval=asked.lasts,
-        )
+    def _start(self) -> Loop:
+        store = mortal_store(self.world.store_file, self.instants)
+        runner = MortalRunner(self.world.cluster, self.instants)
+        provider = MortalProvider(self.world.provider(), self.instants)
+        try:
+            return start(self.world, store=store, runner=runner, provider=provider)
+        except Killed:
+            self.deaths += 1
+            store.close()
+            return self._start()
 
 
-def played(killing: frozenset[int] = frozenset()) -> Day:
-    """A day in a directory where a commit need not wait for a disk."""
+def lived(directory: Path, seed: int, killing: frozenset[int] = frozenset()) -> tuple[Day, list[Mapping[str, int]]]:
+    directory.mkdir()
+    world = World(directory / "store.sqlite", policy=replace(POLICY, node_arrays=(ARRAY,)))
+    day = Day(world, a_day(random.Random(seed)), killing)
+    return day, day.live()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """One where a commit need not wait for a disk."""
     fast = Path("/dev/shm")
-    base = fast if fast.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=base, prefix="sge-autoscaler-test-") as directory:
-        return Day(Path(directory), killing).play()
+    with tempfile.TemporaryDirectory(dir=fast if fast.is_dir() else None, prefix="sge-autoscaler-test-") as made:
+        yield Path(made)
 
 
-@pytest.fixture(scope="module")
-def undisturbed() -> Day:
-    return played()
-
-
-def test_a_day_of_requests_brings_what_is_asked_for_and_leaves_nothing(undisturbed: Day) -> None:
-    """What is there and idle serves a target, whatever type new ones would have; at most five are allowed."""
-    small, large, made = ("execute", "m5.large"), ("execute", "m5.xlarge"), ("dynamic_array", "m5.xlarge")
-    assert ([dict(machines) for machines, *_ in undisturbed.hours], undisturbed.left) == (
-        [
-            {},
-            {small: 2},
-            {small: 2, made: 1},
-            {small: 2, made: 2},
-            {small: 3, made: 2},
-            {small: 5},
-            {small: 4},
-            {small: 3},
-            {},
-            {large: 2},
-            {},
-        ],
-        [],
-    )
-
-
-@pytest.mark.parametrize("day", range(DAYS))
-def test_killed_at_any_instant_it_goes_on_and_ends_the_same(undisturbed: Day, day: int) -> None:
-    between = len(undisturbed.instants.names) // (DAYS * DEATHS)
-    chosen = frozenset(1 + between * (day + DAYS * death) for death in range(DEATHS))
-    again = played(chosen)
-    assert (again.deaths, again.hours, again.left) == (DEATHS, undisturbed.hours, [])
+def test_a_day_of_requests_with_a_process_that_is_killed_ends_the_same_hour_by_hour(directory: Path) -> None:
+    undisturbed, hours = lived(directory / "undisturbed", seed=1)
+    instants = len(undisturbed.instants.names)
+    killing = frozenset(random.Random(1).sample(range(1, instants), 60))
+    killed, others = lived(directory / "killed", 1, killing)
+    assert (others, killed.deaths > 50, max(hour.get("execute", 0) for hour in hours) > 2) == (hours, True, True)

@@ -14,6 +14,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.loop import Pass
 from autoscaler.store.wishes import Verb
+from tests.soak.callers import CALLS, calm_callers, with_callers
 from tests.soak.events import HAPPENINGS, Event, happen
 from tests.soak.jobs import OTHER
 from tests.soak.world import Decide, World, policy_of
@@ -36,7 +37,8 @@ class History:
         some = set(chance.sample(names, k=chance.randint(len(names) // 3, len(names)))) | {"single", "time_passes"}
         weights = [weight if name in some else 0 for name, weight in zip(names, weights, strict=True)]
         chosen = chance.choices(names, weights, k=steps)
-        return cls(seed, tuple(Event(name, chance.randrange(1 << 16), chance.randrange(1 << 16)) for name in chosen))
+        events = [Event(name, chance.randrange(1 << 16), chance.randrange(1 << 16)) for name in chosen]
+        return cls(seed, with_callers(seed, events))
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def play(history: History, store_file: Path, *, decide: Decide = plan, calm_pass
     steps = 0
     try:
         for event in history.events:
-            happen(world, event)
+            happen(world, event, CALLS)
             world.step()
             steps += 1
             if world.rules.broken:
@@ -112,6 +114,7 @@ def calm(world: World) -> None:
         for name in hosts:
             world.unwish(verb, name)
     world.people.wishes.resume(who="ann", at=now)
+    calm_callers(world)
     world.read_wishes()
     for job in cell.jobs:
         job.held = job.failed = False
@@ -139,6 +142,8 @@ def help_out(world: World, done: Pass | None) -> None:
                 world.cell.tell(False, at)
         if code in (Code.UNHEARD, Code.SILENT):
             world.silent.clear()
+        if code is Code.UNKNOWN_ARRAY:  # a caller's, of which nobody knows any more since a store was lost
+            world.wish(Verb.DRAIN, name)
     for name, machine_id in world.rules.made_before_loss.items():
         if name in world.cell.hosts and world.rules.made_for[name] == machine_id and not world.lives(machine_id):
             world.cell.delete_by_hand(name)

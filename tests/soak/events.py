@@ -6,7 +6,8 @@ means something: that is how a failing history is made short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from autoscaler.core.actions import PHANTOM_PREFIX
@@ -31,9 +32,11 @@ SECONDS = (5.0, 30.0, 90.0, 200.0)
 RERUN = (None, True, False)
 
 
-def happen(world: World, event: Event) -> None:
+def happen(world: World, event: Event, besides: Mapping[str, Happening] = MappingProxyType({})) -> None:
+    """`besides`: what can happen that is not drawn as the other events are."""
     world.read_wishes()
-    if HAPPENINGS[event.name][1](world, event.a, event.b):
+    happening = besides[event.name] if event.name in besides else HAPPENINGS[event.name][1]
+    if happening(world, event.a, event.b):
         world.injected[event.name] += 1
     world.read_wishes()
 

@@ -257,13 +257,18 @@ class Rules:
         self.orders.add(order.order_id)
         if not new:
             return
-        ordered_at = {record.id: record.ordered_at for record in self.world.people.journal.orders(0)}
+        records = self.world.people.journal.orders(0)
+        ordered_at = {record.id: record.ordered_at for record in records}
+        asked = {record.id for record in records if record.asked or record.nodes}
         self._keeps_to_limits(order, ordered_at)
+        if order.order_id not in asked and order.count > self.world.policy.node_arrays[0].scale_up_batch:
+            self.breaks(
+                5, f"a batch of {order.count}, where {self.world.policy.node_arrays[0].scale_up_batch} are allowed"
+            )
         if len({machine.token for machine in self.world.ours if machine.order.order_id == order.order_id}) > 1:
             self.breaks(3, f"order {order.order_id} was met twice")
-        if (
-            first and ordered_at[order.order_id] == self.look.began
-        ):  # else asked again, or late: judged when it was made
+        # Asked again, or late: judged when it was made. What callers ask for needs no job.
+        if first and ordered_at[order.order_id] == self.look.began and order.order_id not in asked:
             self._is_needed(new, before)
 
     def _keeps_to_limits(self, order: LaunchOrder, ordered_at: Mapping[str, float]) -> None:
@@ -282,8 +287,6 @@ class Rules:
         lately = [m for m in world.ours if now - ordered_at.get(m.order.order_id, 0.0) < HOUR]
         if limits.max_launches_per_hour is not None and len(lately) > limits.max_launches_per_hour:
             self.breaks(5, f"{len(lately)} launches in an hour, where {limits.max_launches_per_hour} are allowed")
-        if order.count > array.scale_up_batch:
-            self.breaks(5, f"a batch of {order.count}, where {array.scale_up_batch} are allowed")
 
     def _is_needed(self, new: Sequence[Machine], before: Collection[str]) -> None:
         """All but the last of the new machines beside what was there and coming must not have been enough."""

@@ -137,6 +137,7 @@ class World:
         self.injected: Counter[str] = Counter()
         self.frozen = False
         self.orders_made = 0
+        self.nodes_made = 0
         self.instants = Instants()
         self.troubles = Troubles()
         self.rules = Rules(self)
@@ -332,7 +333,9 @@ class World:
     def read_wishes(self) -> None:
         """Which wishes are in force: those for hosts that are gone are over."""
         wishes = self.people.wishes.load()
-        self.kept, self.drained, self.stopping = set(wishes.keep), set(wishes.drain), wishes.stop
+        self.kept, self.stopping = set(wishes.keep), wishes.stop
+        meant = {self.cloud.machines[one].name for one in wishes.drain if one in self.cloud.machines}
+        self.drained = {*wishes.drain, *meant}
 
     def disable_by_hand(self, at: Instance) -> None:
         """A person's `qmod -d`. Where the journal says that we were about to, it counts as ours."""
