@@ -107,7 +107,7 @@ class Day:
             try:
                 done = loop.pass_once()
                 pause = (
-                    1.0 if done.acted else min(120.0, (done.plan.due or self.world.clock.now + HOUR) - began - now)
+                    1.0 if done.acted else min(240.0, (done.plan.due or self.world.clock.now + HOUR) - began - now)
                 )
             except Killed:
                 self.deaths += 1
