@@ -106,6 +106,8 @@ class Allowed:
     def lifts(self, demand: Demand) -> Iterator[Lift]:
         """Single settings that, changed, allow this demand: limits first, then types, the smallest that does."""
         for each in self.of(demand):
+            if each.array.extends is not None:  # a caller's: no setting is its own
+                continue
             limits = each.array.limits
             for limit, without in (
                 ("max_workers", replace(limits, max_workers=PLENTY)),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autoscaler.core.allowed import allowed_by
 from autoscaler.core.arrays import arrays_present, families, in_force
 from autoscaler.core.fleet import PriceType
 from autoscaler.core.growth.options import allowed_types, options_for
 from autoscaler.core.life import look
 from autoscaler.core.limits import Usage
 from autoscaler.core.memory import Event, Memory, WorkerNote
+from autoscaler.core.model import Demand
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.request_sets import ArrayDefinition, Requests
@@ -199,3 +201,11 @@ def test_launches_of_an_hour_are_counted_over_the_family() -> None:
     limits = Limits(max_workers=10, max_launches_per_hour=3)
     seen = a_snapshot(jobs(8), limits=limits, launches=(Event(NOW - 60, 2, "execute:64", "execute"),))
     assert launched(plan(seen)) == {"m5.large": 1}
+
+
+def test_no_setting_of_a_callers_array_is_named_as_a_way_out() -> None:
+    seen = a_snapshot(a_job(slots=4))
+    policy = in_force(seen.policy, Requests(arrays=(dynamic(),)))
+    demand = Demand(frozenset({"main.q"}), slots=4, per_host=4)
+    lifts = allowed_by(policy, seen.fleet.buckets, seen.cluster).lifts(demand)
+    assert {lift.node_array for lift in lifts} == {"execute"}
