@@ -31,6 +31,8 @@ def password_file(invocation: Invocation) -> Path:
 def rest_beside(invocation: Invocation, loop: Loop) -> Iterator[None]:
     """The REST API on a thread beside a loop, where the settings say so; a dry run takes no requests."""
     if invocation.settings.process.http is None or loop.dry_run:
+        if loop.dry_run and invocation.settings.process.http is not None:
+            log.warning("a dry run takes no requests: the REST API is not served")
         yield
         return
     with rest(invocation, ring=loop.bell.ring) as server, server.beside():
