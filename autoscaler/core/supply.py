@@ -12,6 +12,7 @@ from autoscaler.core.arrays import families
 from autoscaler.core.capacity import HOSTNAME, emptied_host, joined_host, offer_of
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderState, Worker
+from autoscaler.core.group_names import pe_of
 from autoscaler.core.joining import overdue
 from autoscaler.core.leaving import wanted_back
 from autoscaler.core.life import Life, Machine, Sight
@@ -75,13 +76,15 @@ def supply_of(
     dispensable = [
         (machine, host)
         for machine in sorted(able, key=lambda machine: let_go_order(machine, moment.asking), reverse=True)
-        if (host := _free(machine, cluster, names)) is not None
+        if (host := _free(machine, cluster, moment, names)) is not None
     ]
     draining = [
         machine for machine in sight.machines if wanted_back(machine, moment) and machine.worker.id not in making_room
     ]
-    kept = [host for host in (_free(machine, cluster, names) for machine in staying) if host is not None]
-    let_in = [host for host in (_free(machine, cluster, names, "d") for machine in draining) if host is not None]
+    kept = [host for host in (_free(machine, cluster, moment, names) for machine in staying) if host is not None]
+    let_in = [
+        host for host in (_free(machine, cluster, moment, names, "d") for machine in draining) if host is not None
+    ]
     return Supply(
         there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
         coming=(
@@ -95,9 +98,18 @@ def supply_of(
     )
 
 
-def _free(machine: Machine, cluster: Cluster, names: frozenset[str], ignoring: str = "") -> Host | None:
+def _free(machine: Machine, cluster: Cluster, moment: Moment, names: frozenset[str], ignoring: str = "") -> Host | None:
     host = joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
-    return host if host is None else replace(host, group=machine.worker.group_id or "")
+    return host if host is None else replace(host, group=_usable_group(machine, cluster, moment))
+
+
+def _usable_group(machine: Machine, cluster: Cluster, moment: Moment) -> str:
+    """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups, or
+    that lost its own to a person, has nothing by which Grid Engine would put them there.
+    """
+    group = machine.worker.group_id or ""
+    bases = (base for base in moment.group_pes if group and base in cluster.pes)
+    return group if all(pe_of(base, group) in cluster.pes for base in bases) else ""
 
 
 def _machines_coming(
@@ -120,7 +132,7 @@ def _silent(
 ) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
     unheard = [machine for machine in sight.machines if machine.life is Life.UNHEARD and moment.let_go(machine) is None]
-    found = [_free(machine, cluster, names, "au") for machine in unheard if machine.name in silent]
+    found = [_free(machine, cluster, moment, names, "au") for machine in unheard if machine.name in silent]
     others = (host for host in sight.others if not host.heard and host.name in silent)
     found += [joined_host(host, cluster.complexes, names, ignoring="au") for host in others]
     return [host for host in found if host is not None]

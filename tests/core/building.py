@@ -36,6 +36,7 @@ from autoscaler.core.fleet import (
     OrderState,
     Worker,
 )
+from autoscaler.core.group_names import pe_of
 from autoscaler.core.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot, Wishes, WorkerVerdict
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
@@ -242,6 +243,13 @@ def a_quota(*rules: QuotaRule, enabled: bool = True) -> QuotaSet:
 
 def looked_at(*numbers: int, **detail: Any) -> Details:
     return Details(tuple(JobDetail(number, looked_at=NOW - 10, **detail) for number in numbers))
+
+
+def with_pes_of_groups(snapshot: Snapshot, base: str = "mpi") -> Snapshot:
+    """The same where each group of workers has its own parallel environment of `base`, as those that join get."""
+    groups = {worker.group_id for worker in snapshot.fleet.workers if worker.group_id}
+    own = {pe_of(base, group): replace(PES[base], name=pe_of(base, group)) for group in groups}
+    return replace(snapshot, cluster=replace(snapshot.cluster, pes={**snapshot.cluster.pes, **own}))
 
 
 def a_snapshot(

@@ -37,6 +37,7 @@ from tests.core.building import (
     noted,
     shape_of,
     told,
+    with_pes_of_groups,
 )
 
 TOGETHER = Demand(frozenset({"main.q"}), slots=8, together=True)
@@ -108,7 +109,7 @@ NOTHING = Requests()
 
 def in_groups(*things: Thing, requests: Requests = NOTHING, **kwargs: Any) -> Snapshot:
     """A world in which jobs of PE `mpi` stay inside one group, with 100 workers allowed."""
-    snapshot = a_snapshot(*things, **{"limits": Limits(max_workers=100), **kwargs})
+    snapshot = with_pes_of_groups(a_snapshot(*things, **{"limits": Limits(max_workers=100), **kwargs}))
     policy = replace(snapshot.policy, group_pes=("mpi",))
     present = arrays_present(snapshot.fleet, snapshot.memory)
     return replace(snapshot, policy=in_force(policy, requests, present), requests=requests)
@@ -300,6 +301,14 @@ def test_a_job_that_fits_into_an_idle_group_launches_nothing() -> None:
 
     assert fate(decided) is Code.FITS
     assert not decided.actions
+
+
+def test_a_group_that_joined_before_jobs_could_have_it_is_no_supply_for_them() -> None:
+    snapshot = in_groups(MPI, a_member("w1"), a_member("w2"))
+    pes = {name: pe for name, pe in snapshot.cluster.pes.items() if not is_of_group(name, "mpi")}
+    decided = plan(replace(snapshot, cluster=replace(snapshot.cluster, pes=pes)))
+
+    assert launches(decided) == [("execute:4", "execute:4-2", {"m5.large": 2})]
 
 
 def test_a_job_is_not_spread_over_workers_of_no_group() -> None:

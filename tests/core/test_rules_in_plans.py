@@ -44,6 +44,7 @@ from tests.core.building import (
     shape_of,
     told,
     verdict_of,
+    with_pes_of_groups,
 )
 
 HYBRID: dict[str, Any] = {"hybrid": True, "family": "m5"}
@@ -491,7 +492,7 @@ NEAR = applied({"in-a-placement-group": True}, pe="mpi")
 
 def grouped(*things: Thing, rules: dict[str, Any] = NEAR) -> Snapshot:
     """A world in which jobs of PE `mpi` stay inside one group of workers."""
-    snapshot = ruled(rules, *things, instance_type="m5.large", limits=Limits(max_workers=20))
+    snapshot = with_pes_of_groups(ruled(rules, *things, instance_type="m5.large", limits=Limits(max_workers=20)))
     policy = replace(snapshot.policy, group_pes=("mpi",))
     present = arrays_present(snapshot.fleet, snapshot.memory)
     return replace(snapshot, policy=in_force(policy, snapshot.requests, present))
