@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
-from autoscaler.jetpack.service import OF_ROOT, Service, Unreachable
+from autoscaler.jetpack.service import OF_ROOT, Service, Unreachable, first_listening
 from autoscaler.loop import Loop
 from autoscaler.store import lock
 from autoscaler.store.store import Store
@@ -83,7 +83,8 @@ def reachable(invocation: Invocation) -> Service | None:
         return Service(url=process.caller_url, login=None if login is None else str(login))
     own = socket_path(invocation)
     places = (own,) if process.socket is not None else (own, OF_ROOT / _name(invocation))
-    return next((Service(str(path)) for path in places if path.is_socket()), None)
+    found = first_listening(places)
+    return None if found is None else Service(found)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from autoscaler.settings import CONFIG_ENV
 
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
+NOT_YOURS = "it may not be read by you: ask root, or whoever runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})
 
 
@@ -71,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except PermissionError as error:
+        click.echo(f"{NAME}: {error.filename}: {NOT_YOURS}", err=True)
+        return AutoscalerError.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:  # `sge-autoscaler jobs | head`: the reader has seen enough

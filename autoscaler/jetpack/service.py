@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import getpass
 import http.client
 import json
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,42 @@ class Rejected(AutoscaleError):
 
 
 def places(environ: Mapping[str, str]) -> list[str]:
-    """Sockets on this machine where nobody said which: beside the state, of root's services, of the user's own."""
+    """Sockets on this machine where nobody said which: beside the state, of root's services, of the user's own; those
+    of the first of these at which anybody is there.
+    """
     chosen = environ.get("CP_CAP_AUTOSCALE_WORKDIR")
     for directory in (*([Path(chosen)] if chosen else []), OF_ROOT, of_user(environ)):
-        if found := sorted(str(path) for path in directory.glob("*.sock")):
-            return found
+        found = (str(path) for path in sorted(directory.glob("*.sock")))
+        if there := [path for path in found if first_listening([path]) is not None]:
+            return there
     return []
+
+
+def listens(path: Path | str) -> bool:
+    """Whether somebody answers at this socket; what a service that was killed left behind does not. Raises
+    PermissionError where one may not ask there.
+    """
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(TIMEOUT)
+        try:
+            probe.connect(str(path))
+        except PermissionError:
+            raise
+        except OSError:
+            return False
+    return True
+
+
+def first_listening(paths: Iterable[Path | str]) -> str | None:
+    """The first of these that answers, else the first at which one may not ask; None: nobody is there."""
+    closed: str | None = None
+    for path in paths:
+        try:
+            if listens(path):
+                return str(path)
+        except PermissionError:
+            closed = closed or str(path)
+    return closed
 
 
 def of_user(environ: Mapping[str, str]) -> Path:

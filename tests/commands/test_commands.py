@@ -106,6 +106,19 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("environ")
+def test_state_that_is_not_the_callers_to_read_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied", "/var/lib/x.sqlite")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    code = main(["status"])
+    told = "sge-autoscaler: /var/lib/x.sqlite: it may not be read by you: ask root, or whoever runs the autoscaler\n"
+    assert (code, capsys.readouterr().err) == (1, told)
+
+
+@pytest.mark.usefixtures("environ")
 def test_only_an_explicit_false_stops_run_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,10 +30,29 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mapping[str, str
     return {"XDG_STATE_HOME": str(tmp_path)}
 
 
-def listen(directory: Path, *names: str) -> None:
+Listen = Callable[..., None]
+
+
+@pytest.fixture
+def listen() -> Iterator[Listen]:
+    """Makes services listen in a folder, by the names of their sockets."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(directory: Path, *names: str) -> None:
+            directory.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                listener = stack.enter_context(contextlib.closing(socket.socket(socket.AF_UNIX)))
+                listener.bind(str(directory / name))
+                listener.listen()
+
+        yield begin
+
+
+def leave_behind(directory: Path, name: str) -> None:
+    """What a service that was killed leaves."""
     directory.mkdir(parents=True)
-    for name in names:
-        (directory / name).touch()
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as dead:
+        dead.bind(str(directory / name))
 
 
 def test_a_url_wins_over_a_socket() -> None:
@@ -39,19 +60,39 @@ def test_a_url_wins_over_a_socket() -> None:
     assert Service.find(environ) == Service(url="https://master:9000", login="/login")
 
 
-def test_a_named_socket_wins_over_those_that_are_there(nowhere: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_named_socket_wins_over_those_that_are_there(
+    nowhere: Mapping[str, str], tmp_path: Path, listen: Listen
+) -> None:
     listen(tmp_path / "root", "a.sock")
     assert Service.find({**nowhere, service.SOCKET_ENV: "/x.sock"}) == Service("/x.sock")
 
 
 @pytest.mark.parametrize("directory", ("root", "sge-autoscaler", "work"))
-def test_the_only_one_here_is_asked(nowhere: Mapping[str, str], tmp_path: Path, directory: str) -> None:
+def test_the_only_one_here_is_asked(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen, directory: str) -> None:
     listen(tmp_path / directory, "a.sock", "a.sqlite")
     environ = {**nowhere, "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "work")}
     assert Service.find(environ) == Service(str(tmp_path / directory / "a.sock"))
 
 
-def test_of_several_one_must_be_chosen(nowhere: Mapping[str, str], tmp_path: Path) -> None:
+def test_what_a_killed_service_left_hides_nobody(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen) -> None:
+    leave_behind(tmp_path / "work", "a.sock")
+    listen(tmp_path / "root", "a.sock")
+    environ = {**nowhere, "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "work")}
+    assert Service.find(environ) == Service(str(tmp_path / "root" / "a.sock"))
+
+
+def test_one_that_may_be_asked_wins_over_one_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listens(path: str) -> bool:
+        if path.endswith("closed"):
+            raise PermissionError(path)
+        return True
+
+    monkeypatch.setattr(service, "listens", listens)
+    both, closed = (str(tmp_path / "closed"), str(tmp_path / "open")), (str(tmp_path / "closed"),)
+    assert (service.first_listening(both), service.first_listening(closed)) == (both[1], closed[0])
+
+
+def test_of_several_one_must_be_chosen(nowhere: Mapping[str, str], tmp_path: Path, listen: Listen) -> None:
     listen(tmp_path / "root", "a.sock", "b.sock")
     with pytest.raises(Unreachable, match=r"a\.sock, .*b\.sock\): set CP_CAP_AUTOSCALE_SOCKET to one of them"):
         Service.find(nowhere)
