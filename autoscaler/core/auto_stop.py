@@ -27,7 +27,8 @@ def told_to_stop(step: Step, asking: Set[str]) -> Step:
     """The step of a worker that drains, as that of one that stops for good where it asked to."""
     if step.machine.worker.id not in asking or step.machine.life is not Life.DRAINING:
         return step
-    if isinstance(step.action, Enable) or step.note.disabling not in _TAKEN_OVER:
+    being_let_in = isinstance(step.action, Enable) or step.note.enabled_at is not None
+    if being_let_in or step.note.disabling not in _TAKEN_OVER:
         return step
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 

@@ -172,6 +172,15 @@ def test_a_worker_that_drains_and_is_needed_again_stays() -> None:
     assert (answers(made)["i-w1"][0], acts(made)) == (STAYS, [("enable", "w1")])
 
 
+def test_a_worker_that_is_being_let_in_again_stays_until_a_look_shows_it() -> None:
+    draining = a_worker("w1", mark=Disabling.IDLE, empty=5)
+    assert draining.note is not None
+    let_in = replace(draining, note=replace(draining.note, enabled_at=NOW - 1))
+    made = plan(asked_by("w1", things=(a_job(), let_in)))
+    assert answers(made) == {"i-w1": (STAYS, Code.NEEDED_AGAIN)}
+    assert made.memory.workers["i-w1"].disabling is Disabling.IDLE
+
+
 def test_a_person_who_enables_it_is_believed() -> None:
     worker = a_worker("w1", mark=Disabling.AUTO_STOP, empty=1, states="")
     seen = asked_by("w1", things=(worker,))
