@@ -13,7 +13,8 @@ from autoscaler.core.bonds import Bond
 from autoscaler.core.fleet import Fleet
 from autoscaler.core.group_names import group_id
 from autoscaler.core.group_options import Ledger, Site, Usages, Way, array_for, can_complete, options_like, ways_for
-from autoscaler.core.groups import Group, GroupTarget, group_targets, groups_of, hopeless
+from autoscaler.core.group_verdicts import GroupTarget, group_targets, hopeless
+from autoscaler.core.groups import Group, groups_of
 from autoscaler.core.grow import Ground
 from autoscaler.core.life import Sight
 from autoscaler.core.model import Host, Wanted

@@ -35,7 +35,8 @@ from autoscaler.core.demand import Reading, details_wanted, read_demand
 from autoscaler.core.doubts import judge_doubts
 from autoscaler.core.due import next_due
 from autoscaler.core.group_growth import Grouping, group_up, grow_groups
-from autoscaler.core.groups import bonds_of, group_ids
+from autoscaler.core.group_verdicts import bonds_of
+from autoscaler.core.groups import group_ids
 from autoscaler.core.grow import Ground
 from autoscaler.core.hearing import expected_back, listen
 from autoscaler.core.joining import join
