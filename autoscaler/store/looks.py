@@ -5,18 +5,21 @@ One row, written only when it says something new; how fresh it is tells the memo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.life import Life, Machine, Sight, disabled
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.request_sets import ArrayDefinition
 from autoscaler.core.supply import outstanding
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
+
+log = logging.getLogger("autoscaler.store")
 
 TABLE: Migration = (
     """
@@ -38,8 +41,6 @@ class SeenWorker:
     life: Life
     host: str | None = None
     """Its execution host's name."""
-    message: str = ""
-    """Its verdict of that pass, as a code."""
     closed: bool = False
     """Whether no job is on it and none can come: a person has disabled all of it, and it is empty."""
 
@@ -87,9 +88,8 @@ class LastLook:
     """A person gives everything back."""
 
 
-def last_look(snapshot: Snapshot, plan: Plan, sight: Sight, *, provider: str, operates: bool = False) -> LastLook:
+def last_look(snapshot: Snapshot, sight: Sight, *, provider: str, operates: bool = False) -> LastLook:
     """What of a pass is shown elsewhere. `sight`: how the snapshot's machines stand."""
-    said = {verdict.id: verdict.reason.code.value for verdict in plan.workers}
     fleet = snapshot.fleet
     arrays = seen_arrays(snapshot.policy.node_arrays, snapshot.requests.arrays, fleet.buckets)
     return LastLook(
@@ -100,7 +100,6 @@ def last_look(snapshot: Snapshot, plan: Plan, sight: Sight, *, provider: str, op
                 machine.worker,
                 machine.life,
                 machine.host.name if machine.host else None,
-                said.get(machine.worker.id, ""),
                 _closed(machine),
             )
             for machine in sight.machines
@@ -166,7 +165,7 @@ class LookTable:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._written = ""
-        self._read: tuple[int, LastLook] = (0, LastLook())
+        self._read: tuple[int, LastLook | None] = (0, None)
 
     def keep(self, seen: LastLook, at: float) -> None:
         """Write it down unless it says what was last written."""
@@ -181,12 +180,20 @@ class LookTable:
         self._written = text
 
     def load(self) -> LastLook | None:
-        """None: no loop has ever looked here. Raises notation.Unreadable for one that another version wrote."""
+        """None: no loop has looked here, or one of another version wrote what cannot be read."""
         row = self._database.row("SELECT number FROM looks")
         if row is None:
             return None
         if row["number"] != self._read[0]:
             row = self._database.row("SELECT number, look FROM looks")
             if row is not None:
-                self._read = row["number"], notation.read(row["look"], LastLook)
+                self._read = row["number"], _read(row["look"])
         return self._read[1]
+
+
+def _read(text: str) -> LastLook | None:
+    try:
+        return notation.read(text, LastLook)
+    except notation.Unreadable as error:
+        log.warning("what the loop last saw cannot be read until it looks again: %s", error)
+        return None

@@ -20,7 +20,7 @@ def seen(world: World, passes: int) -> LastLook:
         world.cluster.advance(10.0)
     snapshot = done.observation.snapshot
     sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    return last_look(snapshot, done.plan, sight, provider="fake")
+    return last_look(snapshot, sight, provider="fake")
 
 
 def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -35,14 +35,14 @@ def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: P
     world = World(tmp_path / "s", boot_delay=0.0)
     world.cluster.submit(count=5)
     loop = start(world)
-    ordered = loop.pass_once()
+    loop.pass_once()
     provider = world.provider()
     provider.terminate([worker.id for worker in provider.workers()])
     world.cluster.advance(10.0)
     snapshot = loop.pass_once().observation.snapshot
     sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     gone = {machine.worker.order_id for machine in sight.machines if machine.life is Life.GONE}
-    told = last_look(snapshot, ordered.plan, sight, provider="fake")
+    told = last_look(snapshot, sight, provider="fake")
     assert gone
     assert gone.isdisjoint(order.id for order in told.orders)
 
@@ -70,3 +70,11 @@ def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
 
 def test_where_no_loop_has_looked_there_is_no_look() -> None:
     assert Store.open(None).looks.load() is None
+
+
+def test_a_look_that_another_version_wrote_is_none(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "s")
+    store.database.execute("INSERT INTO looks VALUES (1, 7, 1.0, '{\"workers\": 3}')")
+    before = store.looks.load()
+    store.looks.keep(LastLook("fake"), 2.0)
+    assert (before, store.looks.load()) == (None, LastLook("fake"))
