@@ -16,7 +16,7 @@ from autoscaler.core.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.memory import Disabling, Memory
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code
@@ -240,6 +240,21 @@ class Groups(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.machines)
     @rule(data=st.data())
+    def a_listing_leaves_one_out(self, data: st.DataObject) -> None:
+        worker = self.world.machines[data.draw(st.sampled_from(sorted(self.world.machines)))]
+        if worker.exists and self.world.now - worker.created_at < 600:
+            self.world.unlisted.add(worker.id)
+
+    @rule()
+    def list_all(self) -> None:
+        self.world.list_all()
+
+    @rule(counts=st.sampled_from(("pause", "resume")))
+    def a_person_pauses_or_resumes(self, counts: str) -> None:
+        self.world.wishes = Wishes(paused=counts == "pause")
+
+    @precondition(lambda self: self.world.machines)
+    @rule(data=st.data())
     def lose_one(self, data: st.DataObject) -> None:
         worker = self.world.machines[data.draw(st.sampled_from(sorted(self.world.machines)))]
         host = self.world.hosts.get(worker.name or "")
@@ -270,6 +285,7 @@ class Groups(RuleBasedStateMachine):
         """Left alone, with machines to be had: what is wanted is whole, and nothing else is left."""
         world = self.world
         world.stock.clear()
+        world.wishes = Wishes()
         world.pass_time(4000.0)  # every rest is over
         targets = [target for live in world.requests.sets for target in live.targets]
         wanted = Counter({int(target.node_array.rpartition(":")[2]): target.groups or 0 for target in targets})
