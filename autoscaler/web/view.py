@@ -255,6 +255,7 @@ class View:
             "Region": self.place.region,
             "SubnetId": self.place.subnet,
             "Interruptible": _spot(_first_price_type(array)),
+            "Azure": {"MaxScalesetSize": array.max_workers},
             "Configuration": _object(array.configuration),
             **({"Extends": array.extends, "Dynamic": True} if array.extends else {}),
         }

@@ -1,0 +1,58 @@
+"""Names of the REST API, held against what we know of the published reference from the other side: the server that our
+client is tested with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from autoscaler.web.models import NodeCreationRequest, NodeDefinition, NodeManagementRequest, NodeSet
+from autoscaler.web.routes import VERBS
+from tests.clouds.cyclecloud import reference
+from tests.clouds.cyclecloud.cluster import Cluster
+from tests.web.served import Served, worker
+
+
+def names(model: type[BaseModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+def test_bodies_have_the_references_names_and_no_other() -> None:
+    ours = [names(model) for model in (NodeCreationRequest, NodeSet, NodeDefinition, NodeManagementRequest)]
+    theirs = (reference.CREATION, reference.SET, reference.DEFINITION, reference.MANAGEMENT)
+    assert ours == [set(each) for each in theirs]
+
+
+def test_every_verb_of_the_reference_is_served() -> None:
+    assert sorted(VERBS) == sorted(reference.VERBS)
+
+
+def lacking(theirs: dict[str, Any], ours: dict[str, Any]) -> set[str]:
+    return theirs.keys() - ours.keys()
+
+
+def test_status_and_nodes_have_every_name_that_the_other_server_tells(api: Served) -> None:
+    other = Cluster("demo")
+    other.create({"sets": [{"count": 1, "nodearray": "execute", "placementGroupId": "pg0"}]})
+    theirs = other.status(with_nodes=True)
+    theirs["nodes"][0] |= {"Hostname": "h", "PrivateIp": "10.0.0.1", "InstanceId": "i"}
+    api.see(worker("i-1"))
+    api.client.create(1, placementGroupId="pg0", definition={"machineType": "c5.large"})
+    ours = api.client.get("status", nodes="true").json()
+    array, bucket = ours["nodearrays"][0], ours["nodearrays"][0]["buckets"][0]
+    their_array, their_bucket = theirs["nodearrays"][0], theirs["nodearrays"][0]["buckets"][0]
+    ready, created = sorted(ours["nodes"], key=lambda node: "PlacementGroupId" in node)
+    assert (
+        set().union(
+            lacking(theirs, ours),
+            lacking(their_array, array),
+            lacking(their_array["nodearray"], array["nodearray"]),
+            lacking(their_bucket, bucket),
+            lacking(their_bucket["virtualMachine"], bucket["virtualMachine"]),
+            lacking(their_bucket["placementGroups"][0], bucket["placementGroups"][0]),
+            lacking(theirs["nodes"][0], ready | created),
+        )
+        == set()
+    )
