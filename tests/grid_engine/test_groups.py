@@ -13,7 +13,9 @@ from sge.cell import Cell
 from sge.groups import Groups
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
+from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.test_requests import serving, written
+from tests.grid_engine.test_sigkill import STARTED_AGAIN
 from tests.grid_engine.waiting import Shown, Until
 
 IN_GROUPS = {"CP_CAP_AUTOSCALE_GROUP_PES": "mpi", "CP_CAP_AUTOSCALE_WORKERS": "4"}
@@ -76,6 +78,28 @@ def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole
         until(lambda: not groups_left(empty_cell), 10, "something of the groups is left")
 
     assert len(autoscaling.lifetimes()) == 4
+
+
+def test_killed_before_and_after_a_call_nothing_of_a_group_is_left(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    before = StandIn(empty_cell, "qconf")
+    autoscaling = Autoscaling(empty_cell, {**IN_GROUPS, "PATH": before.path})
+    show_on_failure["autoscaler"] = autoscaling.said
+    prepare(autoscaling)
+    before.kill_caller_around("-dp*")
+    gate = Gate(empty_cell)
+    job, hostfile = submit_mpi(empty_cell, "one", gate)
+    gate.open()
+
+    with empty_cell.start(STARTED_AGAIN, env=autoscaling.environment, output=autoscaling.log):
+        until(lambda: autoscaling.ended_well(job), 40, "the job did not end well")
+        until(autoscaling.all_gone, 40, "the group did not leave")
+        until(lambda: not groups_left(empty_cell), 20, "something of the group is left")
+
+    assert before.killed() == {"before", "after"}
+    assert hosts_of(hostfile) == {str(one.name) for one in autoscaling.lifetimes()}
+    assert len(autoscaling.lifetimes()) == 2
 
 
 def test_a_group_of_which_only_a_part_can_be_had_is_given_back_and_the_next_type_is_tried(
