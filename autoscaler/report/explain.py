@@ -228,7 +228,7 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
     if machine and machine["message"]:
         yield f"the provider says: {machine['message']}"
     for name, value in (told["remembered"] or {}).items():
-        if value not in (None, False, (), 0):
+        if value not in (None, False, (), 0, ""):
             said = _when(value) if name in _MOMENTS else shown(name, value)
             what = name.removesuffix("_s").replace("_", " ")
             yield f"remembered: {what}{'' if value is True else f' {said}'}"

@@ -48,7 +48,8 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     for array in told["node_arrays"]:
         flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
         there = f"; {array['workers']} there" if array["workers"] else ""
-        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{there}{flagged}")
+        types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
+        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{flagged}")
     return "\n".join(lines)
 
 

@@ -109,11 +109,13 @@ def _causes(plan: Plan) -> str:
 
 
 def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
-    for action in plan.actions:
-        if isinstance(action, Launch):
-            first = action.candidates[0]
-            asked = f" ({brief(action.reason)})" if action.reason.code in (Code.REQUESTED, Code.NODE_WANTED) else ""
-            yield f"launching {first.count} {first.type.name}{asked}{_limits(action.reason, times=times)}"
+    launches = [action for action in plan.actions if isinstance(action, Launch)]
+    several = len({launch.node_array for launch in launches}) > 1
+    for launch in launches:
+        first = launch.candidates[0]
+        whose = f" for {launch.group_id or launch.node_array}" if several or launch.group_id else ""
+        asked = f" ({brief(launch.reason)})" if launch.reason.code in (Code.REQUESTED, Code.NODE_WANTED) else ""
+        yield f"launching {first.count} {first.type.name}{whose}{asked}{_limits(launch.reason, times=times)}"
     for kind, verb in _VERBS:
         some = [(subject_of(action), action.reason) for action in plan.actions if isinstance(action, kind)]
         if some:

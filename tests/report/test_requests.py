@@ -20,6 +20,13 @@ def test_created_nodes_count_in_the_sum_and_say_what_serves_them() -> None:
     ]
 
 
+def test_instance_types_that_a_caller_chose_are_told_beside_what_is_wanted() -> None:
+    wish = RequestSet("a", "ann", 0.0, None, (Target("execute", count=2),))
+    chosen = ArrayDefinition("execute", machine_types=("m5.lage", "m5.large"))
+    told = requests_document(Requests(sets=(wish,), arrays=(chosen,)), 0.0)
+    assert requests_text(told).splitlines()[-1] == "  execute: 2 workers of m5.lage, m5.large"
+
+
 def test_what_an_array_has_now_is_told_beside_what_is_wanted() -> None:
     requests = Requests(sets=(RequestSet("a", "ann", 0.0, None, (Target("execute", count=5),)),))
     told = requests_text(requests_document(requests, 0.0, {"execute": 2, "other": 1}))

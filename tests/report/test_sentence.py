@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_a_note_that_stops_the_pass_is_the_reason_to_do_nothing(code: Code) -> N
 def test_a_cap_stands_behind_its_launch() -> None:
     capped = because(Code.DEMAND).then(because(Code.CAPPED, cap="max_workers", limit=2))
     assert "max_workers" in sentence(plan(launch(2, capped), shapes=(waiting(6),)), 3).split(";")[1]
+
+
+def test_launches_of_several_node_arrays_and_groups_are_told_apart() -> None:
+    other = replace(launch(3), node_array="dynamic", reason=because(Code.REQUESTED, sets=("a",)))
+    group = replace(launch(2), node_array="execute:4", group_id="execute:4-1")
+    assert sentence(plan(launch(1), other, group), 3) == (
+        "pass 3: no job waits; launching 1 c5.4xlarge for execute; launching 3 c5.4xlarge for dynamic (asked for by a); "
+        "launching 2 c5.4xlarge for execute:4-1"
+    )
 
 
 def test_a_batch_that_holds_a_launch_back_stands_behind_it() -> None:
