@@ -64,8 +64,8 @@ def test_launches_of_several_node_arrays_and_groups_are_told_apart() -> None:
     other = replace(launch(3), node_array="dynamic", reason=because(Code.REQUESTED, sets=("a",)))
     group = replace(launch(2), node_array="execute:4", group_id="execute:4-1")
     assert sentence(plan(launch(1), other, group), 3) == (
-        "pass 3: no job waits; launching 1 c5.4xlarge for execute; launching 3 c5.4xlarge for dynamic (asked for by a); "
-        "launching 2 c5.4xlarge for execute:4-1"
+        "pass 3: no job waits; launching 1 c5.4xlarge for execute; "
+        "launching 3 c5.4xlarge for dynamic (asked for by a); launching 2 c5.4xlarge for execute:4-1"
     )
 
 
