@@ -26,6 +26,7 @@ from autoscaler.core.actions import (
     Remove,
     Terminate,
 )
+from autoscaler.core.arrays import with_groups_in_reach
 from autoscaler.core.asked import Asked, asking_to_stop, hold_for, read_asked
 from autoscaler.core.auto_stop import answers, told_to_stop
 from autoscaler.core.bonds import Bond, bond_of
@@ -78,6 +79,7 @@ def plan(snapshot: Snapshot) -> Plan:
     Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
     """
     snapshot = under_rules(snapshot)
+    snapshot = replace(snapshot, policy=with_groups_in_reach(snapshot.policy, snapshot.fleet))
     decided = _decide(snapshot, snapshot.memory.brake)
     if snapshot.memory.brake is not None:
         return decided

@@ -124,6 +124,13 @@ def test_without_the_setting_jobs_of_the_same_parallel_environment_count_as_ever
     assert fate(plan(a_snapshot(a_job(slots=4, pe="mpi*")))) is Code.EXPIRED
 
 
+def test_where_workers_enrol_themselves_jobs_get_no_groups() -> None:
+    """Nobody gives their groups the parallel environment by which a job would find them."""
+    decided = plan(in_groups(a_job(slots=4, pe="mpi*"), enrols_itself=True))
+
+    assert [(array, group) for array, group, _ in launches(decided)] == [("execute", "")]
+
+
 # -- what is launched -------------------------------------------------------------------------------------------------
 
 
