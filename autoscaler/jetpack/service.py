@@ -199,6 +199,10 @@ def _read(name: str, status: int, said: bytes) -> dict[str, Any]:
         return document
     error = document.get("error") or document.get("detail") if isinstance(document, dict) else None
     reason = error if isinstance(error, str) else http.client.responses.get(status, f"status {status}")
+    if status == http.client.UNAUTHORIZED:
+        raise Rejected(
+            f"{name} refuses: no right user and password; {LOGIN_ENV} names a file whose first line is USER:PASSWORD"
+        )
     if 400 <= status < 500:
         raise Rejected(reason if error else f"{name} refuses: {reason}")
     raise Unreachable(f"{name} cannot now: {reason}")

@@ -83,7 +83,7 @@ class Server:
             app,
             log_config=None,
             access_log=False,
-            log_level="warning",
+            log_level="error",  # what strangers send that is no HTTP is theirs to know
             server_header=False,
             lifespan="off",
             limit_concurrency=AT_ONCE,

@@ -177,7 +177,8 @@ def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> N
     ("status", "said", "error", "words"),
     (
         (400, b'{"error": "[0]: no"}', Rejected, r"^\[0\]: no$"),
-        (401, b"", Rejected, "refuses: Unauthorized"),
+        (401, b"user and password are needed", Rejected, "no right user and password; CP_CAP_AUTOSCALE_LOGIN names"),
+        (403, b"", Rejected, "refuses: Forbidden"),
         (503, b'{"error": "the disk is full"}', Unreachable, "cannot now: the disk is full"),
         (502, b"<html>", Unreachable, "cannot now: Bad Gateway"),
         (200, b"<html>", Unreachable, "cannot now: OK"),

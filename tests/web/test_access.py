@@ -6,6 +6,7 @@ import base64
 import socket
 import ssl
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -166,6 +167,14 @@ def test_a_certificate_without_its_key_is_refused() -> None:
 def test_the_loopback_is_told_from_other_addresses() -> None:
     hosts = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.1", "head")
     assert [on_loopback(host) for host in hosts] == [True, True, True, False, False, False]
+
+
+def test_what_is_no_http_leaves_no_line_in_the_log(api: Served, caplog: pytest.LogCaptureFixture) -> None:
+    where = urlsplit(api.client.url)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as stranger:
+        stranger.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        answered = stranger.recv(1024)
+    assert (b" 400 " in answered, caplog.records) == (True, [])
 
 
 def test_a_taken_port_is_told_before_anything_is_served() -> None:
