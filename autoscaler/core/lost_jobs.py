@@ -23,6 +23,11 @@ Engine that the part runs, and is answered with its end.
 MARGIN = 75.0
 """Seconds besides, for that end itself: a job with `-notify` is warned a minute before it is killed."""
 
+COMES_BACK = 3600.0
+"""Seconds for which a hold that we lifted may come back. Grid Engine 8.1.9 writes the hold of a pushed-back job down,
+and never that it was lifted: a queue master that starts again before the job does has it held once more.
+"""
+
 
 class Restart(Enum):
     """Whether a job may be started again."""
@@ -213,7 +218,7 @@ class Releases:
 
 
 def let_go(cluster: Cluster, memory: Memory, where: Whereabouts, retry_after: float, now: float) -> Releases:
-    """Let go what has been pushed back for long enough; forget what is held by us no more, or is gone."""
+    """Let go what was pushed back long enough ago, again where a lifted hold came back; forget what runs or is gone."""
     held = frozenset(str(job) for shape in cluster.shapes if "h" in shape.ask.state for job in shape.jobs)
     patience = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
     heard = {host.name: host.heard for host in cluster.hosts}
@@ -221,9 +226,12 @@ def let_go(cluster: Cluster, memory: Memory, where: Whereabouts, retry_after: fl
     ready: list[str] = []
     for job, note in memory.held_back.items():
         number = job.partition(".")[0]
-        if number in held or (job in where.places and note.released_at is None):
+        stands = job in where.places
+        lifted_at = note.released_at
+        ours = stands if lifted_at is None else not stands and now - lifted_at < COMES_BACK
+        if number in held or ours:
             kept[job] = note
-        if number not in held or note.pushed_at is None or job in where.places:
+        if number not in held or note.pushed_at is None or stands:
             continue
         done = [host for host in note.hosts if host in where.gone or host not in heard]
         sure = all(host in done or heard[host] for host in note.hosts)

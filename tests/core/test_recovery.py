@@ -366,8 +366,23 @@ def test_its_hold_stays_while_the_other_host_is_silent() -> None:
     assert (acts(made), list(made.memory.held_back)) == ([], ["12"])
 
 
-def test_what_is_held_no_more_is_forgotten() -> None:
-    world = seen(a_host("h1"), a_job(12, state="Rq"))
+def lifted(state: str, ago: float, *things: Thing) -> Plan:
+    world = seen(a_host("h1"), a_job(12, state=state), *things)
+    note = HeldBack(("h1",), NOW - 9999, pushed_at=NOW - 9900, released_at=NOW - ago)
+    return plan(replace(world, memory=replace(world.memory, held_back={"12": note})))
+
+
+def test_a_lifted_hold_that_a_queue_master_brings_back_is_lifted_again() -> None:
+    assert list(lifted("Rq", 600).memory.held_back) == ["12"]
+    assert [action.jobs for action in of(lifted("hRq", 600), Release)] == [("12",)]
+
+
+def test_a_lifted_hold_is_forgotten_in_the_end() -> None:
+    assert lifted("Rq", 3601).memory.held_back == {}
+
+
+def test_a_lifted_hold_is_forgotten_once_its_job_runs() -> None:
+    world = seen(LIVING)
     note = HeldBack(("h1",), NOW - 200, pushed_at=NOW - 100, released_at=NOW - 10)
     assert plan(replace(world, memory=replace(world.memory, held_back={"12": note}))).memory.held_back == {}
 
