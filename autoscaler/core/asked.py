@@ -50,6 +50,19 @@ def read_asked(snapshot: Snapshot) -> Asked:
     return Asked(needs, serve(snapshot.requests.nodes, snapshot.fleet))
 
 
+def called_for(asked: Asked, snapshot: Snapshot, sight: Sight) -> frozenset[str]:
+    """Names in the supply of what comes for callers: no job needs it as long as others are there for it."""
+    orders = {order.id for order in snapshot.fleet.orders if order.asked} | asked.service.ordered
+    if not orders and not asked.service.by_worker:
+        return frozenset()
+    coming = (machine.worker for machine in sight.machines if machine.coming)
+    names = {each.id for each in coming if each.order_id in orders or each.id in asked.service.by_worker}
+    for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
+        if order.id in orders:
+            names |= {f"{order.id}#{number}" for number in range(count)}
+    return frozenset(names)
+
+
 def hold_for(
     asked: Asked,
     snapshot: Snapshot,

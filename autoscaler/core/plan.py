@@ -27,7 +27,7 @@ from autoscaler.core.actions import (
     Terminate,
 )
 from autoscaler.core.arrays import with_groups_in_reach
-from autoscaler.core.asked import Asked, asking_to_stop, hold_for, read_asked
+from autoscaler.core.asked import Asked, asking_to_stop, called_for, hold_for, read_asked
 from autoscaler.core.auto_stop import answers, told_to_stop
 from autoscaler.core.bonds import Bond, bond_of
 from autoscaler.core.brake import pressed
@@ -255,7 +255,9 @@ def _shrink(
     policy, memory = snapshot.policy, snapshot.memory
     serving = [machine for machine in sight.machines if machine.life is Life.IN_SERVICE]
     dispensable = {host.name for _, host in supply.dispensable}
-    fixed = [host for host in outlook.supply if host.name not in dispensable]
+    called = called_for(asked, snapshot, sight)
+    fixed = [host for host in outlook.supply if host.name not in dispensable and host.name not in called]
+    last = [host for host in supply.coming if host.name in called]
     since = quiet_since(sight, reading, memory, policy, moment.now)
 
     def quiet(array: NodeArrayPolicy) -> Reason | None:
@@ -266,11 +268,11 @@ def _shrink(
         return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
 
     wanted = [*outlook.possible(reading.wanted), *again]
-    needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless)
+    needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless, last)
     used = frozenset[str]()
     if asked.needs or grouping.groups:
         wants = [(want.demand, want.count) for want in wanted]
-        used = place(wants, [*fixed, *(host for _, host in supply.dispensable)]).used | needed
+        used = place(wants, [*fixed, *(host for _, host in supply.dispensable), *last]).used | needed
     bonds = bonds_of(grouping.groups, used, grouping.targets, grouping.given_up, moment, quiet=quiet, policy=policy)
     holding = hold_for(
         asked,

@@ -65,8 +65,10 @@ def needed_hosts(
     fixed: Sequence[Host],
     leaving: Sequence[tuple[Machine, Host]],
     hopeless: frozenset[int] = frozenset(),
+    last: Sequence[Host] = (),
 ) -> frozenset[str]:
-    """Names among `leaving` that waiting demand would use, `fixed` capacity coming first.
+    """Names among `leaving` that waiting demand would use, `fixed` capacity coming first, and `last` what comes for
+    others than jobs.
 
     Demand over several hosts that does not fit as a whole yet holds what it could use of them: it may be waiting for
     the rest. Not so at the `hopeless` positions: the rest has no room beside those who are there.
@@ -74,7 +76,7 @@ def needed_hosts(
     if not leaving:
         return frozenset()
     wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in wanted)
-    hosts = [*fixed, *(host for _, host in leaving)]
+    hosts = [*fixed, *(host for _, host in leaving), *last]
     full = place(wants, hosts)
     spread = [
         (demand, unmet)

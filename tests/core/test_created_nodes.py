@@ -127,6 +127,11 @@ def test_a_nodes_worker_serves_waiting_jobs() -> None:
     assert made.actions == ()
 
 
+def test_an_idle_worker_that_a_job_would_use_stays_though_a_nodes_worker_comes() -> None:
+    made = planned(a_job(), a_worker("w1", idle=9999), an_order(1, nodes=("n1",)), nodes=(a_node(1),))
+    assert told(made, "w1") == ("keep", Code.NEEDED)
+
+
 def test_a_nodes_machine_type_is_taken_whatever_the_array_prefers() -> None:
     assert launches(planned(nodes=(a_node(1, machine_type="m5.xlarge"),))) == [(("n1",), "m5.xlarge", 1)]
 

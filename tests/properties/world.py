@@ -138,7 +138,8 @@ class World:
                 host = self.hosts.setdefault(action.host, Host(action.slots, heard=False))
                 host.disabled = True
             case Enable():
-                self.hosts[action.host].disabled = False
+                host = self.hosts[action.host]
+                host.disabled = host.by_person = False
             case Disable():
                 self.hosts[action.host].disabled = True
             case Remove():
