@@ -125,7 +125,9 @@ def at_any_time(records: Records) -> Findings:
 
 def at_the_end(records: Records) -> Findings:
     """What can be judged only when all has come to rest, and what can be judged before."""
-    return _judged(records, (_at_once, _second_runs, _wrongly_killed, _cut_short, _never_ran, _beyond_traces))
+    return _judged(
+        records, (_at_once, _second_runs, _after_its_end, _wrongly_killed, _cut_short, _never_ran, _beyond_traces)
+    )
 
 
 def _judged(records: Records, judges: Iterable[Callable[[Records], Told]]) -> Findings:
@@ -158,6 +160,26 @@ def _second_runs(records: Records) -> Told:
                 yield False, f"started again by Grid Engine, whose queue master was killed at {restart:.1f}: {what}"
             else:
                 yield True, f"rule 7: not rerunnable, and started again, nobody knows why: {what}"
+
+
+def _after_its_end(records: Records) -> Told:
+    """Rule 7: what ran to its end is started again by us, though Grid Engine had heard of that end."""
+    for runs in by_task(records.traces).values():
+        for earlier, later in itertools.pairwise(runs):
+            deeds = _deeds(records, later, earlier.began, later.began, ("push_back",))
+            if earlier.ended and deeds:
+                what = f"{earlier}; again {later}; we did: {deeds}"
+                heard = any(_tells_of(end, earlier) for end in records.ends)
+                yield heard, f"rule 7: its end was known: {what}" if heard else f"nobody had heard of its end: {what}"
+
+
+def _tells_of(end: End, trace: Trace) -> bool:
+    """Whether accounting has the good end of this process."""
+    return (
+        end.failed == 0
+        and (_name(end), end.host) == (trace.name, trace.host)
+        and (abs(end.start - trace.began) <= SETTLED)
+    )
 
 
 def _wrongly_killed(records: Records) -> Told:
@@ -209,7 +231,7 @@ def _never_ran(records: Records) -> Told:
         deeds = [str(deed) for deed in records.deeds if job in {name.split(".")[0] for name in deed.jobs}]
         ends = [end for end in records.ends if end.job == job]
         restart = records.restarted(submitted.at - SETTLED, submitted.at + UNSAVED)
-        if ends and all(_on_struck(end, records) for end in ends):
+        if ends and not deeds and all(_on_struck(end, records) for end in ends):
             yield False, f"job {job} was lost with the machine it was sent to: {ends}"
         elif restart is not None and not deeds:
             yield False, f"job {job} was lost with the queue master that took it, killed at {restart:.1f}"
