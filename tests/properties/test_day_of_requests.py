@@ -106,9 +106,7 @@ class Day:
                 do(calls.pop(0), self.world)
             try:
                 done = loop.pass_once()
-                pause = (
-                    1.0 if done.acted else min(240.0, (done.plan.due or self.world.clock.now + HOUR) - began - now)
-                )
+                pause = 1.0 if done.acted else min(240.0, (done.plan.due or self.world.clock.now + HOUR) - began - now)
             except Killed:
                 self.deaths += 1
                 loop.store.close()
