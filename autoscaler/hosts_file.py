@@ -80,7 +80,11 @@ class HostsFile:
         """Address by name, as our lines say. Raises HostsFileUnusable."""
         with self._opened() as file:
             lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
-        ours = [line.removesuffix(self._mark).decode("utf-8", "replace").split() for line in lines if line.endswith(self._mark)]
+        ours = [
+            line.removesuffix(self._mark).decode("utf-8", "replace").split()
+            for line in lines
+            if line.endswith(self._mark)
+        ]
         return {words[1]: words[0] for words in ours if len(words) == 2 and _is_line(words[1], words[0])}
 
     def keep(self, addresses: Mapping[str, str]) -> bool:
