@@ -144,7 +144,7 @@ def test_a_policy_that_fails_is_told_once_and_what_it_wanted_lapses(
 
 def test_a_policy_that_answers_again_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    bench = Bench([OSError("no broker"), OSError("still none"), TWO])
+    bench = Bench([OSError("no\nbroker"), OSError("still none"), TWO])
     for _ in range(3):
         bench.ask(10)
     assert caplog.messages == [
