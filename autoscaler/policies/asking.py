@@ -194,7 +194,9 @@ class Policies:
         """Its wishes are not renewed; it is asked again at the next pass, unless its thread still hangs."""
         kind = why.partition(":")[0]
         if self._failing.get(name) != kind:
-            log.warning("the autoscale policy %s fails; what it last wanted lapses soon: %s", name, " ".join(why.split()))
+            log.warning(
+                "the autoscale policy %s fails; what it last wanted lapses soon: %s", name, " ".join(why.split())
+            )
         self._failing[name] = kind
         return False
 
