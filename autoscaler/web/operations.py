@@ -7,6 +7,7 @@ transaction as what is written, so of callers at once none is promised what anot
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +32,14 @@ from autoscaler.web.models import (
 )
 from autoscaler.web.view import Node, Place, View, free_names
 
+log = logging.getLogger("autoscaler.web")
+
 ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start", "restart", "reimage"]
 ENDING = frozenset({"terminate", "remove", "shutdown"})
 OLD = 300.0
 """Seconds after which a look is no longer of now: far longer than any poll."""
+NAMED = 3
+"""At most so many nodes are named in one line of the log."""
 RECENT = 86_400.0
 """Seconds for which a capacity failure is told."""
 
@@ -121,6 +126,7 @@ class Operations:
                 made += rows
                 told.append(CreatedSet(added=added, message=_shortage(array, each, added)))
             self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
+        _tell(who, "creates", [row.node.name for row in made])
         self.ring()
         return NodeCreationResult(operation_id=operation, sets=told)
 
@@ -144,6 +150,7 @@ class Operations:
             rows = self._rows(view, asked, added, "")
             self.store.nodes.create(rows)
             operation = self._begin("create", who, [row.node.id for row in rows])
+        _tell(who, "creates", [row.node.name for row in rows])
         self.ring()
         message = f"only {added} more can be had in {name} now" if added < missing else None
         return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
@@ -202,6 +209,7 @@ class Operations:
             meant = selected(view, request)
             told = [self._managed(verb, node, view, who) for node in meant]
             operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
+        _tell(who, f"asks to {verb}", [each.name for each in told if each.status == "OK"])
         self.ring()
         return NodeManagementResult(operation_id=operation, nodes=told)
 
@@ -245,6 +253,13 @@ class Operations:
         if not begun:  # the transaction excludes it
             raise Conflict(f"a request with id {request_id} was made before")
         return operation
+
+
+def _tell(who: str, does: str, names: Sequence[str]) -> None:
+    """A line in the log of what is to change, and by whom."""
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        log.info("%s (REST) %s %s%s", who, does, ", ".join(names[:NAMED]), more)
 
 
 def selected(view: View, request: NodeManagementRequest) -> list[Node]:

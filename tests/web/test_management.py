@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,17 @@ def test_a_node_with_a_machine_is_drained(api: Served) -> None:
     (wish,) = api.store.wishes.in_force()
     assert (wish.verb, wish.host, wish.who, api.store.nodes.live()) == (Verb.DRAIN, "i-1", "anna (REST)", ())
     assert (node["Name"], node["Status"], node["TargetState"]) == ("execute-1", "Terminating", "Terminated")
+
+
+def test_the_log_says_who_changes_which_nodes(api: Served, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "autoscaler.web")
+    api.client.create(5)
+    end(api, names=["execute-2"])
+    end(api, names=["nobody"])
+    assert caplog.messages == [
+        "anna (REST) creates execute-1, execute-2, execute-3 and 2 more",
+        "anna (REST) asks to terminate execute-2",
+    ]
 
 
 def test_a_worker_that_no_caller_created_can_be_ended_too(api: Served) -> None:
