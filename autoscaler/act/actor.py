@@ -51,7 +51,7 @@ Prompt = Enrol | Enable | Disable | Remove | AskGridEngine | Annotate | Hold | R
 """What is carried out on the loop's thread, one after the other: it asks Grid Engine only."""
 LANES = 8
 """So many threads end machines at the same time."""
-SWEEP_EVERY = 60.0
+SWEEP_EVERY = 10.0
 """Seconds between two tries to take away what is left of groups."""
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until an order without an answer is asked for again, doubled each time."""

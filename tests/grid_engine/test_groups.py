@@ -75,7 +75,7 @@ def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole
         until(lambda: autoscaling.ended_well(third[0]), 30, "the third job did not end well")
         until(autoscaling.all_gone, 40, "the groups did not leave")
         assert hosts_of(third[1]) in groups
-        until(lambda: not groups_left(empty_cell), 10, "something of the groups is left")
+        until(lambda: not groups_left(empty_cell), 30, "something of the groups is left")
 
     assert len(autoscaling.lifetimes()) == 4
 
@@ -95,7 +95,7 @@ def test_killed_before_and_after_a_call_nothing_of_a_group_is_left(
     with empty_cell.start(STARTED_AGAIN, env=autoscaling.environment, output=autoscaling.log):
         until(lambda: autoscaling.ended_well(job), 40, "the job did not end well")
         until(autoscaling.all_gone, 40, "the group did not leave")
-        until(lambda: not groups_left(empty_cell), 20, "something of the group is left")
+        until(lambda: not groups_left(empty_cell), 30, "something of the group is left")
 
     assert before.killed() == {"before", "after"}
     assert hosts_of(hostfile) == {str(one.name) for one in autoscaling.lifetimes()}
