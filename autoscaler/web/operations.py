@@ -38,6 +38,7 @@ ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start",
 ENDING = frozenset({"terminate", "remove", "shutdown"})
 OLD = 300.0
 """Seconds after which a look is no longer of now: far longer than any poll."""
+STOPPING = "all workers are being given back (`sge-autoscaler stop`): nothing is launched before the next `run`"
 NAMED = 3
 """At most so many nodes are named in one line of the log."""
 RECENT = 86_400.0
@@ -124,7 +125,7 @@ class Operations:
                 rows = self._rows(view, each, added, request.request_id or "")
                 self.store.nodes.create(rows)
                 made += rows
-                told.append(CreatedSet(added=added, message=_shortage(array, each, added)))
+                told.append(CreatedSet(added=added, message=_shortage(view, array, each, added)))
             self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
         _tell(who, "creates", [row.node.name for row in made])
         self.ring()
@@ -152,7 +153,8 @@ class Operations:
             operation = self._begin("create", who, [row.node.id for row in rows])
         _tell(who, "creates", [row.node.name for row in rows])
         self.ring()
-        message = f"only {added} more can be had in {name} now" if added < missing else None
+        short = STOPPING if view.stopping else f"only {added} more can be had in {name} now"
+        message = short if added < missing else None
         return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
 
     def _chosen(self, number: int, asked: NodeSet) -> tuple[SeenArray, Sequence[InstanceType | None]]:
@@ -321,9 +323,11 @@ def _refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -
         raise Conflict(f"{where}.Interruptible: nodes of {array.name} are {kinds}; ask another node array")
 
 
-def _shortage(array: SeenArray, asked: NodeSet, added: int) -> str | None:
+def _shortage(view: View, array: SeenArray, asked: NodeSet, added: int) -> str | None:
     if added == asked.count:
         return None
+    if view.stopping:
+        return STOPPING
     kind = f" {asked.definition.machine_type}" if asked.definition and asked.definition.machine_type else ""
     return f"only {added} more{kind} can be had in {array.name} now: its limits or its provider allow no more"
 

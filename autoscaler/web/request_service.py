@@ -26,6 +26,7 @@ log = logging.getLogger("autoscaler.requests")
 LONGEST_DOCUMENT = 1 << 20
 """Bytes of one update."""
 NO_LOOP = "no autoscaler serves this cell now: the request is kept, and acted on once `sge-autoscaler run` does"
+STOPPING = "all workers are being given back (`sge-autoscaler stop`), and what is asked for meanwhile with them"
 Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
@@ -95,7 +96,7 @@ class RequestService:
         if asked.news:
             log.info("%s asks as request set %s for %s", by, set_name, ", ".join(arrays) or "nothing")
             self.ring()
-        note = "" if self.loop_runs() else NO_LOOP
+        note = STOPPING if self.store.wishes.load().stop else "" if self.loop_runs() else NO_LOOP
         return {"request_set": set_name, "expires_at": now + float(interval), "arrays": arrays, "note": note}
 
     def _answered(self, do: Callable[[], dict[str, Any]]) -> Answer:

@@ -168,6 +168,11 @@ class View:
             coming[order.node_array] = coming.get(order.node_array, 0) + max(0, left - len(order.nodes))
         return coming
 
+    @property
+    def stopping(self) -> bool:
+        """Whether a person gives everything back: nothing is launched, and what is asked for meanwhile ends with it."""
+        return self.look.stopping or self.wishes.stop is not None
+
     def room(self, array: SeenArray, kind: InstanceType | None) -> int:
         """How many more nodes of this type the limits allow. Without a type cores are not counted."""
         family = array.extends or array.name
@@ -180,7 +185,7 @@ class View:
         for most, nodes in ((root.max_cores, shared), (array.max_own_cores, own)):
             if most is not None and kind is not None:
                 left = min(left, (most - sum(node.vcpus for node in nodes)) // kind.vcpus)
-        return max(0, left) if array.wanted else 0
+        return max(0, left) if array.wanted and not self.stopping else 0
 
     def available(self, array: SeenArray, kind: InstanceType | None) -> int:
         """How many more can be created: what limits and provider allow, less the nodes that wait for a machine."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.fleet import PriceType
+from autoscaler.store.wishes import Verb
 from tests.web.served import LARGE, Served, array, worker
 
 
@@ -108,6 +109,14 @@ def test_no_more_nodes_are_added_than_the_provider_has(api: Served) -> None:
 def test_a_limit_of_cores_holds_for_created_nodes(api: Served) -> None:
     api.see(worker("i-1"), arrays=(array(max_cores=11),))
     assert api.client.create(9, definition={"machineType": "c5.xlarge"}).json()["sets"][0]["added"] == 2
+
+
+def test_while_all_is_given_back_no_node_is_promised(api: Served) -> None:
+    api.store.wishes.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
+    created = api.client.create(2).json()["sets"][0]
+    scaled = api.client.ask("POST", "/clusters/demo/scale/execute?totalNodeCount=2").json()["sets"][0]
+    told = "all workers are being given back (`sge-autoscaler stop`): nothing is launched before the next `run`"
+    assert (created, scaled, names(api)) == ({"added": 0, "message": told}, {"added": 0, "message": told}, [])
 
 
 def test_arrays_that_share_limits_are_counted_together(api: Served) -> None:

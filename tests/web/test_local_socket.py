@@ -21,9 +21,10 @@ import pytest
 from autoscaler.core.request_sets import Target
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store.store import Store
+from autoscaler.store.wishes import Verb
 from autoscaler.web import local_socket
 from autoscaler.web.local_socket import serve_requests
-from autoscaler.web.request_service import NO_LOOP, RequestService
+from autoscaler.web.request_service import NO_LOOP, STOPPING, RequestService
 
 ARRAYS = ("execute",)
 
@@ -213,6 +214,12 @@ def test_a_state_that_cannot_be_kept_is_said_and_is_no_success(
 
     monkeypatch.setattr(served.requests, "update", full)
     assert update(path, {"Name": "execute"}) == (503, {"error": "the disk is full"})
+
+
+def test_a_request_while_all_is_given_back_is_told_so(path: Path, store: Store) -> None:
+    store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    with serve_requests(RequestService(store, lambda: ARRAYS), path):
+        assert update(path, {"Name": "execute"})[1]["note"] == STOPPING
 
 
 def test_without_a_loop_the_caller_is_told(store: Store, path: Path) -> None:
