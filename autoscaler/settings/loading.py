@@ -30,6 +30,8 @@ POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
 """Of options that autoscale policies declare for themselves, each under its name."""
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
+_MASTER_AWAY = 60.0
+"""Seconds of silence that a restart of the queue master may bring: execds of 8.1.9 were heard again after 31."""
 Section = TypeVar("Section", bound=BaseModel)
 _PROCESS, _QUEUE = rows(Process), rows(QueueSettings)
 
@@ -145,7 +147,7 @@ def load_settings(
         problems += _clashes(tuple(queues.values()))
     if problems:
         raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
-    warnings = tuple(bad_in_env) + tuple(_unheeded(origins, process.provider))
+    warnings = (*bad_in_env, *_unheeded(origins, process.provider), *_risky(process))
     return Settings(process, MappingProxyType(queues), MappingProxyType(origins), MappingProxyType(provided), warnings)
 
 
@@ -297,6 +299,15 @@ def _clashes(queues: tuple[QueueSettings, ...]) -> list[str]:
         if queue.min_workers > queue.workers
     ]
     return found
+
+
+def _risky(process: Process) -> list[str]:
+    if process.silence_timeout >= _MASTER_AWAY:
+        return []
+    return [
+        f"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT is {process.silence_timeout:g} s, but a sge_execd may take half a minute to "
+        f"find a queue master that was started again: under {_MASTER_AWAY:g} s workers in good health are ended then"
+    ]
 
 
 def _unheeded(origins: Mapping[str, Origin], provider: str | None) -> list[str]:

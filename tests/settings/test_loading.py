@@ -193,3 +193,9 @@ def test_a_setting_that_the_chosen_provider_heeds_is_no_warning() -> None:
 
     assert "known but not heeded" in load_settings(environ).warnings[0]
     assert load_settings(environ | {"CP_CAP_AUTOSCALE_PROVIDER": "cloud_pipeline"}).warnings == ()
+
+
+@pytest.mark.parametrize(("seconds", "warned"), (("59", 1), ("60", 0)))
+def test_a_limit_of_silence_that_a_restart_of_the_queue_master_passes_is_warned_of(seconds: str, warned: int) -> None:
+    warnings = load_settings({"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": seconds}).warnings
+    assert sum("CP_CAP_AUTOSCALE_SILENCE_TIMEOUT" in warning for warning in warnings) == warned
