@@ -5,6 +5,7 @@ that the owner holds and never writes to; its end is the owner's end. Then it wa
 tree's PID 1 holds a lock there) and removes it, and the folders above it that are empty now. It starts nothing.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -16,7 +17,8 @@ from pathlib import Path
 PATIENCE = 30.0
 """Seconds to wait for the last process of the place, and for the place to be gone."""
 STEP = 0.05
-_FOLDERS_ABOVE = 2
+_OF_MACHINES = "worker"
+"""Beside the folder of cells: where every machine of theirs mounts a folder of its own, empty to all others."""
 
 
 def main(place: Path) -> int:
@@ -33,11 +35,12 @@ def main(place: Path) -> int:
     while _is_there(place, handle) and time.monotonic() < deadline:
         shutil.rmtree(place, ignore_errors=True)
         time.sleep(STEP if _is_there(place, handle) else 0)
-    for folder in list(place.parents)[:_FOLDERS_ABOVE]:
-        try:
-            folder.rmdir()
-        except OSError:
-            break
+    cells = place.parent
+    with contextlib.suppress(OSError):  # other cells live there
+        cells.rmdir()
+        with contextlib.suppress(OSError):
+            (cells.parent / _OF_MACHINES).rmdir()
+        cells.parent.rmdir()
     return 1 if _is_there(place, handle) else 0
 
 

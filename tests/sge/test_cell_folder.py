@@ -38,6 +38,15 @@ def test_a_place_and_the_empty_folders_above_it_go_with_the_owner(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_mount_point_of_its_machines_goes_with_the_last_cell(tmp_path: Path) -> None:
+    with owned(tmp_path / "base/cells/cell-1"):
+        (tmp_path / "base/worker").mkdir()
+        with owned(tmp_path / "base/cells/cell-2"):
+            pass
+        while_one_lives = (tmp_path / "base/worker").exists()
+    assert (while_one_lives, list(tmp_path.iterdir())) == (True, [])
+
+
 def test_a_new_place_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     place = tmp_path / "base/cells/cell-1"
     with owned(place):
