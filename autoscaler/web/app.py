@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from autoscaler.errors import StateNotKept
 from autoscaler.store.calls import CallLog
@@ -53,6 +54,7 @@ def make_app(
     app.add_exception_handler(StateNotKept, _not_kept)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
     _describe(app)
     return app
 
@@ -75,6 +77,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
 async def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return PlainTextResponse(str(error.detail), error.status_code, error.headers)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Nobody reads it: the journal of calls does."""
+    return PlainTextResponse("the body came to no end", 408)
 
 
 def _describe(app: FastAPI) -> None:

@@ -16,10 +16,13 @@ from typing import Any
 import uvicorn
 
 from autoscaler.errors import SettingsError
+from autoscaler.web.deadlines import LARGEST_HEAD, TimedProtocol
 
 log = logging.getLogger("autoscaler.web")
 AT_ONCE = 200
-"""Calls under way at once; more are answered 503."""
+"""Connections and calls under way at once; more are answered 503."""
+BETWEEN_CALLS = 5
+"""Seconds that a connection stays open without a further call."""
 LAST_CALLS = 10
 """Seconds that the end waits for calls under way."""
 
@@ -86,7 +89,11 @@ class Server:
             log_level="error",  # what strangers send that is no HTTP is theirs to know
             server_header=False,
             lifespan="off",
+            http=TimedProtocol,
+            ws="none",
             limit_concurrency=AT_ONCE,
+            timeout_keep_alive=BETWEEN_CALLS,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
             timeout_graceful_shutdown=LAST_CALLS,
             ssl_certfile=at.certificate,
             ssl_keyfile=at.key,

@@ -1,0 +1,120 @@
+"""Strangers who connect and do nothing, or little, keep nobody out."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import pytest
+
+from autoscaler.web import deadlines
+from autoscaler.web.server import AT_ONCE
+from tests.web.served import PASSWORD, USER, Served, until
+
+HEAD = b"POST /clusters/demo/nodes/create HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n"
+LOGIN = f"Basic {b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
+
+
+@pytest.fixture
+def connections(api: Served) -> Iterator[Connections]:
+    with ExitStack() as open_ones:
+        yield Connections(api, open_ones)
+
+
+class Connections:
+    """Connections to the server, open to the end of the test."""
+
+    def __init__(self, api: Served, open_ones: ExitStack) -> None:
+        self._at = urlsplit(api.client.url)
+        self._open_ones = open_ones
+
+    def open(self, sent: bytes = b"") -> socket.socket:
+        made = socket.create_connection((self._at.hostname, self._at.port), timeout=5.0)
+        self._open_ones.enter_context(made)
+        made.sendall(sent)
+        return made
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the server has ended it; what it said before is read over."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(65536):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("sent", (b"", b"GET / HT"), ids=["nothing", "half a head"])
+def test_more_idle_connections_than_may_be_open_keep_nobody_out(
+    api: Served, connections: Connections, sent: bytes
+) -> None:
+    for _ in range(AT_ONCE + 50):
+        connections.open(sent)
+    assert api.client.get("status").status_code == 200
+
+
+def test_more_refused_calls_than_may_be_open_whose_bodies_never_come_keep_nobody_out(
+    api: Served, connections: Connections
+) -> None:
+    for _ in range(AT_ONCE + 10):
+        connections.open(HEAD + b"\r\n").recv(65536)
+    assert api.client.get("status").status_code == 200
+
+
+def test_fifty_idle_connections_are_left_alone(api: Served, connections: Connections) -> None:
+    idle = [connections.open() for _ in range(50)]
+    assert (api.client.get("status").status_code, [one for one in idle if ended(one)]) == (200, [])
+
+
+def test_a_head_that_comes_letter_by_letter_is_waited_for_no_longer_than_its_time(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "HEAD", 0.3)
+    slow = connections.open(b"GET /clusters/demo/status HTTP/1.1\r\nX: ")
+
+    def sends_on_in_vain() -> bool:
+        try:
+            slow.sendall(b"x")
+        except ConnectionError:
+            return True
+        return ended(slow)
+
+    assert until(sends_on_in_vain, 5.0)
+
+
+def test_a_body_that_does_not_come_ends_the_call(
+    api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(deadlines, "BODY", 0.3)
+    with caplog.at_level(logging.ERROR):
+        slow = connections.open(HEAD + f"Authorization: {LOGIN}\r\n\r\n{{".encode())
+        assert until(lambda: ended(slow), 5.0)
+        assert until(lambda: [call.status for call in api.calls.newest(1)] == [408], 5.0)
+    assert caplog.records == []
+
+
+def test_who_is_refused_before_his_body_came_reads_why(connections: Connections) -> None:
+    refused = connections.open(HEAD + b"\r\n{")
+    assert refused.recv(65536).startswith(b"HTTP/1.1 401")
+
+
+def test_a_connection_serves_call_after_call(api: Served) -> None:
+    at = urlsplit(api.client.url)
+    kept = HTTPConnection(at.hostname or "", at.port, timeout=5.0)
+    kept.connect()
+    first, answers = kept.sock, []
+    for _ in range(3):
+        kept.request("GET", "/clusters/demo/status", headers={"Authorization": LOGIN})
+        with kept.getresponse() as answer:
+            answers.append((answer.status, bool(answer.read()), kept.sock is first))
+    kept.close()
+    assert answers == [(200, True, True)] * 3
