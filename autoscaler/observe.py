@@ -127,7 +127,7 @@ class Observer:
         evidence = self.store.findings(now)
         if self.rule_files is not None:
             policy = under(self.rule_files.facts(rules, fleet), self.policy)
-        allowed = in_force(policy, requests, arrays_present(fleet, memory))
+        allowed = in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets)
         snapshot = Snapshot(cluster, fleet, wishes, memory, allowed, now, evidence, requests)
         if self.policies is not None:
             snapshot = self.policies(snapshot, policy)

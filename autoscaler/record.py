@@ -139,7 +139,7 @@ def read_record(directory: Path) -> Snapshot:
         fleet=fleet,
         wishes=_value(directory / "wishes.json", Wishes, zone) or Wishes(),
         memory=memory,
-        policy=in_force(policy, requests, arrays_present(fleet, memory)),
+        policy=in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets),
         now=now.timestamp(),
         evidence=_value(directory / "evidence.json", Evidence, zone) or Evidence(),
         requests=requests,

@@ -14,10 +14,12 @@ from autoscaler.core.model import Snapshot
 from autoscaler.core.prospects import Prospect, prospects
 from autoscaler.core.reasons import Code
 from autoscaler.core.ruled_verdicts import refusal_by
+from autoscaler.core.targets import unknown_types
 from autoscaler.nodearrays.documents import constraint_from, read_document
 from autoscaler.report.document import reason_part
 from autoscaler.report.prospects import prospect_rows
 from autoscaler.report.tables import print_buckets
+from autoscaler.report.wording import text
 
 
 @click.command("buckets")
@@ -51,6 +53,8 @@ def command(
         print_json({"schema": told["schema"], "now": told["now"], "buckets": shown})
         return
     print_buckets(shown)
+    for note in unknown_types(seen.snapshot.requests, seen.snapshot.policy):
+        click.echo(text(note))
     if len(shown) < len(rows):
         click.echo(f"{len(rows) - len(shown)} more are not allowed by the settings; --all shows them")
 

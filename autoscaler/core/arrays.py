@@ -6,10 +6,10 @@ A dynamic array stems from one of the settings and counts with it against that o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from autoscaler.core.fleet import Fleet
+from autoscaler.core.fleet import Bucket, Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.request_sets import ArrayDefinition, Requests
@@ -18,10 +18,10 @@ GROUPS = ":"
 """Stands between an array's name and the size of its groups in the name of an array of groups (`execute:64`)."""
 
 
-def in_force(policy: Policy, requests: Requests, present: Iterable[str] = ()) -> Policy:
+def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), buckets: Sequence[Bucket] = ()) -> Policy:
     """The policy with the node arrays that hold now: those of the settings first and in their order, then dynamic ones
     by name. `present`: names of arrays that workers or orders carry; one of groups whose definition was lost is known
-    by its name, and unwanted.
+    by its name, and unwanted. `buckets`: what the provider offers, where that is known.
 
     Applied again with the same requests it changes nothing.
     """
@@ -42,7 +42,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = ()) ->
     called_for = {node.node_array for node in requests.nodes}
     dynamic = {name: replace(each, wanted=each.wanted or name in called_for) for name, each in dynamic.items()}
     made = tuple(_dynamic(entry, {**dynamic, **lost}, own) for _, entry in sorted({**dynamic, **lost}.items()))
-    return replace(policy, node_arrays=(*own, *made))
+    return replace(policy, node_arrays=(*(_with_types_offered(array, buckets) for array in own), *made))
 
 
 def with_groups_in_reach(policy: Policy, fleet: Fleet) -> Policy:
@@ -73,8 +73,17 @@ def families(policy: Policy) -> Mapping[str, tuple[NodeArrayPolicy, ...]]:
 
 def _changed(array: NodeArrayPolicy, definition: ArrayDefinition | None) -> NodeArrayPolicy:
     """An array of the settings, as live requests define it."""
-    plain = replace(array, machine_types=(), limits=replace(array.limits, max_own_workers=None, max_own_cores=None))
+    limits = replace(array.limits, max_own_workers=None, max_own_cores=None)
+    plain = replace(array, machine_types=(), unknown_types=(), limits=limits)
     return plain if definition is None or not definition.wanted else _defined(plain, definition)
+
+
+def _with_types_offered(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> NodeArrayPolicy:
+    """A caller's slip of the pen must not take from the queue's jobs what the settings give them."""
+    offered = {bucket.type.name for bucket in buckets if array.takes(bucket.key)}
+    if not array.machine_types or not offered or offered.intersection(array.machine_types):
+        return array
+    return replace(array, machine_types=(), unknown_types=array.machine_types)
 
 
 def _dynamic(

@@ -44,6 +44,11 @@ class Calls:
         need = self.needs.get(node_array)
         return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
 
+    def short_of_floor(self, array: NodeArrayPolicy) -> int:
+        """What requests lack is launched anyway, and counts for the floor; unless nothing can be launched for them."""
+        launched_anyway = self.lacks(array.name) and not array.unknown_types
+        return 0 if launched_anyway else self.floors.get(array.name, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Launches:
@@ -105,8 +110,7 @@ def _for_demand(
             count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
             for want, count in zip(calls.wanted, lacking, strict=True)
         ]
-        # What requests lack is launched anyway, and counts for the floor.
-        short = 0 if calls.lacks(array.name) else calls.floors.get(array.name, 0)
+        short = calls.short_of_floor(array)
         if blocked is not None:
             found.append((array, Growth(note=blocked) if any(mine) or short > 0 else Growth()))
             continue
@@ -160,6 +164,10 @@ def _for_needs(calls: Calls, ground: Ground, usage: Mapping[str, Usage], blocked
             continue
         if blocked is not None:
             found.append((array, Growth(note=blocked)))
+            continue
+        if array.unknown_types:
+            nothing = because(Code.NOTHING_TO_LAUNCH, node_array=name, asked=array.unknown_types)
+            found.append((array, Growth(note=need.reason.then(nothing))))
             continue
         growth = grow_asked(array, need.reason, _lacking(need, there), usage[name], ground)
         if growth.launch is not None:

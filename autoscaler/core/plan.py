@@ -61,7 +61,7 @@ from autoscaler.core.shrink import Floor, needed_hosts, shrink
 from autoscaler.core.steps import Moment, Step
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
 from autoscaler.core.swap import Scene, Swaps, swap_workers, under_way
-from autoscaler.core.targets import Holding, unknown_arrays
+from autoscaler.core.targets import Holding, unknown_arrays, unknown_types
 from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]
@@ -369,4 +369,5 @@ def _persistent(sight: Sight, policy: Policy) -> tuple[WorkerVerdict, ...]:
 def _notes(snapshot: Snapshot, moment: Moment, growth: Launches) -> tuple[Reason, ...]:
     first = [reason for reason in (moment.held_back, _stopping(moment)) if reason is not None]
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
+    unknown += unknown_types(snapshot.requests, snapshot.policy)
     return (*first, *growth.notes, *unknown, *snapshot.cluster.set_aside)

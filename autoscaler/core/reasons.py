@@ -185,6 +185,7 @@ class Code(StrEnum):
     CREATED_NODE = "CREATED_NODE"
     ASKED_TO_STOP = "ASKED_TO_STOP"
     NO_SUCH_ARRAY = "NO_SUCH_ARRAY"
+    TYPES_NOT_OFFERED = "TYPES_NOT_OFFERED"
 
     # -- rules: why a node was or was not taken ------------------------------------------------------------
     LACKS_RESOURCE = "LACKS_RESOURCE"

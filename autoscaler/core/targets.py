@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.request_sets import Requests
+from autoscaler.core.request_sets import Requests, RequestSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,24 @@ def unknown_arrays(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
         for name, by in sorted(asked)
         if policy.node_array(name) is None
     )
+
+
+def unknown_types(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
+    """Arrays of the settings for which callers name only instance types that the provider does not offer."""
+    return tuple(
+        because(
+            Code.TYPES_NOT_OFFERED,
+            node_array=array.name,
+            asked=array.unknown_types,
+            sets=tuple(live.name for live in requests.sets if array.name in _arrays_of(live)) or None,
+        )
+        for array in policy.node_arrays
+        if array.unknown_types and array.extends is None
+    )
+
+
+def _arrays_of(live: RequestSet) -> frozenset[str]:
+    return frozenset(target.node_array for target in live.targets)
 
 
 @dataclass(frozen=True, slots=True)

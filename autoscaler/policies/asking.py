@@ -108,7 +108,8 @@ class Policies:
         if not changed:
             return snapshot
         requests = self.store.requests.load(snapshot.now)
-        allowed = in_force(base, requests, arrays_present(snapshot.fleet, snapshot.memory))
+        fleet = snapshot.fleet
+        allowed = in_force(base, requests, arrays_present(fleet, snapshot.memory), fleet.buckets)
         return replace(snapshot, requests=requests, policy=allowed)
 
     def _forget_unchosen(self, snapshot: Snapshot) -> bool:

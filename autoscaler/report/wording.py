@@ -185,6 +185,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.CREATED_NODE: "it serves the created node {node}",
         Code.ASKED_TO_STOP: "it asked to stop, and nothing needs it",
         Code.NO_SUCH_ARRAY: "{by} asks for workers of {node_array}, which is no node array",
+        Code.TYPES_NOT_OFFERED: "no machine type that is asked for {node_array} is offered: {asked}[; asked by {sets}]"
+        "; requests get no worker of it, and jobs what the settings allow",
         Code.LACKS_RESOURCE: "it has no {resource}",
         Code.RESOURCE_SHORT: "of {resource} it has {left} left of {whole}, and {asked} is asked",
         Code.RESOURCE_DIFFERS: "its {resource} is {value}, and {asked} is asked",

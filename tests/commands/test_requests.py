@@ -26,6 +26,7 @@ from tests.commands.test_commands import environ
 
 __all__ = ["environ"]
 
+CASES = Path(__file__).parents[1] / "cases"
 EXECUTE = '[{"Name": "execute", "TargetCount": 2}]'
 
 
@@ -273,3 +274,11 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
         request_socket(chosen, service(chosen, store, tuple, lambda: None)),
     ):
         pass
+
+
+def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
+    record = CASES / "requests" / "a-machine-type-that-nobody-has-launches-nothing-and-says-so"
+    main(["buckets", "--from", str(record)])
+    assert (
+        "no machine type that is asked for execute is offered: c3.xlarge; asked by standard" in capsys.readouterr().out
+    )

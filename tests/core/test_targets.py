@@ -50,7 +50,7 @@ def asking(
 ) -> Snapshot:
     seen = a_snapshot(*things, **more)
     requests = Requests(sets, arrays)
-    return replace(seen, requests=requests, policy=in_force(seen.policy, requests))
+    return replace(seen, requests=requests, policy=in_force(seen.policy, requests, buckets=seen.fleet.buckets))
 
 
 def planned(*things: Any, **more: Any) -> Plan:
@@ -182,6 +182,42 @@ def test_named_types_are_tried_in_their_order() -> None:
     (launch,) = planned(sets=(a_set(cores=16),), arrays=(definition,)).actions
     assert isinstance(launch, Launch)
     assert [(c.type.name, c.count) for c in launch.candidates] == [("m5.2xlarge", 2), ("m5.xlarge", 4)]
+
+
+MISTYPED = ArrayDefinition("execute", machine_types=("m5.lage",))
+
+
+def test_a_mistyped_machine_type_of_a_request_does_not_stop_the_queues_own_launches() -> None:
+    made = planned(jobs(4), sets=(a_set(count=3),), arrays=(MISTYPED,))
+    assert launched(made) == {"m5.large": 2}
+
+
+def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -> None:
+    made = planned(sets=(a_set("burst", count=3),), arrays=(MISTYPED,))
+    assert (launched(made), [text(note) for note in made.notes]) == (
+        {},
+        [
+            "burst asked for workers of execute: 3; execute has no instance type that can be launched for it; "
+            "asked for: m5.lage",
+            "no machine type that is asked for execute is offered: m5.lage; asked by burst; "
+            "requests get no worker of it, and jobs what the settings allow",
+        ],
+    )
+
+
+def test_a_mistyped_machine_type_of_a_request_does_not_make_jobs_impossible() -> None:
+    made = planned(a_job(slots=99), a_job(slots=2), sets=(a_set(count=3),), arrays=(MISTYPED,))
+    assert [shape.reason.code for shape in made.shapes].count(Code.NO_INSTANCE_TYPE) == 0
+
+
+def test_a_mistyped_machine_type_of_a_request_does_not_keep_the_floor_from_being_met() -> None:
+    made = planned(sets=(a_set(count=3),), arrays=(MISTYPED,), limits=Limits(min_workers=1, max_workers=5))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_of_several_named_types_one_that_is_offered_is_enough() -> None:
+    definition = ArrayDefinition("execute", machine_types=("m5.lage", "m5.xlarge"))
+    assert launched(planned(jobs(4), arrays=(definition,), sets=())) == {"m5.xlarge": 1}
 
 
 def test_the_next_named_type_comes_when_capacity_ends() -> None:
