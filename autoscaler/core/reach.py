@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from autoscaler.core.capacity import as_node, offer_of
+from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.options import allowed_types, told_apart
@@ -21,10 +21,7 @@ from autoscaler.core.placement import PLENTY, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.ruled_demand import NO_RULES, Entries, entries_of, without
-from autoscaler.core.ruled_supply import refusal_of
-
-MOST_TOLD = 3
-"""Of so many types of a node array it is told why rules forbid them."""
+from autoscaler.core.ruled_misses import Misses
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +43,7 @@ class Reach:
     ) -> None:
         self._persistent = persistent
         self._rules, self._complexes = policy.rules, complexes
+        self._misses = Misses(policy.rules or NO_RULES, complexes)
         self._arrays = [array for array in policy.node_arrays if array.extends is None]
         self._buckets = buckets
         self._best = {array.queue: _best(array, buckets, complexes) for array in self._arrays}
@@ -62,8 +60,9 @@ class Reach:
         if any(self._serves(wanted.demand, host, room.count) for host, room in best):
             return None
         entries = entries_of(wanted.demand, self._rules)
-        if entries and any(self._serves(without(wanted.demand, entries), host, room.count) for host, room in best):
-            return self._forbidden(entries, arrays)
+        forbidden = self._forbidden(wanted, entries, arrays) if entries else None
+        if forbidden is not None:
+            return forbidden
         reason = because(
             Code.NO_TYPE_FITS,
             slots=wanted.demand.slots,
@@ -81,17 +80,17 @@ class Reach:
         grouped = [replace(array, group_count=array.group_count or 1) for array in self._arrays]
         return {array.queue: _best(array, self._buckets, self._complexes) for array in grouped}
 
-    def _forbidden(self, entries: Entries, arrays: Sequence[_Best]) -> Reason:
-        """That rules allow none of these workers, and of the largest of them why not."""
-        reason = because(Code.RULES_FORBID, places=tuple(entry.place for entry in entries))
-        for best in arrays:
-            for array, bucket in best.kinds[:MOST_TOLD]:
-                node = as_node(bucket, array, self._complexes, self._rules or NO_RULES)
-                found = (refusal_of(entry, node, frozenset({array.queue})) for entry in entries)
-                why = next((each for each in found if each is not None), None)
-                if why is not None:
-                    reason = reason.then(because(Code.NOT_BY_RULES, node=f"{array.name}/{bucket.type.name}").then(why))
-        return reason
+    def _forbidden(self, wanted: Wanted, entries: Entries, arrays: Sequence[_Best]) -> Reason | None:
+        """That only rules are against it, and why against the workers that come nearest; None: not only they are."""
+        bare = without(wanted.demand, entries)
+        workers = [worker for array in arrays for worker in array.workers]
+        kinds = [kind for array in arrays for kind in array.kinds]
+
+        def serves(at: int) -> bool:
+            host, room = workers[at]
+            return self._serves(bare, host, room.count)
+
+        return self._misses.told(entries, kinds, (wanted.launches, wanted.demand.together), serves)
 
     def _serves(self, demand: Demand, host: Host, most: int) -> bool:
         """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""

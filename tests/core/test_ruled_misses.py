@@ -1,0 +1,100 @@
+"""A job that rules forbid is told what stands nearest to being changed, at a cost that does not grow with the jobs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model import Snapshot
+from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.ruled_misses import Misses
+from autoscaler.core.ruled_policy import under
+from autoscaler.core.rules.constraints import Document, Never, Standing
+from autoscaler.core.rules.ruleset import Entry, Rules
+from autoscaler.nodearrays.library import read_rules
+from autoscaler.report.wording import text
+from tests.core.building import M5, Thing, a_bucket, a_job, a_snapshot, shape_of
+
+SMALL = {"node.vm_size": ["m5.large"]}
+CLOSED = (Entry("constraints[0]", Never("closed")),)
+KINDS = [(a_snapshot(hybrid=True, family="m5").policy.node_arrays[0], a_bucket(type_)) for type_ in M5]
+NOT_THE_LARGEST = {"not": {"node.vm_size": "m5.8xlarge"}}
+
+
+def ruled(entries: list[Any], *things: Thing) -> Snapshot:
+    """A world with all of M5 under these constraints."""
+    snapshot = a_snapshot(*things, hybrid=True, family="m5")
+    return replace(snapshot, policy=under(read_rules(json.dumps({"constraints": entries})), snapshot.policy))
+
+
+def told(*entries: Any, **job: Any) -> list[str]:
+    """Each worker that is told of, and why not."""
+    reason = shape_of(plan(ruled(list(entries), a_job(**job)))).reason
+    forbidden = next(one for one in (reason, *reason.trail) if one.code is Code.RULES_FORBID)
+    return [text(link) for link in forbidden.trail if link.code is Code.NOT_BY_RULES]
+
+
+def test_what_misses_the_fewest_entries_is_told_first() -> None:
+    assert told(SMALL, {"project": "open"})[0] == "not execute/m5.large; it has no project"
+
+
+def test_of_those_that_miss_as_many_entries_it_is_the_one_that_misses_least_of_them() -> None:
+    assert told([SMALL, {"project": "open"}])[0] == "not execute/m5.large; it has no project"
+
+
+def test_a_never_behind_what_only_others_miss_is_told_first() -> None:
+    assert told([SMALL, {"never": "closed for repair"}])[0] == "not execute/m5.large; closed for repair"
+
+
+def test_a_never_is_told_before_all_else_that_a_worker_misses() -> None:
+    first = told({"project": "open"}, {"rack": "a"}, {"zone": "b"}, {"never": "closed for repair"})[0]
+    assert first.partition("; ")[2].startswith("closed for repair; ")
+
+
+def test_a_never_that_speaks_only_against_what_is_far_is_told_too() -> None:
+    far = {"or": [NOT_THE_LARGEST, {"never": "the largest are booked"}]}
+    others = told({"project": "open"}, far)
+    assert ("booked" in others[0], [line.partition(";")[0] for line in others if "booked" in line]) == (
+        False,
+        ["not execute/m5.8xlarge"],
+    )
+
+
+def test_each_never_is_told_once_and_others_of_three_workers_only() -> None:
+    assert len(told({"project": "open"}, {"never": "closed for repair"})) == 3
+
+
+def test_a_worker_that_could_not_serve_the_job_anyway_is_not_told_as_near() -> None:
+    near = told({"or": [SMALL, {"node.vm_size": "m5.4xlarge"}]}, {"project": "open"}, slots=16, pe="local")
+    assert near[0] == "not execute/m5.4xlarge; it has no project"
+
+
+def test_what_no_worker_could_serve_is_not_blamed_on_rules() -> None:
+    assert Misses(Rules(), {}).told(CLOSED, KINDS, "these", lambda _: False) is None
+
+
+@dataclass
+class Asked:
+    """A constraint that nobody meets, and how often it was asked."""
+
+    nodes: list[str] = field(default_factory=list)
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        self.nodes.append(standing.node.properties.vm_size)
+        return because(Code.NEVER, message="no")
+
+    def document(self) -> Document:
+        return {}
+
+
+@pytest.mark.parametrize("shapes", (1, 50))
+def test_a_kind_of_worker_is_asked_once_whatever_the_number_of_shapes(shapes: int) -> None:
+    asked = Asked()
+    misses = Misses(Rules(), {})
+    for number in range(shapes):
+        misses.told((Entry("constraints[0]", asked),), KINDS, ("main.q", number), lambda _: True)
+    assert len(asked.nodes) <= 2 * len(M5)
