@@ -34,6 +34,13 @@ _MASTER_AWAY = 60.0
 """Seconds of silence that a restart of the queue master may bring: execds of 8.1.9 were heard again after 31."""
 Section = TypeVar("Section", bound=BaseModel)
 _PROCESS, _QUEUE = rows(Process), rows(QueueSettings)
+_PATHS = frozenset(
+    env
+    for section in (Process, QueueSettings)
+    for env, name in rows(section).items()
+    if section.model_fields[name].annotation in (Path, Path | None)
+)
+"""Settings that say where a file is: what is secret stands in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,8 @@ def master_type_problem(queue: QueueSettings) -> str | None:
 
 def is_secret(name: str) -> bool:
     """Whether a setting's value must never be shown."""
-    return bool(_SECRET.search(name))
+    plain = match["name"] if (match := _SUFFIXED.fullmatch(name)) else name
+    return plain not in _PATHS and bool(_SECRET.search(name))
 
 
 def _read_file(path: Path) -> dict[str, str]:
