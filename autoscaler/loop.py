@@ -172,7 +172,7 @@ class Loop:
             self._note_failures(snapshot)
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
-            seen = self._look(snapshot, sight)
+            seen = self._look(snapshot, sight, plan)
             self.store.looks.keep(seen, snapshot.now)
         if not self.dry_run:
             self._operator.carry_on(seen, snapshot.now, snapshot.cluster.schedule_interval)
@@ -180,10 +180,10 @@ class Loop:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)
 
-    def _look(self, snapshot: Snapshot, sight: Sight) -> LastLook:
+    def _look(self, snapshot: Snapshot, sight: Sight, plan: Plan) -> LastLook:
         """What others may show of it."""
         provider = self.observer.provider
-        return last_look(snapshot, sight, provider=provider.name, operates=isinstance(provider, Operates))
+        return last_look(snapshot, sight, plan, provider=provider.name, operates=isinstance(provider, Operates))
 
     def _note_failures(self, snapshot: Snapshot) -> None:
         """What a provider accepted and later failed to bring up counts against its bucket, once for each machine."""

@@ -59,6 +59,8 @@ class Launches:
     notes: tuple[Reason, ...]
     told: Mapping[str, Reason]
     """By queue: what is done for its demand, or why nothing is."""
+    withheld: Mapping[str, Reason] = field(default_factory=dict)
+    """By id of each created node for which nothing is launched now: why."""
 
     def besides(self, groups: GroupGrowth) -> Launches:
         """With what is launched for groups."""
@@ -77,7 +79,7 @@ def launch_all(
     """`blocked`: why nothing may be launched at all. `usage`: by node array."""
     demand, usage = _for_demand(calls, ground, usage, swaps, blocked)
     taken = _reserving(usage, ground, swaps, [growth for _, growth in demand])
-    nodes, taken = _for_nodes(calls, ground, taken, blocked)
+    nodes, taken, withheld = _for_nodes(calls, ground, taken, blocked)
     asked = _for_needs(calls, ground, taken, blocked)
     found = [*demand, *nodes, *asked]
     told = {
@@ -90,6 +92,7 @@ def launch_all(
         buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
         notes=tuple(growth.note for _, growth in found if growth.note is not None and growth.note is not blocked),
         told={queue: reason for queue, reason in told.items() if reason is not None},
+        withheld=withheld,
     )
 
 
@@ -129,15 +132,17 @@ def _for_demand(
 
 def _for_nodes(
     calls: Calls, ground: Ground, usage: Mapping[str, Usage], blocked: Reason | None
-) -> tuple[_Found, Mapping[str, Usage]]:
-    """Created nodes, those alike together."""
+) -> tuple[_Found, Mapping[str, Usage], Mapping[str, Reason]]:
+    """Created nodes, those alike together; and why nothing is launched for some of them."""
     found: _Found = []
+    withheld: dict[str, Reason] = {}
     for (name, machine_type, placement_group), nodes in by_wish(calls.nodes).items():
         array = ground.policy.node_array(name)
         if array is None:
             continue
         if blocked is not None:
             found.append((array, Growth(note=blocked)))
+            withheld |= {node.id: blocked for node in nodes}
             continue
         kind = array if machine_type is None else replace(array, machine_types=(machine_type,))
         reason = because(Code.NODE_WANTED, node_array=name, nodes=tuple(node.name for node in nodes))
@@ -147,8 +152,20 @@ def _for_nodes(
             ids = tuple(node.id for node in nodes[:most])
             growth = replace(growth, launch=replace(growth.launch, nodes=ids))
         found.append((array, growth))
+        withheld |= _withheld(nodes, growth)
         usage = _after(usage, growth, ground)
-    return found, usage
+    return found, usage, withheld
+
+
+def _withheld(nodes: Sequence[CreatedNode], growth: Growth) -> Mapping[str, Reason]:
+    """Why nothing is launched for those of these nodes that wait on; that they are wanted their callers know."""
+    launch = growth.launch
+    reason = growth.note if launch is None else launch.reason
+    if reason is not None and reason.code is Code.NODE_WANTED and reason.trail:
+        reason = reason.trail[-1]
+    if reason is None:
+        return {}
+    return {node.id: reason for node in nodes if launch is None or node.id not in launch.nodes}
 
 
 def _exactly(count: int) -> _CountOf:

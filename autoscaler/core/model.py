@@ -181,3 +181,5 @@ class Plan:
     """When time alone would change this decision; None: never."""
     auto_stops: Mapping[str, tuple[AutoStopAnswer, Reason]] = field(default_factory=lambda: MappingProxyType({}))
     """By id of every worker that asked to stop: the answer. STOPS is durable: it leaves whatever comes."""
+    withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By id of each created node for which nothing is launched now: why."""

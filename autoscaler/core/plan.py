@@ -184,6 +184,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
         ),
         fitting=sum(fate.now + fate.coming for fate in outlook.fates),
         auto_stops=answers(steps, snapshot.requests.auto_stops),
+        withheld=growth.withheld,
     )
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from autoscaler.core.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.life import Life, Machine, Sight, disabled
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.reasons import Reason
 from autoscaler.core.request_sets import ArrayDefinition
 from autoscaler.core.supply import outstanding
 from autoscaler.store import notation
@@ -86,9 +88,11 @@ class LastLook:
     arrays: tuple[SeenArray, ...] = ()
     stopping: bool = False
     """A person gives everything back."""
+    withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By id of each created node for which nothing was launched: why."""
 
 
-def last_look(snapshot: Snapshot, sight: Sight, *, provider: str, operates: bool = False) -> LastLook:
+def last_look(snapshot: Snapshot, sight: Sight, plan: Plan, *, provider: str, operates: bool = False) -> LastLook:
     """What of a pass is shown elsewhere. `sight`: how the snapshot's machines stand."""
     fleet = snapshot.fleet
     arrays = seen_arrays(snapshot.policy.node_arrays, snapshot.requests.arrays, fleet.buckets)
@@ -108,6 +112,7 @@ def last_look(snapshot: Snapshot, sight: Sight, *, provider: str, operates: bool
         orders=_awaited(snapshot),
         arrays=arrays,
         stopping=snapshot.wishes.stop is not None,
+        withheld=plan.withheld,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from autoscaler.core.fleet import InstanceType, MachineState, PriceType
 from autoscaler.core.life import Life, same_host
 from autoscaler.core.model import Wishes
+from autoscaler.report.wording import text
 from autoscaler.store.looks import LastLook, SeenArray, SeenWorker
 from autoscaler.store.nodes import NodeRow
 
@@ -235,6 +236,7 @@ class View:
             "Configuration": configuration,
             "PlacementGroupId": node.placement_group,
             "RequestId": row.node.request_id or None if row else None,
+            "StatusMessage": self._waits_for(node),
         }
         if worker is not None and seen is not None:
             told |= {
@@ -245,6 +247,11 @@ class View:
                 "StatusMessage": worker.message,
             }
         return {name: value for name, value in told.items() if value is not None}
+
+    def _waits_for(self, node: Node) -> str | None:
+        """Why no machine is launched for a node that has none."""
+        why = self.look.withheld.get(node.id) if node.seen is None and not node.leaving else None
+        return text(why) if why is not None else None
 
     def records(self) -> list[dict[str, Any]]:
         """Of all nodes. Each `Template` is a node array of this view."""

@@ -20,7 +20,7 @@ def seen(world: World, passes: int) -> LastLook:
         world.cluster.advance(10.0)
     snapshot = done.observation.snapshot
     sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    return last_look(snapshot, sight, provider="fake")
+    return last_look(snapshot, sight, done.plan, provider="fake")
 
 
 def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -39,10 +39,11 @@ def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: P
     provider = world.provider()
     provider.terminate([worker.id for worker in provider.workers()])
     world.cluster.advance(10.0)
-    snapshot = loop.pass_once().observation.snapshot
+    done = loop.pass_once()
+    snapshot = done.observation.snapshot
     sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     gone = {machine.worker.order_id for machine in sight.machines if machine.life is Life.GONE}
-    told = last_look(snapshot, sight, provider="fake")
+    told = last_look(snapshot, sight, done.plan, provider="fake")
     assert gone
     assert gone.isdisjoint(order.id for order in told.orders)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from autoscaler.core.fleet import MachineState
+from autoscaler.core.policy import Limits
 from autoscaler.loop import Loop
 from autoscaler.store.wishes import Verb
-from tests.simulated.autoscaler import World, start
+from tests.simulated.autoscaler import POLICY, World, start
 from tests.web.served import Client, Served, served
 
 STEP = 5.0
@@ -166,6 +167,44 @@ def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> Non
     scene.client.post("nodes/terminate", {"names": ["execute-1"]})
     scene.run(lambda: scene.api.store.wishes.in_force() == ())
     assert not running(scene)
+
+
+@pytest.mark.parametrize(
+    ("held_back", "why"),
+    (
+        (lambda scene: scene.api.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock()), "paused by ben"),
+        (lambda scene: scene.world.cloud.faults.out_of_capacity.add("m5.large"), "m5.large rests until "),
+    ),
+    ids=["a pause", "a type that rests"],
+)
+def test_a_node_for_which_nothing_is_launched_says_why(
+    scene: Scene, held_back: Callable[[Scene], object], why: str
+) -> None:
+    held_back(scene)
+    scene.client.create(1)
+    scene.run(lambda: why in scene.client.nodes()[0].get("StatusMessage", ""), passes=8)
+    assert scene.statuses() == ["Acquiring"]
+
+
+def test_nodes_beyond_what_an_hour_may_bring_say_so_and_the_others_do_not(tmp_path: Path) -> None:
+    array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=3, max_launches_per_hour=2))
+    world = World(tmp_path / "store.sqlite", boot_delay=7.0, policy=replace(POLICY, node_arrays=(array,)))
+    with served(world.store_file, clock=world.clock) as api:
+        loop = start(world)
+        loop.pass_once()
+        api.client.create(3)
+        loop.pass_once()
+        told = [node.get("StatusMessage") for node in api.client.nodes()]
+    assert (told[:2], "launches" in (told[2] or "")) == ([None, None], True)
+
+
+def test_a_node_says_nothing_more_of_a_pause_that_is_over(scene: Scene) -> None:
+    scene.api.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock())
+    scene.client.create(1)
+    scene.run(lambda: "StatusMessage" in scene.client.nodes()[0], passes=3)
+    scene.api.store.wishes.end(Verb.PAUSE, who="ben", at=scene.world.clock())
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    assert not scene.client.nodes()[0].get("StatusMessage")
 
 
 def running(scene: Scene) -> list[str]:
