@@ -72,7 +72,9 @@ def answer(values: Mapping[str, str], key: str) -> str | None:
 
 
 def nested(values: Mapping[str, str]) -> dict[str, Any]:
-    """Dotted keys as nested objects. A key that has a value and others below it keeps its dots."""
+    """Dotted keys as nested objects, lists as lists; every other value stays text, or version 1.10 would become 1.1. A
+    key that has a value and others below it keeps its dots.
+    """
     tree: dict[str, Any] = {}
     for key, value in sorted(values.items()):
         *path, last = key.split(".")
@@ -80,10 +82,19 @@ def nested(values: Mapping[str, str]) -> dict[str, Any]:
         for part in path:
             place = place.setdefault(part, {}) if isinstance(place, dict) else None
         if isinstance(place, dict):
-            place[last] = value
+            place[last] = _list_or_text(value)
         else:
-            tree[key] = value
+            tree[key] = _list_or_text(value)
     return tree
+
+
+def _list_or_text(value: str) -> Any:
+    if not value.startswith("["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def order_key(secret: bytes, order_id: str) -> str:

@@ -68,6 +68,18 @@ def test_a_shell_and_our_command_read_the_same_value(
     assert (jetpack(machine, "config", key, shell=shell), values[key]) == ((0, f"{value}\n"), value)
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_a_key_a_shell_tells_every_value_without_escapes(
+    machine: Machine, boot: WorkerBoot, shell: str
+) -> None:
+    values = booted(machine, boot)
+    code, printed = jetpack(machine, "config", shell=shell)
+    assert (code, sorted(printed.split("\n"))) == (
+        0,
+        sorted("".join(f"{key}\t{value}\n" for key, value in values.items()).split("\n")),
+    )
+
+
 def test_a_worker_makes_the_token_that_the_listener_expects(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", of_aws("instance-id", "i-0abc"))
     values = booted(machine, boot)
@@ -126,6 +138,11 @@ def test_nothing_of_a_configuration_replaces_what_the_autoscaler_tells(machine: 
 def test_all_below_a_key_is_an_object() -> None:
     told = answer({"a.b": "1", "a.c.d": "2", "ab": "3"}, "a")
     assert json.loads(told or "") == {"b": "1", "c": {"d": "2"}}
+
+
+def test_a_list_below_a_key_is_a_list() -> None:
+    configuration = {"a": {"b": [1, {"c": "x"}], "text": "[no list", "version": "1.10"}}
+    assert json.loads(answer(flat(configuration), "a") or "") == configuration["a"]
 
 
 def test_a_key_that_is_nowhere_has_no_answer() -> None:
