@@ -14,7 +14,17 @@ from autoscaler.core.rules.node import SizeFacts
 from autoscaler.core.rules.ruleset import Entry, Rules, Who
 from autoscaler.core.rules.shared import SharedConsumableResource, SharedResource
 from autoscaler.core.rules.values import written
-from autoscaler.nodearrays.documents import NO_SHARED, Shared, constraint_from, known, listed, table, words, wrong
+from autoscaler.nodearrays.documents import (
+    NO_SHARED,
+    Names,
+    Shared,
+    constraint_from,
+    known,
+    listed,
+    table,
+    words,
+    wrong,
+)
 from autoscaler.nodearrays.json_text import below
 from autoscaler.nodearrays.vm_sizes import facts_from, record_of
 
@@ -22,15 +32,17 @@ _WHO = ("queue", "pe", "project", "user")
 _NAMES = (*_WHO, "context", "constraints")
 
 
-def apply_from(value: Any, *, at: str = "apply", shared: Shared = NO_SHARED) -> tuple[Entry, ...]:
+def apply_from(
+    value: Any, *, at: str = "apply", shared: Shared = NO_SHARED, resources: Names = ()
+) -> tuple[Entry, ...]:
     """The entries of a list, each with its place."""
     return tuple(
-        _entry(table(part, f"{at}[{number}]"), f"{at}[{number}]", shared)
+        _entry(table(part, f"{at}[{number}]"), f"{at}[{number}]", shared, resources)
         for number, part in enumerate(listed(value, at))
     )
 
 
-def _entry(given: Mapping[str, Any], at: str, shared: Shared) -> Entry:
+def _entry(given: Mapping[str, Any], at: str, shared: Shared, resources: Names) -> Entry:
     for name in given:
         known(name, _NAMES, below(at, name))
     if "constraints" not in given:
@@ -41,7 +53,7 @@ def _entry(given: Mapping[str, Any], at: str, shared: Shared) -> Entry:
     context = table(given.get("context", {}), below(at, "context"))
     return Entry(
         at,
-        constraint_from(given["constraints"], at=below(at, "constraints"), shared=shared),
+        constraint_from(given["constraints"], at=below(at, "constraints"), shared=shared, resources=resources),
         Who(
             queues,
             pes,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -36,10 +36,11 @@ from autoscaler.core.rules.shared import (
 from autoscaler.core.rules.values import SIZE_PREFIXES, TOO_MUCH, Scalar, Value, is_number, read_size
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.json_text import MAX_DEPTH, below, read_json
+from autoscaler.nodearrays.rule_words import NODE, meant_by
 
-NODE = "node."
 Shared = Mapping[str, SharedResource]
 NO_SHARED: Shared = MappingProxyType({})
+Names = Collection[str]
 
 
 def read_document(text: str, *, toml: bool = False, where: str = "") -> Any:
@@ -52,24 +53,31 @@ def read_document(text: str, *, toml: bool = False, where: str = "") -> Any:
         raise SettingsError(f"{where or 'the document'}: {error}") from error
 
 
-def constraint_from(value: Any, *, at: str = "constraint", shared: Shared = NO_SHARED) -> Constraint:
+def constraint_from(
+    value: Any, *, at: str = "constraint", shared: Shared = NO_SHARED, resources: Names = ()
+) -> Constraint:
     """The constraint that a value of a document stands for: an object, or a list of them, all of which must hold.
 
     `shared`: resources that all nodes share, by name; a constraint on such a name is one on that resource.
+    `resources`: names that are a resource's however close they are to a word of the language.
     """
-    return _Reader(shared).constraint(value, at, MAX_DEPTH)
+    return _Reader(shared, resources).constraint(value, at, MAX_DEPTH)
 
 
-def constraints_from(value: Any, *, at: str = "constraints", shared: Shared = NO_SHARED) -> tuple[Constraint, ...]:
+def constraints_from(
+    value: Any, *, at: str = "constraints", shared: Shared = NO_SHARED, resources: Names = ()
+) -> tuple[Constraint, ...]:
     """The constraints of a list of them, each a constraint of its own."""
     return tuple(
-        constraint_from(part, at=f"{at}[{number}]", shared=shared) for number, part in enumerate(listed(value, at))
+        constraint_from(part, at=f"{at}[{number}]", shared=shared, resources=resources)
+        for number, part in enumerate(listed(value, at))
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     shared: Shared
+    resources: Names
 
     def constraint(self, value: Any, at: str, depth: int) -> Constraint:
         if depth < 0:
@@ -106,6 +114,11 @@ class _Reader:
             case _ if name in self.shared:
                 return _on_shared(self.shared[name], value, at)
             case _:
+                meant = meant_by(name, value, self.resources)
+                if meant is not None:
+                    wrong(
+                        at, f"did you mean {meant}? A resource called {name} stands in default_resources or complexes"
+                    )
                 return _on_resource(name, value, at)
 
 

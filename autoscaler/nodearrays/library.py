@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from autoscaler.core.fleet import Bucket, Worker
 from autoscaler.core.reasons import Code, Reason
@@ -108,9 +108,11 @@ __all__ = [
 ]
 
 
-def read_constraint(document: str, *, shared: Shared = NO_SHARED) -> Constraint:
-    """The constraint that a JSON text stands for. Raises SettingsError naming the place inside it."""
-    return constraint_from(read_document(document, where="constraint"), shared=shared)
+def read_constraint(document: str, *, shared: Shared = NO_SHARED, resources: Collection[str] = ()) -> Constraint:
+    """The constraint that a JSON text stands for. Raises SettingsError naming the place inside it, also for a name that
+    is close to a word of the language and none of these resources.
+    """
+    return constraint_from(read_document(document, where="constraint"), shared=shared, resources=resources)
 
 
 def read_rules(document: str, *, toml: bool = False, shared: Shared = NO_SHARED) -> Rules:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autoscaler.core.rules.default_resources import ANY_NODE, DefaultResource, OfNode, Operand, Operator
+from autoscaler.core.rules.default_resources import DefaultResource, OfNode, Operand, Operator
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
 from autoscaler.core.rules.ruleset import Rules
 from autoscaler.core.rules.shared import SharedConsumableResource, SharedNonConsumableResource, SharedResource
@@ -15,7 +15,7 @@ from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.applying import apply_from, complexes_from, sizes_from, stand_alone
 from autoscaler.nodearrays.documents import (
     NO_SHARED,
-    NODE,
+    Names,
     Shared,
     constraint_from,
     constraints_from,
@@ -31,6 +31,7 @@ from autoscaler.nodearrays.documents import (
     wrong,
 )
 from autoscaler.nodearrays.json_text import below
+from autoscaler.nodearrays.rule_words import NODE, resources_named
 
 T = TypeVar("T")
 _HEADS = (
@@ -61,15 +62,16 @@ def rules_from(value: Any, *, shared: Shared = NO_SHARED) -> Rules:
     given = {_spelt(name): part for name, part in table(value, "the document").items()}
     for name in given:
         known(name, _HEADS, name)
+    resources = resources_named(given)
     everywhere = {**shared, **shared_resources_from(given.get("shared_resources", []))}
     rules = Rules(
-        default_resources=default_resources_from(given.get("default_resources", [])),
-        constraints=constraints_from(given.get("constraints", []), shared=everywhere),
+        default_resources=default_resources_from(given.get("default_resources", []), resources=resources),
+        constraints=constraints_from(given.get("constraints", []), shared=everywhere, resources=resources),
         shared=everywhere,
         boot_timeout=timeout_from(given["boot_timeout"], at="boot_timeout") if "boot_timeout" in given else None,
         idle_timeout=timeout_from(given["idle_timeout"], at="idle_timeout") if "idle_timeout" in given else None,
         keep_alive=keep_alive_from(given.get("keep_alive", False)),
-        apply=apply_from(given.get("apply", []), shared=everywhere),
+        apply=apply_from(given.get("apply", []), shared=everywhere, resources=resources),
         complexes=complexes_from(given.get("complexes", {})),
         location=words(given["location"], "location") if "location" in given else "",
         facts=sizes_from(given.get("vm_sizes", {})),
@@ -84,12 +86,14 @@ def _spelt(name: str) -> str:
 # -- default resources -----------------------------------------------------------------------------------------
 
 
-def default_resources_from(value: Any, *, at: str = "default_resources") -> tuple[DefaultResource, ...]:
+def default_resources_from(
+    value: Any, *, at: str = "default_resources", resources: Names = ()
+) -> tuple[DefaultResource, ...]:
     """Default resources in the order of the document, which decides."""
-    return tuple(_default_resource(part, f"{at}[{n}]") for n, part in enumerate(listed(value, at)))
+    return tuple(_default_resource(part, f"{at}[{n}]", resources) for n, part in enumerate(listed(value, at)))
 
 
-def _default_resource(value: Any, at: str) -> DefaultResource:
+def _default_resource(value: Any, at: str, resources: Names) -> DefaultResource:
     given = table(value, at)
     for name in given:
         known(name, ("select", "name", "value", *_OPERATORS), below(at, name))
@@ -105,7 +109,7 @@ def _default_resource(value: Any, at: str) -> DefaultResource:
     return DefaultResource(
         name=words(given["name"], below(at, "name")),
         value=found,
-        select=constraint_from(given["select"], at=below(at, "select")) if "select" in given else ANY_NODE,
+        select=constraint_from(given.get("select", {}), at=below(at, "select"), resources=resources),
         changes=changes,
     )
 

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.rules.constraints import And, Constraint, MinimumResource, NodePropertyConstraint, as_text
+from autoscaler.core.rules.constraints import (
+    And,
+    Constraint,
+    MinimumResource,
+    NodePropertyConstraint,
+    NodeResourceConstraint,
+    as_text,
+)
 from autoscaler.core.rules.default_resources import OfNode, Operator
 from autoscaler.core.rules.values import Size
 from autoscaler.errors import SettingsError
@@ -70,6 +77,52 @@ def test_an_error_names_its_place_inside_a_constraint(constraint: str, error: st
     shared = '[{"name": "lic", "initial_value": 2, "current_value": 1}]'
     document = f'{{"shared_resources": {shared}, "constraints": [{{}}, {constraint}]}}'
     assert told(document).startswith(f"constraints[1]{error}")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "place", "meant"),
+    (
+        ('{"nver": "closed"}', "nver", "never"),
+        ('{"Never": "closed"}', "Never", "never"),
+        ('{"or": [{}, {"nevre": "closed"}]}', "or[1].nevre", "never"),
+        ('{"in-a-placement-grup": true}', "in-a-placement-grup", "in-a-placement-group"),
+        ('{"in_a_placment_group": true}', "in_a_placment_group", "in-a-placement-group"),
+        ('{"exclusive_tsk": true}', "exclusive_tsk", "exclusive-task"),
+        ('{"exclusiv": true}', "exclusiv", "exclusive"),
+        ('{"nott": {"ncpus": 1}}', "nott", "not"),
+        ('{"ors": [{"ncpus": 1}]}', "ors", "or"),
+        ('{"nodes.vm_size": "F2"}', "nodes.vm_size", "node.vm_size"),
+        ('{"Node.vm_size": "F2"}', "Node.vm_size", "node.vm_size"),
+    ),
+)
+@pytest.mark.parametrize("head", ("constraints[0]", "apply[0].constraints", "default_resources[0].select"))
+def test_a_misspelt_word_is_no_resource(head: str, constraint: str, place: str, meant: str) -> None:
+    documents = {
+        "constraints[0]": '{"constraints": [%s]}',
+        "apply[0].constraints": '{"apply": [{"user": "ann", "constraints": %s}]}',
+        "default_resources[0].select": '{"default_resources": [{"name": "n", "value": 1, "select": %s}]}',
+    }
+    assert told(documents[head] % constraint).startswith(f"{head}.{place}: did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "name", ("or1", "ands", "note", "nor", "level", "server", "node", "os", "placement_group", "mem", "nodes.x")
+)
+def test_a_name_that_is_not_so_close_is_a_resource(name: str) -> None:
+    assert read_constraint(f'{{"{name}": "a"}}') == NodeResourceConstraint(name, ("a",))
+
+
+@pytest.mark.parametrize(
+    "defined",
+    (
+        '"default_resources": [{"name": "lever", "value": "a"}]',
+        '"complexes": {"lever": "x"}',
+        '"complexes": {"l": "lever"}',
+    ),
+)
+def test_a_resource_that_the_document_defines_may_be_close_to_a_word(defined: str) -> None:
+    rules = read_rules(f'{{{defined}, "constraints": [{{"lever": "a"}}]}}')
+    assert rules.constraints == (NodeResourceConstraint("lever", ("a",)),)
 
 
 @pytest.mark.parametrize(
