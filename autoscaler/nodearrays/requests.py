@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from autoscaler.core.request_sets import POLICY_PREFIX, QUEUE, STANDARD, ArrayDe
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.documents import listed, table, truth, words, wrong
 from autoscaler.nodearrays.json_text import below
+from autoscaler.store.requests import DefinitionRefused
 from autoscaler.store.store import Store
 
 DEFAULT_EXPIRATION = 300.0
@@ -58,6 +59,8 @@ class Update:
     targets: tuple[Target, ...] = ()
     definitions: tuple[ArrayDefinition, ...] = ()
     """One for every array that is named, in the order of the list."""
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By name of an array that is defined: where in the list."""
     news: bool = True
     """Whether it asked for anything but more time."""
 
@@ -84,7 +87,10 @@ def ask(
         known = {array.name: array for array in store.requests.load(at).arrays if array.dynamic}
         update = read_update(arrays, node_arrays=node_arrays, dynamic=known)
         expires_at = None if seconds is None else at + seconds
-        news = store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
+        try:
+            news = store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
+        except DefinitionRefused as error:
+            wrong(below(update.places[error.node_array], error.attribute), error.problem)
     return replace(update, news=news)
 
 
@@ -103,6 +109,7 @@ def read_update(
     made = {element.name for element in elements if element.dynamic}
     targets: list[Target] = []
     definitions: dict[str, ArrayDefinition] = {}
+    places: dict[str, str] = {}
     for element in elements:
         element.check_existence(node_arrays, dynamic, made)
         target, defined = element.read()
@@ -112,8 +119,10 @@ def read_update(
             targets.append(target)
         for definition in defined:
             _define(definitions, definition, element)
+            if definition.name not in places or definition != ArrayDefinition(definition.name):
+                places[definition.name] = element.at
     _check_chains(elements, definitions, dynamic)
-    return Update(tuple(targets), tuple(definitions.values()))
+    return Update(tuple(targets), tuple(definitions.values()), places)
 
 
 def _define(definitions: dict[str, ArrayDefinition], definition: ArrayDefinition, element: _Element) -> None:
@@ -260,6 +269,7 @@ class _Element:
         if interruptible is not None:
             wants_spot = truth(interruptible, self.place("Interruptible"))
             price_type = PriceType.SPOT if wants_spot else PriceType.ON_DEMAND
+        self._refuse_keep_alive()
         attributes = {name: value for name, value in self.given.items() if name not in MEANT}
         return ArrayDefinition(
             name=self.name,
@@ -275,6 +285,14 @@ class _Element:
             ),
             attributes=self._json("", attributes),
         )
+
+    def _refuse_keep_alive(self) -> None:
+        """Of a node array it would be kept and shown, and its idle workers would leave all the same."""
+        at = self.place("KeepAlive")
+        if self.said("KeepAlive") is not None and truth(self.given["KeepAlive"], at):
+            wrong(
+                at, "idle workers stay while a target asks for them: give TargetCount, or say keep_alive in the rules"
+            )
 
     def _health_check(self) -> str | None:
         value, at = self.said("HealthCheck"), self.place("HealthCheck")

@@ -46,6 +46,17 @@ MOST_ARRAYS = 500
 """Node arrays that may be defined at a time, flagged ones included; each costs every pass a little."""
 
 
+class DefinitionRefused(SettingsError):
+    """What is said of a node array cannot be kept beside what was said of it before."""
+
+    def __init__(self, node_array: str, attribute: str, problem: str) -> None:
+        super().__init__(f"{node_array}: {attribute}: {problem}" if attribute else f"{node_array}: {problem}")
+        self.node_array = node_array
+        self.attribute = attribute
+        """By its name in an update; '' for all that have no meaning here."""
+        self.problem = problem
+
+
 def merged(existing: ArrayDefinition, given: ArrayDefinition) -> ArrayDefinition:
     """What is known of an array once `given` was said of it: what it does not say stays as it was.
 
@@ -213,14 +224,14 @@ def _request_set(row: Any) -> RequestSet:
 
 
 def _bounded(definition: ArrayDefinition) -> ArrayDefinition:
-    for name, words, most in (
+    for name, attribute, most in (
         ("configuration", "Configuration", MOST_CONFIGURATION),
-        ("attributes", "other attributes", MOST_ATTRIBUTES),
+        ("attributes", "", MOST_ATTRIBUTES),
     ):
         if (size := len(getattr(definition, name).encode())) > most:
-            raise SettingsError(
-                f"{definition.name}: its {words} would have {size} bytes, {most} may be; null takes a key out"
-            )
+            what = "it" if attribute else "all other attributes"
+            problem = f"{what} would have {size} bytes, {most} may be; null takes a key out"
+            raise DefinitionRefused(definition.name, attribute, problem)
     return definition
 
 
@@ -228,10 +239,12 @@ def _one_size(given: ArrayDefinition, known: dict[str, ArrayDefinition]) -> Arra
     """The definition, unless its groups are counted otherwise than those the array has already."""
     before = known.get(given.name)
     if before is not None:
-        for mine, other, words in (("group_cores", "group_count", "vCPUs"), ("group_count", "group_cores", "workers")):
+        for mine, other, words, attribute in (
+            ("group_cores", "group_count", "vCPUs", "GroupInstanceCount"),
+            ("group_count", "group_cores", "workers", "GroupCoreCount"),
+        ):
             if getattr(given, other) is not None and getattr(before, mine) is not None:
                 size = getattr(before, mine)
-                raise SettingsError(
-                    f"{given.name}: its groups are of {size} {words} each: ask for that, or for groups of another size"
-                )
+                problem = f"its groups are of {size} {words} each: ask for that, or for groups of another size"
+                raise DefinitionRefused(given.name, attribute, problem)
     return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,13 +88,18 @@ def test_a_health_check_is_chosen_by_name() -> None:
 
 
 def test_any_other_attribute_is_kept_as_it_was_given() -> None:
-    found = defined(KeepAlive=True, SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
+    found = defined(KeepAlive=False, SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
     assert json.loads(found.attributes) == {
-        "KeepAlive": True,
+        "KeepAlive": False,
         "SubnetId": "a/b/c",
         "custom_setting": {"x": 1.5},
         "CoreCount": 4,
     }
+
+
+def test_an_array_is_not_kept_alive_by_an_attribute_that_nothing_acts_on() -> None:
+    with pytest.raises(SettingsError, match=r"^\[0\]\.KeepAlive: idle workers stay while a target asks for them"):
+        defined(KeepAlive=True)
 
 
 def test_a_dynamic_array_says_what_it_extends() -> None:
@@ -288,6 +294,29 @@ def test_a_list_with_an_error_changes_nothing() -> None:
     with pytest.raises(SettingsError, match=r"^\[1\]\.TargetCount"):
         ask(store, wrong, node_arrays=ARRAYS, by="root", at=11.0)
     assert store.requests.load(11.0) == before
+
+
+TOO_MUCH = {"a": "x" * 8192}
+
+
+@pytest.mark.parametrize(
+    ("elements", "error"),
+    (
+        ([{"Name": "execute_1"}, {"Name": "execute", "Configuration": TOO_MUCH}], "[1].Configuration: it would have "),
+        ([{"Name": "execute"}, {"Name": "execute", "Configuration": TOO_MUCH}], "[1].Configuration: it would have "),
+        ([{"Name": "execute", "own": "x" * 65536}], "[0]: all other attributes would have "),
+        (
+            [{"Name": "execute", "TargetGroupCount": 1, "GroupInstanceCount": 16}],
+            "[0].GroupInstanceCount: its groups are of 16 vCPUs each",
+        ),
+    ),
+)
+def test_what_cannot_be_kept_is_refused_with_its_place(elements: list[Any], error: str) -> None:
+    store = Store.open(None)
+    groups = {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 16}
+    ask(store, [groups], node_arrays=ARRAYS, by="root", at=0.0)
+    with pytest.raises(SettingsError, match=f"^{re.escape(error)}"):
+        ask(store, elements, node_arrays=ARRAYS, by="root", at=1.0)
 
 
 def test_a_set_that_is_not_for_callers_is_refused() -> None:

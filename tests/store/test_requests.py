@@ -127,7 +127,7 @@ def test_groups_of_one_array_are_counted_in_one_way_and_a_refused_update_changes
     by_count = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_count=16)
     ask(table, "a", Target("execute:16", groups=1, group_cores=16), arrays=[by_cores])
     before = table.load(1.0)
-    with pytest.raises(SettingsError, match=r"^execute:16: its groups are of 16 vCPUs each"):
+    with pytest.raises(SettingsError, match=r"^execute:16: GroupInstanceCount: its groups are of 16 vCPUs each"):
         ask(table, "b", Target("execute:16", groups=1, group_count=16), arrays=[EXECUTE, by_count])
     assert table.load(1.0) == before
 
@@ -193,8 +193,8 @@ def test_it_is_told_whether_anything_but_the_time_is_new(table: RequestTable) ->
 @pytest.mark.parametrize(
     ("arrays", "error"),
     (
-        ([ArrayDefinition("execute", configuration=json.dumps({"a": "x" * 8192}))], "its Configuration would have 8"),
-        ([ArrayDefinition("execute", attributes=json.dumps({"a": "x" * 65536}))], "its other attributes would have 6"),
+        ([ArrayDefinition("execute", configuration=json.dumps({"a": "x" * 8192}))], "Configuration: it would have 8"),
+        ([ArrayDefinition("execute", attributes=json.dumps({"a": "x" * 65536}))], "all other attributes would have 6"),
         ([ArrayDefinition(f"n{number}", dynamic=True) for number in range(501)], "500 node arrays are defined"),
     ),
 )
