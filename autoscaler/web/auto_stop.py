@@ -163,7 +163,8 @@ class AutoStops:
         with self._woken:
             before, self._told[worker.id] = self._told.get(worker.id), answered.answer
         if before is not answered.answer:
-            log.info("%s asked to stop: it %s: %s", worker.name or worker.id, answered.answer.value, reason)
+            said = "%s stops: %s" if stops else "%s asked to stop: it stays: %s"
+            log.info(said, worker.name or worker.id, reason)
         return Reply(HTTPStatus.OK, {"instance": worker.id, "stop": stops, "reason": reason})
 
     def _wait(self, worker: Worker, at: float) -> Answered | None:

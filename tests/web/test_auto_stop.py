@@ -216,6 +216,20 @@ def test_the_log_tells_each_new_answer_once_and_no_token(cluster: Cluster, caplo
     assert said == [f"w1.cluster asked to stop: it stays: {text(WHY)}"]
 
 
+def test_the_log_does_not_say_twice_of_one_that_stops_that_it_asked(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = Cluster(store, patience=0.05)
+    store.auto_stops.ask("i-1", 1.0)
+    store.auto_stops.answer("i-1", STOPS, because(Code.ASKED_TO_STOP), 2.0)
+    cluster.auto_stops.passed(cluster.workers, Memory())
+    cluster.auto_stops.asked(path_of(), "127.0.0.1")
+    assert [record.getMessage() for record in caplog.records] == [
+        "w1.cluster stops: it asked to stop, and nothing needs it"
+    ]
+
+
 def test_as_many_stop_as_are_too_many_however_many_ask_at_once(store: Store) -> None:
     """Forty ask at once, with a loop that lets three of them go: three are told that they stop."""
     workers = [worker(f"i-{number}", name=f"w{number}") for number in range(40)]
