@@ -116,9 +116,7 @@ class _Reader:
             case _:
                 meant = meant_by(name, value, self.resources)
                 if meant is not None:
-                    wrong(
-                        at, f"did you mean {meant}? A resource called {name} stands in default_resources or complexes"
-                    )
+                    wrong(at, f"did you mean {meant}? Else name it in default_resources or complexes")
                 return _on_resource(name, value, at)
 
 
