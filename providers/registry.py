@@ -7,20 +7,19 @@ Its settings come from values under its own prefix. Nothing of a cloud is import
 from __future__ import annotations
 
 import contextlib
-import difflib
-import importlib
 import inspect
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from pydantic_settings import BaseSettings
 
 from autoscaler.errors import AutoscalerError, SettingsError
+from providers.extensions import Extensions
 from providers.interface import Provider
 from providers.settings import prefix_of, read_settings
 
 GROUP = "sge_autoscaler.providers"
+_PROVIDERS = Extensions(GROUP, "provider", "install what it needs, perhaps sge-autoscaler[{name}]")
 _MEMBERS = ("buckets", "workers", "launch", "terminate", "check")
 _ATTRIBUTES = ("name", "enrols_itself", "Settings")
 
@@ -49,22 +48,12 @@ def platform_defaults(name: str, values: Mapping[str, str]) -> Mapping[str, str]
 
 def provider_class(name: str) -> type[Provider]:
     """The class behind a name or import path. Raises SettingsError that lists what is known and what is close."""
-    if ":" in name:
-        return _checked(name, _imported(name))
-    points = _points()
-    if name not in points:
-        close = difflib.get_close_matches(name, points, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise SettingsError(
-            f"no provider is called {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
-            "one that is not installed is given as package.module:Class"
-        )
-    return _checked(name, _loaded(points[name]))
+    return _checked(name, _PROVIDERS.find(name))
 
 
 def known() -> tuple[str, ...]:
     """Names of all installed providers, sorted."""
-    return tuple(_points())
+    return _PROVIDERS.known()
 
 
 def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
@@ -83,33 +72,6 @@ def known_prefixes(chosen: str | None = None) -> tuple[str, ...]:
 def settings_of(name: str) -> type[BaseSettings]:
     """The settings model of a provider: for the reference page and `config show`."""
     return cast("type[BaseSettings]", provider_class(name).Settings)
-
-
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
-
-
-def _loaded(point: EntryPoint) -> object:
-    try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(
-            f"the provider {point.name} ({point.value}) cannot be imported: {error}; "
-            f"install what it needs, perhaps sge-autoscaler[{point.name}]"
-        ) from error
-
-
-def _imported(path: str) -> object:
-    module, _, attribute = path.partition(":")
-    if not module or not attribute:
-        raise SettingsError(f"{path!r} is no import path: write package.module:Class")
-    try:
-        found: object = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"the provider {path} cannot be imported: {error}; is it on PYTHONPATH?") from error
-    return found
 
 
 def _checked(name: str, found: object) -> type[Provider]:

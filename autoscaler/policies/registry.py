@@ -6,11 +6,8 @@ Nothing is imported for a policy that was not chosen.
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from pydantic_settings import BaseSettings
@@ -18,9 +15,11 @@ from pydantic_settings import BaseSettings
 from autoscaler.errors import SettingsError
 from autoscaler.policies.interface import AutoscalePolicy
 from autoscaler.settings import POLICY_PREFIX
+from providers.extensions import Extensions
 from providers.settings import prefix_of, read_settings
 
 GROUP = "sge_autoscaler.policies"
+_POLICIES = Extensions(GROUP, "autoscale policy")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -55,43 +54,17 @@ def unclaimed(policies: Mapping[str, AutoscalePolicy], values: Mapping[str, str]
 
 def policy_class(name: str) -> type[AutoscalePolicy]:
     """The class behind a name or import path. Raises SettingsError that lists what is known and what is close."""
-    if ":" in name:
-        return _checked(name, _imported(name))
-    points = _points()
-    if name not in points:
-        close = difflib.get_close_matches(name, points, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise SettingsError(
-            f"no autoscale policy is called {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
-            "one that is not installed is given as package.module:Class"
-        )
-    return _checked(name, _imported(points[name].value))
+    return _checked(name, _POLICIES.find(name))
 
 
 def known() -> tuple[str, ...]:
     """Names of all installed policies, sorted."""
-    return tuple(_points())
+    return _POLICIES.known()
 
 
 def settings_of(name: str) -> type[BaseSettings]:
     """The options of a policy, for the reference page."""
     return policy_class(name).Settings
-
-
-def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
-
-
-def _imported(path: str) -> object:
-    module, _, attribute = path.partition(":")
-    if not module or not attribute:
-        raise SettingsError(f"{path!r} is no import path: write package.module:Class")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(
-            f"the autoscale policy {path} cannot be imported: {error}; is it installed, or on PYTHONPATH?"
-        ) from error
 
 
 def _checked(name: str, found: object) -> type[AutoscalePolicy]:

@@ -1,0 +1,67 @@
+"""Finds what others may add by name: entry points of a group, or an import path `package.module:Class` for one that is
+installed nowhere. Nothing is imported that was not chosen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+from autoscaler.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """One kind of them."""
+
+    group: str
+    """Of entry points."""
+    what: str
+    """As errors call one: `provider`."""
+    remedy: str = "install what it needs"
+    """What to do where an installed one cannot be imported; `{name}` stands for its name."""
+
+    def known(self) -> tuple[str, ...]:
+        """Names of all that are installed, sorted."""
+        return tuple(self._points())
+
+    def find(self, name: str) -> object:
+        """What is behind a name or import path. Raises SettingsError that lists what is known and what is close."""
+        if ":" in name:
+            return self._imported(name)
+        points = self._points()
+        if name not in points:
+            close = difflib.get_close_matches(name, points, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise SettingsError(
+                f"no {self.what} is called {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
+                "one that is not installed is given as package.module:Class"
+            )
+        return self._loaded(points[name])
+
+    def _points(self) -> Mapping[str, EntryPoint]:
+        return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
+
+    def _loaded(self, point: EntryPoint) -> object:
+        try:
+            return point.load()
+        except (ImportError, AttributeError) as error:
+            remedy = self.remedy.format(name=point.name)
+            raise SettingsError(
+                f"the {self.what} {point.name} ({point.value}) cannot be imported: {error}; {remedy}"
+            ) from error
+
+    def _imported(self, path: str) -> object:
+        module, _, attribute = path.partition(":")
+        if not module or not attribute:
+            raise SettingsError(f"{path!r} is no import path: write package.module:Class")
+        try:
+            found: object = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as error:
+            raise SettingsError(f"the {self.what} {path} cannot be imported: {error}; is it on PYTHONPATH?") from error
+        return found

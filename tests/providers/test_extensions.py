@@ -1,0 +1,49 @@
+"""What others add is found the same way, whatever kind it is: by installed name or import path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.errors import SettingsError
+from providers.extensions import Extensions
+
+KIND = Extensions("sample.group", "sample", "install sample[{name}]")
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distribution with two of them, of which one lacks what it needs."""
+    metadata = tmp_path / "sample_of_others-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sample-of-others\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[sample.group]\nwhole = json:JSONDecoder\nbroken = no.such.module:X\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_all_that_are_installed_are_known() -> None:
+    assert KIND.known() == ("broken", "whole")
+
+
+def test_another_kind_is_not() -> None:
+    assert Extensions("sample.other", "sample").known() == ()
+
+
+@pytest.mark.parametrize("name", ("whole", "json:JSONDecoder.decode"))
+def test_one_is_found_by_name_or_import_path(name: str) -> None:
+    assert KIND.find(name).__module__ == "json.decoder"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    (
+        ("hole", r"no sample is called 'hole': did you mean whole\? Known are broken, whole; one that"),
+        ("broken", r"the sample broken \(no\.such\.module:X\) cannot be imported: .*; install sample\[broken\]"),
+        ("json:Nothing", r"the sample json:Nothing cannot be imported: .*; is it on PYTHONPATH\?"),
+        ("json:", "'json:' is no import path"),
+    ),
+)
+def test_what_is_not_found_is_told_with_what_to_do(name: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        KIND.find(name)
