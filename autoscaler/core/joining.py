@@ -14,9 +14,11 @@ from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.steps import Moment, Step, enable, enrol, terminate, wait
 
 
-def join(machine: Machine, moment: Moment, bond: Bond = NO_BOND) -> Step:
-    """The next step of a machine that is on its way into service. `bond`: of the group that it is one of."""
-    asked_away = moment.let_go(machine)
+def join(machine: Machine, moment: Moment, bond: Bond = NO_BOND, *, needless: Reason | None = None) -> Step:
+    """The next step of a machine that is on its way into service. `bond`: of the group that it is one of. `needless`:
+    why nobody will need any that joins now.
+    """
+    asked_away = moment.let_go(machine) or (needless if moment.kept(machine) is None else None)
     for_its_group = give_back(machine, moment, bond) if asked_away is None else None
     if for_its_group is not None:
         return for_its_group

@@ -46,7 +46,7 @@ def wanted_back(machine: Machine, moment: Moment) -> bool:
 def depart(machine: Machine, moment: Moment, *, needed: Reason | None) -> Step:
     """The next step of a worker on its way out. `needed`: waiting demand would use it."""
     if machine.life is Life.RETIRED:
-        never_joined = machine.note.disabling is Disabling.ENROL and moment.let_go(machine) is None
+        never_joined = machine.note.disabling is Disabling.ENROL and not _by_person(machine, moment)
         failure = "boot" if never_joined else None
         reason = because(Code.REMOVED_FROM_GRID_ENGINE)
         return terminate(machine, moment, reason, failure=failure, by_person=_by_person(machine, moment))

@@ -142,9 +142,11 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
         serving = _shrink(
             snapshot, sight, reading, again, supply, outlook, moment, silent, asked, grouping, swaps, suspects
         )
-    # Workers on their way in go on, whatever is paused: they cost already.
+    # Workers on their way in go on, whatever is paused: they cost already. Not where all are given back in the end, and
+    # nothing waits that they could serve first.
     bonds = serving.bonds
-    steps = [join(each, moment, bond_of(each, bonds)) for each in sight.machines if each.coming]
+    needless = None if any(want.count for want in (*outlook.possible(reading.wanted), *again)) else moment.winding_down
+    steps = [join(each, moment, bond_of(each, bonds), needless=needless) for each in sight.machines if each.coming]
     # Workers on their way out go on, unless demand would use them after all: cheaper than a launch.
     leaving = [machine for machine in sight.machines if machine.life in _LEAVING and not in_recovery(machine, after)]
     steps += [_depart(machine, moment, outlook, swaps, serving.holding) for machine in leaving]

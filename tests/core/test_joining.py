@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoscaler.core.actions import Enrol, Terminate
 from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
@@ -14,6 +16,7 @@ from tests.core.building import (
     LARGE,
     LONG_AGO,
     NOW,
+    AWorker,
     a_host,
     a_job,
     a_machine,
@@ -188,6 +191,41 @@ def test_a_booting_machine_is_ended_when_told_to_stop() -> None:
     assert [(type(action).__name__, getattr(action, "failure", None)) for action in made.actions] == [
         ("Terminate", None)
     ]
+
+
+DRAIN = Wishes(stop="drain")
+
+
+@pytest.mark.parametrize(
+    ("machine", "action"),
+    (
+        (a_machine("w1", state=MachineState.PENDING), ("terminate", "w1")),
+        (a_machine("w1"), ("terminate", "w1")),
+        (a_worker(mark=Disabling.ENROL, heard=True, age=60), None),
+        (a_worker(mark=Disabling.ENROL, empty=60), ("remove", "w1")),
+    ),
+    ids=("boots", "is up", "is heard", "was seen empty"),
+)
+def test_while_all_are_given_back_and_nothing_waits_nobody_joins(
+    machine: AWorker, action: tuple[str, str] | None
+) -> None:
+    assert acts(plan(a_snapshot(machine, DRAIN))) == ([action] if action else [])
+
+
+def test_while_all_are_given_back_a_machine_joins_that_a_waiting_job_may_use() -> None:
+    assert acts(plan(a_snapshot(a_machine("w1"), a_job(slots=2), DRAIN))) == [("enrol", "w1")]
+
+
+def test_while_all_are_given_back_a_machine_joins_that_a_person_keeps() -> None:
+    wishes = replace(DRAIN, keep=frozenset({"w1"}))
+    assert acts(plan(a_snapshot(a_machine("w1"), wishes))) == [("enrol", "w1")]
+
+
+def test_a_machine_that_did_not_join_because_all_are_given_back_is_no_failure() -> None:
+    retired = replace(ENROLLED, retired_at=NOW - 100)
+    (action,) = plan(a_snapshot(a_machine("w1", note=retired), DRAIN)).actions
+    assert isinstance(action, Terminate)
+    assert action.failure is None
 
 
 def test_a_machine_whose_name_a_newer_one_has_in_grid_engine_is_never_ended() -> None:
