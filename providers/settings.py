@@ -80,6 +80,16 @@ def _names_of(prefix: str, field: str, info: FieldInfo) -> tuple[str, ...]:
             return ()
 
 
+class _Lenient(EnvSettingsSource):
+    """Leaves text that is no JSON, where a field wants some, to the model, which tells of it with all else."""
+
+    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
+        try:
+            return super().prepare_field_value(field_name, field, value, value_is_complex)
+        except ValueError:
+            return value
+
+
 def _only_from(model: type[Model], given: Mapping[str, str]) -> type[Model]:
     """The same model, listening to `given` instead of the environment."""
 
@@ -90,7 +100,7 @@ def _only_from(model: type[Model], given: Mapping[str, str]) -> type[Model]:
         init_settings: PydanticBaseSettingsSource,
         **__: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        source = EnvSettingsSource(settings_cls, case_sensitive=False)
+        source = _Lenient(settings_cls, case_sensitive=False)
         source.env_vars = {name.lower(): text for name, text in given.items()}
         return init_settings, source
 

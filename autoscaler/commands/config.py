@@ -71,7 +71,7 @@ def check(file: Path | None) -> None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
     else:
         problems += _wrong_for_provider(settings)
-    problems += _wrong_for_policies(settings)
+    problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
@@ -135,15 +135,6 @@ def _of_policies(settings: Settings) -> list[Row]:
         else:
             rows += given_rows(own, main_names(model), settings.origins)
     return rows
-
-
-def _wrong_for_policies(settings: Settings) -> list[str]:
-    values = settings.for_provider(os.environ)
-    try:
-        strange = policies.unclaimed(policies.load(settings.process.policies, values), values)
-    except SettingsError as error:
-        return [str(error)]
-    return [strange] if strange else []
 
 
 def _wrong_for_provider(settings: Settings) -> list[str]:

@@ -26,19 +26,35 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 def load(names: Sequence[str], values: Mapping[str, str]) -> Mapping[str, AutoscalePolicy]:
     """The chosen policies by name, with options from `values` (environment names to text).
 
-    Raises SettingsError: unknown name, what is no policy, two of one name, wrong or unknown options of one.
+    Raises SettingsError that tells all that is wrong at once: unknown names, what is no policy, two of one name, wrong
+    or unknown options.
     """
+    classes, wrong = _classes(names)
     made: dict[str, AutoscalePolicy] = {}
-    for name in names:
-        found = policy_class(name)
-        if found.name in made:
-            raise SettingsError(f"the autoscale policy {found.name} is chosen twice: name it once")
-        options = read_settings(found.Settings, values, of=f"the autoscale policy {found.name}")
-        made[found.name] = cast("Any", found)(options)
+    for name, found in classes.items():
+        try:
+            options = read_settings(found.Settings, values, of=f"the autoscale policy {name}")
+            made[name] = cast("Any", found)(options)
+        except SettingsError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise SettingsError("\n".join(wrong))
     return made
 
 
-def unclaimed(policies: Mapping[str, AutoscalePolicy], values: Mapping[str, str]) -> str | None:
+def problems(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """All that is wrong with the chosen policies and with options of others, for one who looks before a start."""
+    found: list[str] = []
+    try:
+        load(names, values)
+    except SettingsError as error:
+        found.append(str(error))
+    classes, unknown = _classes(names)
+    strange = None if unknown else unclaimed(classes, values)
+    return found if strange is None else [*found, strange]
+
+
+def unclaimed(policies: Mapping[str, AutoscalePolicy | type[AutoscalePolicy]], values: Mapping[str, str]) -> str | None:
     """The sentence about options of policies that are not chosen; None where there are none."""
     prefixes = tuple(prefix_of(policy.Settings) for policy in policies.values())
     found = sorted(
@@ -50,6 +66,22 @@ def unclaimed(policies: Mapping[str, AutoscalePolicy], values: Mapping[str, str]
         return None
     chosen = ", ".join(policies) or "none"
     return f"{', '.join(found)}: of no autoscale policy that CP_CAP_AUTOSCALE_POLICIES names ({chosen})"
+
+
+def _classes(names: Sequence[str]) -> tuple[dict[str, type[AutoscalePolicy]], list[str]]:
+    """The classes of those chosen by name, and what is wrong with the others."""
+    classes: dict[str, type[AutoscalePolicy]] = {}
+    wrong: list[str] = []
+    for name in names:
+        try:
+            found = policy_class(name)
+        except SettingsError as error:
+            wrong.append(str(error))
+            continue
+        if found.name in classes:
+            wrong.append(f"the autoscale policy {found.name} is chosen twice: name it once")
+        classes[found.name] = found
+    return classes, wrong
 
 
 def policy_class(name: str) -> type[AutoscalePolicy]:

@@ -78,6 +78,23 @@ def test_a_policy_is_chosen_once() -> None:
         load(("warm_buffer", "warm_buffer"), {})
 
 
+def test_all_that_is_wrong_is_told_at_once(module: str) -> None:
+    prefix = "CP_CAP_AUTOSCALE_POLICY_"
+    values = {f"{prefix}MINE_COUNT": "few", f"{prefix}WARM_BUFFER_DAYS": "x", f"{prefix}WARM_BUFFER_COUMT": "1"}
+    with pytest.raises(SettingsError) as raised:
+        load((f"{module}:Policy", "warm_buffer", "warm_bufer", "celery_queue", "warm_buffer"), values)
+    told = ("MINE_COUNT = 'few'", "DAYS = 'x'", "COUMT is not", "called 'warm_bufer'", "BROKER: Field", "chosen twice")
+    assert [words for words in told if words not in str(raised.value)] == []
+
+
+def test_text_that_is_no_json_is_told_with_all_else() -> None:
+    prefix = "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_"
+    with pytest.raises(SettingsError) as raised:
+        load(("celery_queue",), {f"{prefix}TRANSPORT_OPTIONS": "{half", f"{prefix}CORES_PER_TASK": "0"})
+    told = ("TRANSPORT_OPTIONS = '{half': Input should be a valid dictionary", "CORES_PER_TASK = '0'", "BROKER: Field")
+    assert [words for words in told if words not in str(raised.value)] == []
+
+
 def test_options_of_a_policy_that_is_not_chosen_are_told() -> None:
     values = {"CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT": "2", "CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_COUNT": "2"}
     assert unclaimed(load(("warm_buffer",), values), values) == (
