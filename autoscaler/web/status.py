@@ -90,14 +90,15 @@ def _bucket(
         regional_consumed_core_count=region,
         max_placement_group_size=most,
         max_placement_group_core_size=most * kind.vcpus,
-        placement_groups=_groups(active),
+        placement_groups=_groups(view.placement_groups(array, kind), active),
         last_capacity_failure=view.failed.get(kind.name, -1.0),
         spot_placement_score="",
     )
 
 
-def _groups(active: list[Node]) -> list[PlacementGroup]:
-    names = sorted({node.placement_group for node in active if node.placement_group})
+def _groups(offered: frozenset[str], active: list[Node]) -> list[PlacementGroup]:
+    """The provider's, empty ones too, and those that are a name of nodes."""
+    names = sorted(offered | {node.placement_group for node in active if node.placement_group})
     return [
         PlacementGroup(
             name=name,

@@ -209,6 +209,12 @@ class View:
         counts = [0 if bucket.problem is not None else bucket.available for bucket in buckets]
         return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
 
+    @staticmethod
+    def placement_groups(array: SeenArray, kind: InstanceType) -> frozenset[str]:
+        """Those of the provider that may be asked for by name."""
+        names = {bucket.key.placement_group for bucket in array.buckets if bucket.type.name == kind.name}
+        return frozenset(name for name in names if name and not _NO_ID.search(name))
+
     # -- records -------------------------------------------------------------------------------------------------
 
     def record(self, node: Node) -> dict[str, Any]:

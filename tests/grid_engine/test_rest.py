@@ -16,7 +16,7 @@ from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.test_sigkill import STARTED_AGAIN
 from tests.grid_engine.waiting import Until
-from tests.web.seed_lines import CREATE, NODE, NODES, STATUS, TERMINATE, argv
+from tests.web.seed_lines import CREATE, CREATE_TOGETHER, NODE, NODES, STATUS, TERMINATE, argv
 
 URL, USER, PASSWORD = "http://127.0.0.1:8651", "anna", "s3cret/pass:word"
 SERVED = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651", "CP_CAP_AUTOSCALE_HTTP_CLUSTER": "demo"}
@@ -78,6 +78,23 @@ def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines
         until(lambda: not said(empty_cell, NODES)["nodes"])
     assert (added, ended[0]["status"], leaving["TargetState"]) == ([{"added": 1}], "OK", "Terminated")
     assert (list(still_running), scaling.ended_well(job), len(machines(scaling))) == ([node["Hostname"]], True, 1)
+
+
+def test_the_documentations_four_nodes_of_a_placement_group_join_where_the_provider_has_none(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = serving(empty_cell)
+    scaling = replace(scaling, settings={**scaling.settings, "CP_CAP_AUTOSCALE_WORKERS": "4"})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    with scaling.running():
+        until(lambda: "REST API at" in scaling.said())
+        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        added = said(empty_cell, CREATE_TOGETHER, Standard_Hc44rs="m5.large")["sets"]
+        until(lambda: [node["Status"] for node in said(empty_cell, NODES)["nodes"]] == ["Ready"] * 4, 60)
+        hosts = {node["Hostname"] for node in said(empty_cell, NODES)["nodes"]}
+        (bucket,) = said(empty_cell, STATUS)["nodearrays"][0]["buckets"]
+    assert (added, hosts <= scaling.execution_hosts()) == ([{"added": 4}], True)
+    assert bucket["placementGroups"] == [{"name": "pg0", "activeCount": 4, "activeCoreCount": 8}]
 
 
 def test_our_client_rents_a_worker_from_our_server(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:

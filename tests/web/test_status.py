@@ -112,6 +112,16 @@ def test_placement_groups_are_those_of_the_nodes_there(api: Served) -> None:
     assert bucket(api)["placementGroups"] == [{"name": "pg0", "activeCount": 2, "activeCoreCount": 4}]
 
 
+def test_a_placement_group_of_the_provider_is_told_before_any_node_is_in_it(api: Served) -> None:
+    keys = BucketKey(SMALL.name), BucketKey(SMALL.name, placement_group="near")
+    api.see(arrays=(array(buckets=tuple(Bucket(key, SMALL, 0.1, None) for key in keys)),))
+    api.client.create(1, placementGroupId="pg0")
+    assert bucket(api)["placementGroups"] == [
+        {"name": "near", "activeCount": 0, "activeCoreCount": 0},
+        {"name": "pg0", "activeCount": 1, "activeCoreCount": 2},
+    ]
+
+
 def test_a_type_that_is_allowed_no_more_is_an_invalid_bucket_while_a_node_of_it_stands(api: Served) -> None:
     small = tuple(each for each in array().buckets if each.type == SMALL)
     api.see(worker("i-1", kind=LARGE), arrays=(array(buckets=small),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from autoscaler.core.policy import Limits
 from autoscaler.loop import Loop
 from autoscaler.store.wishes import Verb
 from tests.simulated.autoscaler import POLICY, World, start
+from tests.web.seed_lines import CREATE_TOGETHER, REQUEST
 from tests.web.served import Client, Served, served
+from tests.web.test_seed_lines import said
 
 STEP = 5.0
 
@@ -205,6 +208,36 @@ def test_a_node_says_nothing_more_of_a_pause_that_is_over(scene: Scene) -> None:
     scene.api.store.wishes.end(Verb.PAUSE, who="ben", at=scene.world.clock())
     scene.run(lambda: scene.statuses() == ["Ready"])
     assert not scene.client.nodes()[0].get("StatusMessage")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
+def test_the_documentations_nodes_of_a_placement_group_come_all_and_are_counted_in_it(tmp_path: Path) -> None:
+    """The provider has no placement groups: this one is a name that its nodes share, and more nodes may join it."""
+    array = replace(POLICY.node_arrays[0], limits=Limits(max_workers=6))
+    world = World(tmp_path / "store.sqlite", policy=replace(POLICY, node_arrays=(array,)))
+    filled = {"ondemand": "execute", "Standard_Hc44rs": "m5.large"}
+
+    def groups(scene: Scene) -> object:
+        (bucket,) = scene.client.get("status").json()["nodearrays"][0]["buckets"]
+        return bucket["placementGroups"]
+
+    with served(world.store_file, clock=world.clock) as api:
+        scene = Scene(world, api, start(world))
+        scene.loop.pass_once()
+        status, answer = said(api, CREATE_TOGETHER, **filled)
+        scene.run(lambda: scene.statuses() == ["Ready"] * 4)
+        at_first = groups(scene)
+        said(api, CREATE_TOGETHER, **filled, **{REQUEST: "another-request", '"count" : 4': '"count" : 1'})
+        scene.run(lambda: scene.statuses() == ["Ready"] * 5)
+        scene.client.post("nodes/terminate", {"filter": 'PlacementGroupId === "pg0"'})
+        joined = groups(scene)
+        scene.run(lambda: not scene.client.nodes())
+        assert (status, answer["sets"]) == (202, [{"added": 4}])
+        assert (at_first, joined, groups(scene)) == (
+            [{"name": "pg0", "activeCount": 4, "activeCoreCount": 8}],
+            [{"name": "pg0", "activeCount": 5, "activeCoreCount": 10}],
+            [],
+        )
 
 
 def running(scene: Scene) -> list[str]:
