@@ -146,6 +146,23 @@ def test_a_person_may_take_a_callers_end_back(scene: Scene) -> None:
     assert scene.api.store.wishes.in_force() == ()
 
 
+def test_an_end_that_a_person_takes_back_keeps_the_machine_and_not_the_node(scene: Scene) -> None:
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    (job,) = scene.world.cluster.submit(seconds=30.0)
+    scene.run(lambda: job.host is not None)
+    (node,) = scene.client.nodes()
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    scene.loop.pass_once()
+    scene.api.store.wishes.end(Verb.DRAIN, who="ben", at=scene.world.clock(), host=node["InstanceId"])
+    scene.run(lambda: job.ended)
+    (another,) = scene.world.cluster.submit(seconds=30.0)
+    scene.run(lambda: another.host is not None)
+    while_it_serves = another.host, running(scene), scene.statuses()
+    scene.run(lambda: not scene.client.nodes())
+    assert while_it_serves == (node["Hostname"], [node["InstanceId"]], ["Terminating"])
+
+
 def test_a_node_whose_machine_is_lost_leaves_the_list_and_is_not_replaced(scene: Scene) -> None:
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
