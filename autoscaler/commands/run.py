@@ -59,7 +59,9 @@ def command(invocation: Invocation, as_json: bool) -> int:
             cell.master,
             cell.port,
             loop.observer.provider.name,
-            "; dry run: nothing is changed" if loop.dry_run else "",
+            "; dry run: nothing is changed, and requests are left out (`sge-autoscaler plan` has them)"
+            if loop.dry_run
+            else "",
         )
         loop.listen(events)
         loop.run()

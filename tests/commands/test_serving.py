@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.commands._look import reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import boot_script, serving, worker_boot
-from autoscaler.core.request_sets import ArrayDefinition
+from autoscaler.core.request_sets import ArrayDefinition, Target
 from autoscaler.errors import SettingsError
 from autoscaler.store.identity import FILE, cell_secret
 from autoscaler.store.journal import OrderRecord
@@ -112,6 +113,15 @@ def test_a_dry_run_leaves_no_trace(invocation: Invocation, tmp_path: Path) -> No
     with serving(invocation) as loop:
         made = (loop.dry_run, (invocation.common / FILE).exists(), (tmp_path / "state").exists())
     assert made == (True, False, False)
+
+
+def test_a_dry_run_leaves_requests_out_that_a_plan_shows(invocation: Invocation) -> None:
+    with invocation.store() as store:
+        store.requests.update("standard", "ann", 99.0, None, (Target("execute", count=1),), ())
+    dry = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_DRY_RUN": "true"})
+    with serving(dry) as loop, reading_store(dry) as store:
+        sets = [len(each.requests.load(100.0).sets) for each in (loop.observer.store, store)]
+    assert sets == [0, 1]
 
 
 def test_settings_read_again_give_the_new_policy(invocation: Invocation) -> None:
