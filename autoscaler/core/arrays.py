@@ -26,7 +26,11 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     Applied again with the same requests it changes nothing.
     """
     definitions = {definition.name: definition for definition in requests.arrays}
-    own = tuple(_changed(array, definitions.get(array.name)) for array in policy.node_arrays if array.extends is None)
+    own = tuple(
+        _with_types_offered(_changed(array, definitions.get(array.name)), buckets)
+        for array in policy.node_arrays
+        if array.extends is None
+    )
     if not own:
         return policy
     roots = {array.name: array for array in own}
@@ -42,7 +46,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     called_for = {node.node_array for node in requests.nodes}
     dynamic = {name: replace(each, wanted=each.wanted or name in called_for) for name, each in dynamic.items()}
     made = tuple(_dynamic(entry, {**dynamic, **lost}, own) for _, entry in sorted({**dynamic, **lost}.items()))
-    return replace(policy, node_arrays=(*(_with_types_offered(array, buckets) for array in own), *made))
+    return replace(policy, node_arrays=(*own, *made))
 
 
 def with_groups_in_reach(policy: Policy, fleet: Fleet) -> Policy:
@@ -95,7 +99,7 @@ def _dynamic(
         lineage.append(parent)
     named = lineage[-1].extends
     root = next((array for array in own if array.name == named), own[0])
-    array = root
+    array = replace(root, unknown_types=())  # it says for itself what it is made of
     for ancestor in reversed(lineage):
         array = _defined(array, ancestor)
     return replace(

@@ -215,6 +215,12 @@ def test_a_mistyped_machine_type_of_a_request_does_not_keep_the_floor_from_being
     assert launched(made) == {"m5.large": 1}
 
 
+def test_a_mistyped_machine_type_of_one_array_is_not_that_of_those_that_extend_it() -> None:
+    """Such as one of groups that jobs need, whose definition nobody has, or another caller's."""
+    definitions = (MISTYPED, ArrayDefinition("burst", dynamic=True, extends="execute"))
+    assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=definitions)) == {"m5.large": 2}
+
+
 def test_of_several_named_types_one_that_is_offered_is_enough() -> None:
     definition = ArrayDefinition("execute", machine_types=("m5.lage", "m5.xlarge"))
     assert launched(planned(jobs(4), arrays=(definition,), sets=())) == {"m5.xlarge": 1}
