@@ -263,7 +263,10 @@ def _machine(
         note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
     else:
         on_their_way = _on_their_way(host, seen, heir)
-        seen = replace(seen, silent_s=eye.silence(before, host), left=False, on_their_way=on_their_way)
+        in_doubt = tuple(sorted(eye.claims.in_doubt(worker, host))) if worker.exists else ()
+        seen = replace(
+            seen, silent_s=eye.silence(before, host), left=False, on_their_way=on_their_way, in_doubt=in_doubt
+        )
         half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
         note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None

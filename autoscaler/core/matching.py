@@ -63,6 +63,8 @@ class Claims:
     """What listings lacked then, they show by now if it lives."""
     _newest: dict[str, Worker] = field(init=False, default_factory=dict)
     """By host name: the newest machine of that name that exists."""
+    _handed: dict[str, list[tuple[str, WorkerNote]]] = field(init=False, default_factory=dict)
+    """By host name: ids and notes of machines that jobs were on their way to."""
 
     def __post_init__(self) -> None:
         for worker in self.workers:
@@ -70,6 +72,9 @@ class Claims:
             known = self._newest.get(host.name) if host is not None else None
             if host is not None and (known is None or worker.created_at > known.created_at):
                 self._newest[host.name] = worker
+        for worker_id, note in self.notes.items():
+            if note.on_their_way and note.host is not None:
+                self._handed.setdefault(note.host, []).append((worker_id, note))
 
     def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
         """Host name → id of the worker whose execution host it is.
@@ -121,6 +126,13 @@ class Claims:
             elder for elder in elders if (known := self.notes.get(elder)) and known.host is not None and not known.left
         ]
         return made_for[0] if made_for else newest.id
+
+    def in_doubt(self, worker: Worker, host: ExecutionHost) -> set[str]:
+        """Jobs on its host that an older machine of its name may have begun: nobody knows whether they still run."""
+        elders = (note for worker_id, note in self._handed.get(host.name, ()) if worker_id != worker.id)
+        known = self.notes.get(worker.id)
+        perhaps = {*(known.in_doubt if known else ()), *(job for note in elders for job in note.on_their_way)}
+        return perhaps & {job.name for job in host.jobs} if perhaps else set()
 
     def heir(self, worker: Worker, host: ExecutionHost) -> Worker | None:
         """A newer machine of this name."""

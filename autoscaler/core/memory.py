@@ -87,6 +87,10 @@ class WorkerNote:
     """Jobs that its host had not taken yet when it was last looked at without a newer machine of its name: such a one
     may have got them.
     """
+    in_doubt: tuple[str, ...] = ()
+    """Jobs on its host that were on their way to an older machine of its name, which is gone: that one may have begun
+    them, or this one got them.
+    """
     moved: tuple[str, ...] = ()
     """Lost jobs of its that were last pushed back or deleted."""
     moved_at: float | None = None

@@ -51,7 +51,7 @@ from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.quarantine import Suspect, find_suspects, noted
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.recovery import Recovery, aftermath, in_recovery, recover_workers
+from autoscaler.core.recovery import Recovery, aftermath, in_recovery, jobs_in_doubt, recover_workers
 from autoscaler.core.remembering import quiet_since, remember, remember_doubts
 from autoscaler.core.rests import last_setbacks, resting, stopped_arrays
 from autoscaler.core.returning import returning
@@ -178,7 +178,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
         shapes=shape_verdicts(reading, outlook.fates, policy, growth.told, doubts.told, now),
         workers=(*(step.verdict for step in steps), *_persistent(sight, policy)),
         buckets=growth.buckets,
-        notes=(*_notes(snapshot, moment, growth), *noted(sight, suspects)),
+        notes=(*_notes(snapshot, moment, growth), *noted(sight, suspects), *jobs_in_doubt(sight)),
         waiting=reading.waiting,
         counted=sum(
             want.count if fate.refusal is None else fate.now + fate.coming

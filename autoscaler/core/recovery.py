@@ -306,6 +306,15 @@ def _how_it_ended(machine: Machine) -> Reason:
             return because(Code.GONE)
 
 
+def jobs_in_doubt(sight: Sight) -> tuple[Reason, ...]:
+    """Jobs that are left alone though perhaps nothing runs them any more (rule 7)."""
+    return tuple(
+        because(Code.JOBS_IN_DOUBT, jobs=machine.note.in_doubt, host=machine.name)
+        for machine in sight.machines
+        if machine.note.in_doubt
+    )
+
+
 def _lost_jobs(machine: Machine) -> list[tuple[HostJob, str]]:
     """What ran on it. Where a newer machine already reports under its name, only what began before that existed."""
     if machine.host is None:

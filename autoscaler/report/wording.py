@@ -151,6 +151,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         "CP_CAP_AUTOSCALE_LOST_JOBS",
         Code.LOST_JOBS_STAY: "jobs {jobs} ended with it and may not start again: listed as running until deleted",
         Code.LOST_JOBS_ASKED: "Grid Engine is asked whether jobs {jobs} may start again",
+        Code.JOBS_IN_DOUBT: "jobs {jobs} on {host} may have begun on a machine of that name that is gone: nobody knows "
+        "whether they still run",
         Code.DELETED_BY_OWNER: "jobs {jobs} had been deleted already, and can only end by force",
         Code.PARTLY_ALIVE: "jobs {jobs} ran there, and may run on where hosts live ({hosts})",
         Code.ENDED_EVERYWHERE: "they have had the time to end on {hosts}, where a part of them still ran",

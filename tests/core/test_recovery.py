@@ -651,6 +651,20 @@ def test_a_job_that_the_older_machine_never_took_is_not_pushed_back_from_the_new
     assert of(plan(seen(elder(older()), newer, details=(YES,))), PushBack) != []
 
 
+def test_a_job_that_the_older_machine_may_have_begun_is_told_of_until_it_is_gone() -> None:
+    made = older()
+    jobs = tuple(replace(job, state="r") for job in made.jobs)
+    host = replace(made, heard=True, instances=(replace(made.instances[0], states="", jobs=jobs),))
+    newer = a_machine("w1", id="i-2", age=120.0)
+    first = plan(seen(elder(host, on_their_way=("9000",)), newer, details=(YES,)))
+    now_its_own = AWorker(newer.worker, host, first.memory.workers["i-2"])
+    still = plan(seen(now_its_own))
+    ended = replace(host, instances=(replace(host.instances[0], jobs=(), used=0),))
+    gone = plan(seen(AWorker(newer.worker, ended, still.memory.workers["i-2"])))
+    told = [[note for note in made.notes if note.code is Code.JOBS_IN_DOUBT] for made in (first, still, gone)]
+    assert [len(notes) for notes in told] == [1, 1, 0]
+
+
 def test_what_is_on_its_way_to_a_machine_is_noted() -> None:
     on_its_way = replace(a_host("w1", used=1, job_state="t"))
     assert plan(seen(a_worker(host=on_its_way))).memory.workers["i-w1"].on_their_way == ("9000",)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler.core.memory import WorkerNote
 from autoscaler.store.store import Store
 from providers.local.machines import Machine, Records
 from tests.grid_engine.autoscaling import Autoscaling
@@ -38,6 +39,12 @@ def journal(scaling: Autoscaling) -> list[Entry]:
             "SELECT pass, kind, host, result, message FROM actions JOIN plans ON plans.id = plan ORDER BY actions.id"
         )
         return [Entry(*row) for row in rows]
+
+
+def notes(scaling: Autoscaling) -> list[WorkerNote]:
+    """What the last pass remembered of every worker."""
+    with _store(scaling) as store:
+        return list(store.memory.load().workers.values())
 
 
 def open_orders(scaling: Autoscaling) -> list[str]:

@@ -17,7 +17,7 @@ from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
-from tests.grid_engine.evidence import Shown, journal, machines, told
+from tests.grid_engine.evidence import Shown, journal, machines, notes, told
 from tests.grid_engine.waiting import Until
 
 QUICK = {"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "2", "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3"}
@@ -180,6 +180,8 @@ def test_a_name_that_returns_with_another_machine_brings_back_neither_its_jobs_n
     with scaling.running():
         name = until(runs_on(scaling, job), 40)
         until(witness.starts)
+        # A look has shown that it was taken, not only sent: else the newer machine might be the one that got it.
+        until(lambda: [(note.idle_since, note.on_their_way) for note in notes(scaling)] == [(None, ())], 20)
     old = machine_of(scaling, name)
     fates.kill(old, empty_cell.tree)
     new = _another_of_its_name(scaling, old)
