@@ -12,14 +12,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import Bucket, Fleet, Interruption, Worker
 from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.policy import Policy
 from autoscaler.core.request_sets import Requests
-from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled.policy import under
 from autoscaler.errand import Executor, on_thread
 from autoscaler.errors import NotObservable, ProviderNotObservable
 from autoscaler.nodearrays.rule_files import RuleFiles

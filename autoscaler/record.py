@@ -15,13 +15,13 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.evidence import Evidence
 from autoscaler.core.fleet import Fleet
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Snapshot, Wishes
 from autoscaler.core.request_sets import Requests
-from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled.policy import under
 from autoscaler.core.rules.ruleset import Rules
 from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
 from autoscaler.fleet_file import dump_fleet, load_fleet, to_seconds

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from autoscaler.core.actions import PHANTOM_PREFIX, Phantom
 from autoscaler.core.evidence import Answer
-from autoscaler.core.phantoms import MOST
+from autoscaler.core.impossible.phantoms import MOST
 from autoscaler.errors import AutoscalerError, CommandTimedOut, GridEngineRefused
 from autoscaler.process import Completed, Runner
 from sge import objects

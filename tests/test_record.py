@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.cluster import JobDetail
 from autoscaler.core.evidence import Answer, Evidence, Finding, Health, JobFailure
 from autoscaler.core.fleet import (

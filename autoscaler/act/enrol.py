@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoscaler.act.means import Means
 from autoscaler.core.actions import Enrol
-from autoscaler.core.group_names import COMPLEX
+from autoscaler.core.grouping.names import COMPLEX
 from autoscaler.errors import GridEngineRefused
 from autoscaler.store.journal import Outcome, Result
 from sge.admin import Change

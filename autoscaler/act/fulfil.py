@@ -4,8 +4,8 @@ which dynamic arrays are done with.
 
 from __future__ import annotations
 
-from autoscaler.core.created_nodes import bindings
-from autoscaler.core.fulfilled import empty_arrays, lost_workers
+from autoscaler.core.asking.created_nodes import bindings
+from autoscaler.core.asking.fulfilled import empty_arrays, lost_workers
 from autoscaler.core.model import Snapshot
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb

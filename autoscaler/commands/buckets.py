@@ -10,11 +10,11 @@ import click
 
 from autoscaler.commands._look import as_json, from_record, look, print_json
 from autoscaler.commands.context import Invocation
+from autoscaler.core.asking.targets import unknown_types
 from autoscaler.core.model import Snapshot
 from autoscaler.core.prospects import Prospect, prospects
 from autoscaler.core.reasons import Code
-from autoscaler.core.ruled_verdicts import refusal_by
-from autoscaler.core.targets import unknown_types
+from autoscaler.core.ruled.verdicts import refusal_by
 from autoscaler.nodearrays.documents import constraint_from, read_document
 from autoscaler.report.document import reason_part
 from autoscaler.report.prospects import prospect_rows

@@ -20,7 +20,7 @@ from autoscaler.act.names import WorkerNames
 from autoscaler.act.owners import Notices
 from autoscaler.bell import Bell
 from autoscaler.commands.context import Invocation, with_platform
-from autoscaler.core.arrays import family_of, in_force
+from autoscaler.core.asking.arrays import family_of, in_force
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy

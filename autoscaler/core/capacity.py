@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from autoscaler.core.arrays import GROUPS
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.cluster import Complex, Consumable, ExecutionHost
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType
 from autoscaler.core.model import Amounts, Host
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.resources import amount, canonical, written
-from autoscaler.core.ruled_supply import Given, as_text, given_to, node_of_type
+from autoscaler.core.ruled.supply import Given, as_text, given_to, node_of_type
 from autoscaler.core.rules.node import Node
 from autoscaler.core.rules.ruleset import Rules
 

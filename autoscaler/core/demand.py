@@ -19,7 +19,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader, Served
 from autoscaler.core.resources import split_tasks, task_count
-from autoscaler.core.ruled_demand import Asker
+from autoscaler.core.ruled.demand import Asker
 
 __all__ = ["Reading", "details_wanted", "read_demand"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from autoscaler.core.actions import Candidate, Launch
-from autoscaler.core.arrays import family_of
+from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket, InstanceType, PriceType
 from autoscaler.core.growth.options import Option, options_for
@@ -22,7 +22,7 @@ from autoscaler.core.model import BucketVerdict, Wanted
 from autoscaler.core.placement import PLENTY, Board, Want
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.ruled_demand import unmet_by
+from autoscaler.core.ruled.demand import unmet_by
 from autoscaler.core.rules.ruleset import Rules
 
 

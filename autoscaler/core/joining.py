@@ -5,8 +5,8 @@ long.
 from __future__ import annotations
 
 from autoscaler.core.actions import Enrol
-from autoscaler.core.bonds import NO_BOND, Bond, give_back
 from autoscaler.core.capacity import offer_of
+from autoscaler.core.grouping.bonds import NO_BOND, Bond, give_back
 from autoscaler.core.leaving import leave
 from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling

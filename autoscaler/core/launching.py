@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.arrays import GROUPS, families, family_of
-from autoscaler.core.created_nodes import by_wish
+from autoscaler.core.asking.arrays import GROUPS, families, family_of
+from autoscaler.core.asking.created_nodes import by_wish
+from autoscaler.core.asking.targets import Holding, Need
 from autoscaler.core.fleet import InstanceType
-from autoscaler.core.group_growth import GroupGrowth
+from autoscaler.core.grouping.growth import GroupGrowth
 from autoscaler.core.grow import Ground, Growth, grow, grow_asked
 from autoscaler.core.limits import Usage
 from autoscaler.core.model import BucketVerdict, Wanted
@@ -19,8 +20,7 @@ from autoscaler.core.placement import Board
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.request_sets import CreatedNode
-from autoscaler.core.swap import Swaps
-from autoscaler.core.targets import Holding, Need
+from autoscaler.core.swapping.swap import Swaps
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from enum import StrEnum
 from autoscaler.core.capacity import slots_of
 from autoscaler.core.cluster import Cluster, ExecutionHost
 from autoscaler.core.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
-from autoscaler.core.hearing import counted_silence
-from autoscaler.core.matching import Claims, Hosts
+from autoscaler.core.lost.hearing import counted_silence
+from autoscaler.core.lost.matching import Claims, Hosts
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy, Policy

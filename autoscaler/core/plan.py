@@ -26,24 +26,27 @@ from autoscaler.core.actions import (
     Remove,
     Terminate,
 )
-from autoscaler.core.arrays import with_groups_in_reach
-from autoscaler.core.asked import Asked, asking_to_stop, called_for, hold_for, read_asked
-from autoscaler.core.auto_stop import answers, told_to_stop
-from autoscaler.core.bonds import Bond, bond_of
+from autoscaler.core.asking.arrays import with_groups_in_reach
+from autoscaler.core.asking.asked import Asked, asking_to_stop, called_for, hold_for, read_asked
+from autoscaler.core.asking.auto_stop import answers, told_to_stop
+from autoscaler.core.asking.targets import Holding, unknown_arrays, unknown_types
 from autoscaler.core.brake import pressed
-from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading, details_wanted, read_demand
-from autoscaler.core.doubts import judge_doubts
 from autoscaler.core.due import next_due
-from autoscaler.core.group_growth import Grouping, group_up, grow_groups
-from autoscaler.core.group_verdicts import bonds_of
-from autoscaler.core.groups import group_ids
+from autoscaler.core.grouping.bonds import Bond, bond_of
+from autoscaler.core.grouping.groups import group_ids
+from autoscaler.core.grouping.growth import Grouping, group_up, grow_groups
+from autoscaler.core.grouping.verdicts import bonds_of
 from autoscaler.core.grow import Ground
-from autoscaler.core.hearing import expected_back, listen
+from autoscaler.core.impossible.deadlock import Judgement
+from autoscaler.core.impossible.doubts import judge_doubts
 from autoscaler.core.joining import join
 from autoscaler.core.launching import Calls, Launches, launch_all
 from autoscaler.core.leaving import depart, stand_aside
 from autoscaler.core.life import Life, Machine, Sight, look, same_host
+from autoscaler.core.lost.hearing import expected_back, listen
+from autoscaler.core.lost.recovery import Recovery, aftermath, in_recovery, jobs_in_doubt, recover_workers
+from autoscaler.core.lost.returning import returning
 from autoscaler.core.model import Plan, Snapshot, Wanted, WorkerVerdict
 from autoscaler.core.outlook import Outlook, foresee
 from autoscaler.core.placement import place
@@ -51,17 +54,14 @@ from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.quarantine import Suspect, find_suspects, noted
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.recovery import Recovery, aftermath, in_recovery, jobs_in_doubt, recover_workers
 from autoscaler.core.remembering import quiet_since, remember, remember_doubts
 from autoscaler.core.rests import last_setbacks, resting, stopped_arrays
-from autoscaler.core.returning import returning
-from autoscaler.core.ruled_supply import under_rules
+from autoscaler.core.ruled.supply import under_rules
 from autoscaler.core.rules.ruleset import NONE_KEPT
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
 from autoscaler.core.steps import Moment, Step
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
-from autoscaler.core.swap import Scene, Swaps, swap_workers, under_way
-from autoscaler.core.targets import Holding, unknown_arrays, unknown_types
+from autoscaler.core.swapping.swap import Scene, Swaps, swap_workers, under_way
 from autoscaler.core.verdicts import shape_verdicts
 
 __all__ = ["details_wanted", "plan"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.arrays import family_of
+from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.options import options_for
 from autoscaler.core.life import look

@@ -20,8 +20,8 @@ from autoscaler.core.model import Demand, Host, Wanted
 from autoscaler.core.placement import PLENTY, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.ruled_demand import NO_RULES, Entries, entries_of, without
-from autoscaler.core.ruled_misses import Misses
+from autoscaler.core.ruled.demand import NO_RULES, Entries, entries_of, without
+from autoscaler.core.ruled.misses import Misses
 
 
 @dataclass(frozen=True, slots=True)

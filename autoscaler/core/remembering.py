@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autoscaler.core.actions import Disable, Launch, Remove, Terminate
-from autoscaler.core.deadlock import Judgement
 from autoscaler.core.demand import Reading
-from autoscaler.core.hearing import listen
+from autoscaler.core.impossible.deadlock import Judgement
 from autoscaler.core.life import Life, Sight
 from autoscaler.core.limits import HOUR
+from autoscaler.core.lost.hearing import listen
+from autoscaler.core.lost.recovery import Recovery
 from autoscaler.core.memory import Disabling, Event, Memory, Rest, SwapNote
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.quarantine import WINDOW
 from autoscaler.core.reasons import Code, Reason
-from autoscaler.core.recovery import Recovery
 from autoscaler.core.steps import Step
 
 

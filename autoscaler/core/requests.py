@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.arrays import GROUPS
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.capacity import HOSTNAME, NEW_HOST
 from autoscaler.core.cluster import Ask, Cluster, Complex, Consumable, ParallelEnvironment, Queue
-from autoscaler.core.group_names import group_id, is_of_group, pe_of
+from autoscaler.core.grouping.names import group_id, is_of_group, pe_of
 from autoscaler.core.model import Amounts, Demand, Property
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import Policy

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from autoscaler.core.bonds import Bond, bond_of, stand
+from autoscaler.core.grouping.bonds import Bond, bond_of, stand
 from autoscaler.core.leaving import busy_reason
 from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling

@@ -8,11 +8,11 @@ import itertools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from autoscaler.core.arrays import families
+from autoscaler.core.asking.arrays import families
 from autoscaler.core.capacity import HOSTNAME, emptied_host, joined_host, offer_of
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderState, Worker
-from autoscaler.core.group_names import pe_of
+from autoscaler.core.grouping.names import pe_of
 from autoscaler.core.joining import overdue
 from autoscaler.core.leaving import wanted_back
 from autoscaler.core.life import Life, Machine, Sight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.arrays import GROUPS
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.demand import Reading
 from autoscaler.core.eligibility import Part
 from autoscaler.core.model import ShapeVerdict, Wanted

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.request_sets import POLICY_PREFIX

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autoscaler.core.admission import Admission, Judge
+from autoscaler.core.impossible.admission import Admission, Judge
 from autoscaler.report.wording import text
 from sge.jsv import Conversation, OutOfStep, read_request
 

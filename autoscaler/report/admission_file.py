@@ -21,7 +21,7 @@ from importlib.resources.abc import Traversable
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
-from autoscaler.core.admission import admission_of
+from autoscaler.core.impossible.admission import admission_of
 from autoscaler.core.model import Snapshot
 from autoscaler.report.admission import SCHEMA
 from autoscaler.store import notation

@@ -13,13 +13,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from autoscaler.core.actions import Action, AskGridEngine, JobAction, Launch, PushBack, WorkerAction
-from autoscaler.core.arrays import GROUPS
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.cluster import Ask, ExecutionHost
 from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason
-from autoscaler.core.ruled_verdicts import rules_for_job, rules_of_host
+from autoscaler.core.ruled.verdicts import rules_for_job, rules_of_host
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.remedies import REMEDIES
 from autoscaler.report.rules import rule_lines, rule_rows

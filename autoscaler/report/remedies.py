@@ -68,8 +68,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.OTHER_PE: "`qalter -pe` with the name of one parallel environment says which is meant.",
         Code.NAMES_PLACE: "`qalter -q` or `-l` without the host or queue lets it run elsewhere.",
         Code.UNPREDICTABLE: "Whether workers will have it is for you to say: `qalter -l` without it, or `qdel JOB`.",
-        Code.JOBS_IN_DOUBT: "Look on that host whether their processes live. If not, `qmod -rj JOB` starts one again, and "
-        "`qdel -f JOB` gives it up.",
+        Code.JOBS_IN_DOUBT: "Look on that host whether their processes live. If not, `qmod -rj JOB` starts one "
+        "again, and `qdel -f JOB` gives it up.",
         Code.SILENT_HOSTS: "Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are no more.",
         Code.TOO_MANY_PHANTOMS: "",
         Code.RUNNING_TASKS: "",

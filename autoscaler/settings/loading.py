@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoscaler.core.arrays import GROUPS
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
 from autoscaler.errors import SettingsError
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy

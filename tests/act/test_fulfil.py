@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoscaler.act.fulfil import Fulfilment
-from autoscaler.core.arrays import in_force
+from autoscaler.core.asking.arrays import in_force
 from autoscaler.core.fleet import MachineState, OrderState
 from autoscaler.core.memory import Memory, WorkerNote
 from autoscaler.core.model import Snapshot

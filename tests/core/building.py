@@ -36,7 +36,7 @@ from autoscaler.core.fleet import (
     OrderState,
     Worker,
 )
-from autoscaler.core.group_names import pe_of
+from autoscaler.core.grouping.names import pe_of
 from autoscaler.core.memory import Disabling, Event, Memory, WorkerNote
 from autoscaler.core.model import Plan, ShapeVerdict, Snapshot, Wishes, WorkerVerdict
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.admission import Judge, admission_of
 from autoscaler.core.cluster import Ask, Consumable, ParallelEnvironment, Queue, QueueInstance
+from autoscaler.core.impossible.admission import Judge, admission_of
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import DeadlockAnswer, Limits

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler.core.allowed import allowed_by
-from autoscaler.core.arrays import arrays_present, families, in_force
+from autoscaler.core.asking.arrays import arrays_present, families, in_force
 from autoscaler.core.fleet import PriceType
 from autoscaler.core.growth.options import allowed_types, options_for
+from autoscaler.core.impossible.allowed import allowed_by
 from autoscaler.core.life import look
 from autoscaler.core.limits import Usage
 from autoscaler.core.memory import Event, Memory, WorkerNote

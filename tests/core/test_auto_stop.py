@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.arrays import in_force
+from autoscaler.core.asking.arrays import in_force
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.allowed import allowed_by
 from autoscaler.core.cluster import Shape
-from autoscaler.core.conflict import conflict
+from autoscaler.core.impossible.allowed import allowed_by
+from autoscaler.core.impossible.conflict import conflict
 from autoscaler.core.model import Host
 from autoscaler.core.policy import Limits
 from autoscaler.core.requests import Reader, Served

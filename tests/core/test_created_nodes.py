@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.arrays import in_force
-from autoscaler.core.created_nodes import bindings
+from autoscaler.core.asking.arrays import in_force
+from autoscaler.core.asking.created_nodes import bindings
 from autoscaler.core.fleet import OrderState
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
-from autoscaler.core.group_names import group_id, host_group_of, is_of_group, pe_of
+from autoscaler.core.grouping.names import group_id, host_group_of, is_of_group, pe_of
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Demand, Host, Plan, Snapshot, Wishes
 from autoscaler.core.placement import place

@@ -11,8 +11,8 @@ import pytest
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.ruled_misses import Misses
-from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled.misses import Misses
+from autoscaler.core.ruled.policy import under
 from autoscaler.core.rules.constraints import Document, Never, Standing
 from autoscaler.core.rules.ruleset import Entry, Rules
 from autoscaler.nodearrays.library import read_rules

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Enrol, Kill, Launch
-from autoscaler.core.admission import Judge, admission_of
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.cluster import JobDetail
 from autoscaler.core.demand import read_demand
 from autoscaler.core.eligibility import details_wanted
 from autoscaler.core.fleet import InstanceType, Interruption
+from autoscaler.core.impossible.admission import Judge, admission_of
 from autoscaler.core.memory import Disabling, WorkerNote
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.reasons import Code
-from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled.policy import under
 from autoscaler.nodearrays.library import read_rules
 from autoscaler.report.wording import text
 from tests.core.building import (

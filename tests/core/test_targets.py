@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.arrays import in_force
+from autoscaler.core.asking.arrays import in_force
+from autoscaler.core.asking.targets import Need
 from autoscaler.core.fleet import LaunchFailure, OrderState
 from autoscaler.core.memory import Disabling, Event
 from autoscaler.core.model import Plan, Snapshot, Wishes
@@ -16,7 +17,6 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code
 from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
-from autoscaler.core.targets import Need
 from autoscaler.report.wording import text
 from tests.core.building import (
     LARGE,

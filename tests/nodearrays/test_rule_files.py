@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.arrays import in_force
+from autoscaler.core.asking.arrays import in_force
 from autoscaler.core.fleet import Fleet, InstanceType
 from autoscaler.core.request_sets import ArrayDefinition, Requests
-from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled.policy import under
 from autoscaler.core.rules.node import SizeFacts
 from autoscaler.core.rules.values import Size
 from autoscaler.errors import SettingsError

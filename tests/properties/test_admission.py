@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.admission import Judge, admission_of
 from autoscaler.core.capacity import emptied_host, offer_of
 from autoscaler.core.cluster import Ask, Queue
 from autoscaler.core.fleet import InstanceType
+from autoscaler.core.impossible.admission import Judge, admission_of
 from autoscaler.core.model import Host, Snapshot, Wanted
 from autoscaler.core.placement import place
 from autoscaler.core.plan import plan

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from autoscaler.act import launch
-from autoscaler.core import certainty, deadlock, leaving, supply
+from autoscaler.core import leaving, supply
 from autoscaler.core.actions import Remove, Terminate
 from autoscaler.core.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.fleet import MachineState
+from autoscaler.core.impossible import certainty, deadlock
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from autoscaler.core.actions import AskGridEngine, Hold, Kill, Phantom
-from autoscaler.core.allowed import allowed_by
 from autoscaler.core.cluster import HostJob
 from autoscaler.core.evidence import Answer, Evidence, Finding
+from autoscaler.core.impossible.allowed import allowed_by
+from autoscaler.core.impossible.phantoms import phantoms_for
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot, Wishes
-from autoscaler.core.phantoms import phantoms_for
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import DeadlockAnswer, Limits
 from autoscaler.core.requests import Reader, Served

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
 from autoscaler.core.memory import Disabling, Memory

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from autoscaler.core.actions import Enable, Launch
-from autoscaler.core.created_nodes import bindings
+from autoscaler.core.asking.created_nodes import bindings
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Plan
 from autoscaler.core.plan import plan

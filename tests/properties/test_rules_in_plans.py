@@ -16,7 +16,7 @@ from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.reasons import Code, Reason
-from autoscaler.core.ruled_policy import under
+from autoscaler.core.ruled.policy import under
 from autoscaler.nodearrays.library import Standing, node_of, properties_of_bucket, put_one, read_constraint, read_rules
 from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, fate
 

@@ -24,7 +24,7 @@ from autoscaler.core.actions import (
     Terminate,
     kind_of,
 )
-from autoscaler.core.arrays import arrays_present, in_force
+from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, Queue, QueueInstance, Shape
 from autoscaler.core.evidence import Answer, Evidence, Finding
 from autoscaler.core.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.admission import Admission, admission_of
+from autoscaler.core.impossible.admission import Admission, admission_of
 from autoscaler.core.model import Snapshot
 from autoscaler.report import admission
 from autoscaler.report.admission import Verifier, build

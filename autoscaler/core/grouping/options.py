@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Launch
-from autoscaler.core.arrays import GROUPS, family_of
+from autoscaler.core.asking.arrays import GROUPS, family_of
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure
-from autoscaler.core.group_names import group_id
-from autoscaler.core.groups import NO_MORE, Group, workers_of
+from autoscaler.core.grouping.groups import NO_MORE, Group, workers_of
+from autoscaler.core.grouping.names import group_id
 from autoscaler.core.grow import Ground
 from autoscaler.core.growth.options import Option, options_for
 from autoscaler.core.growth.registry import strategy_of

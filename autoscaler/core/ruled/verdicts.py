@@ -16,8 +16,8 @@ from autoscaler.core.life import look
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Reason
-from autoscaler.core.ruled_demand import NO_RULES, entries_of
-from autoscaler.core.ruled_supply import nodes_of, refusal_of, under_rules
+from autoscaler.core.ruled.demand import NO_RULES, entries_of
+from autoscaler.core.ruled.supply import nodes_of, refusal_of, under_rules
 from autoscaler.core.rules.constraints import Constraint, Standing
 from autoscaler.core.rules.node import Node
 from autoscaler.core.rules.ruleset import Entry

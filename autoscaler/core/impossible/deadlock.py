@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, Phantom, Question, Release
-from autoscaler.core.certainty import Doubtful, Situation, Standing, Step, answer_to, standing
 from autoscaler.core.cluster import Ask, names_of
 from autoscaler.core.eligibility import WAITING_STATES, Part
 from autoscaler.core.evidence import Answer
+from autoscaler.core.impossible.certainty import Doubtful, Situation, Standing, Step, answer_to, standing
+from autoscaler.core.impossible.phantoms import phantoms_for
+from autoscaler.core.impossible.proof import Case, request
 from autoscaler.core.memory import Suspicion
 from autoscaler.core.model import Demand
-from autoscaler.core.phantoms import phantoms_for
 from autoscaler.core.policy import DeadlockAnswer
-from autoscaler.core.proof import Case, request
 from autoscaler.core.reasons import Code, Reason, because
 
 SUSPECTS = 200

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from autoscaler.core.created_nodes import Service
+from autoscaler.core.asking.created_nodes import Service
+from autoscaler.core.asking.targets import Spare
 from autoscaler.core.fleet import Order
 from autoscaler.core.leaving import wanted_back
 from autoscaler.core.life import Life, Machine, Sight
@@ -18,7 +19,6 @@ from autoscaler.core.memory import Disabling
 from autoscaler.core.shrink import could_leave, let_go_order
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import counts_as_coming
-from autoscaler.core.targets import Spare
 
 _OTHERS_BUSINESS = frozenset({Disabling.ADVISED, Disabling.SWAP})
 """Marks of workers that drain and are not let in again for a request."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.capacity import emptied_host, offer_of
-from autoscaler.core.change import Leaver, Readiness, Standing
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.grow import Ground
 from autoscaler.core.growth.options import options_for
@@ -21,9 +20,10 @@ from autoscaler.core.outlook import Outlook
 from autoscaler.core.placement import Want, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.shrink import Floor
-from autoscaler.core.soon import dry_at, freed_host
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import Supply, price_of
+from autoscaler.core.swapping.change import Leaver, Readiness, Standing
+from autoscaler.core.swapping.soon import dry_at, freed_host
 
 _ENDING = frozenset({Life.REMOVING, Life.RETIRED, Life.ENDING, Life.INTERRUPTED, Life.FENCED})
 """On their way out whatever still runs there."""

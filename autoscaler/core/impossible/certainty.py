@@ -11,9 +11,9 @@ from enum import Enum
 
 from autoscaler.core.cluster import Ask, Cluster
 from autoscaler.core.evidence import Answer, Finding
+from autoscaler.core.impossible.proof import Case, Prover
 from autoscaler.core.memory import Suspicion
 from autoscaler.core.policy import DeadlockAnswer
-from autoscaler.core.proof import Case, Prover
 from autoscaler.core.reasons import Code, Reason, because
 
 APART = 30.0

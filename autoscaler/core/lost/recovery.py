@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from autoscaler.core.actions import Action, Hold, Kill, PushBack, Release
 from autoscaler.core.cluster import Cluster, HostJob, JobDetail
 from autoscaler.core.fleet import Ending
-from autoscaler.core.hearing import grace_of
 from autoscaler.core.leaving import busy_reason, leave
 from autoscaler.core.life import Life, Machine, Sight, disabled
-from autoscaler.core.lost_jobs import (
+from autoscaler.core.lost.hearing import grace_of
+from autoscaler.core.lost.lost_jobs import (
     Restart,
     Salvage,
     Whereabouts,
@@ -26,7 +26,7 @@ from autoscaler.core.lost_jobs import (
     standing,
     whereabouts,
 )
-from autoscaler.core.matching import older_jobs
+from autoscaler.core.lost.matching import older_jobs
 from autoscaler.core.memory import Disabling, HeldBack, Memory
 from autoscaler.core.model import WorkerVerdict
 from autoscaler.core.policy import Policy

@@ -15,7 +15,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.requests import Served
 from autoscaler.core.resources import task_count
-from autoscaler.core.ruled_supply import COUNTED, MET, counting
+from autoscaler.core.ruled.supply import COUNTED, MET, counting
 from autoscaler.core.rules.constraints import SharedKey, Standing, take_all
 from autoscaler.core.rules.node import Node, NodeProperties
 from autoscaler.core.rules.ruleset import Entry, Rules

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from autoscaler.core.arrays import GROUPS
+from autoscaler.core.asking.arrays import GROUPS
 
 HOST_GROUP_PREFIX = "@sge-autoscaler-"
 COMPLEX = "group_id"

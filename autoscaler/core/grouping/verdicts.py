@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.bonds import Bond
 from autoscaler.core.fleet import LaunchFailure
-from autoscaler.core.groups import NO_MORE, Group
+from autoscaler.core.grouping.bonds import Bond
+from autoscaler.core.grouping.groups import NO_MORE, Group
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.request_sets import Requests

@@ -13,7 +13,7 @@ from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket, BucketKey
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.ruled_supply import refusal_of
+from autoscaler.core.ruled.supply import refusal_of
 from autoscaler.core.rules.constraints import And, Constraint, Standing
 from autoscaler.core.rules.node import Node
 from autoscaler.core.rules.ruleset import Entry, Rules

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoscaler.core.allowed import Allowed, allowed_by, at_best
 from autoscaler.core.capacity import emptied_host
 from autoscaler.core.cluster import Ask, Cluster, Complex, Consumable, ExecutionHost, ParallelEnvironment, Queue
-from autoscaler.core.conflict import conflict
 from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
-from autoscaler.core.group_names import is_of_group
+from autoscaler.core.grouping.names import is_of_group
+from autoscaler.core.impossible.allowed import Allowed, allowed_by, at_best
+from autoscaler.core.impossible.conflict import conflict
 from autoscaler.core.model import Demand, Host
 from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import DeadlockAnswer, Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader, Served
 from autoscaler.core.resources import by_any_name, matches
-from autoscaler.core.ruled_policy import under
-from autoscaler.core.ruled_supply import complexes_given
+from autoscaler.core.ruled.policy import under
+from autoscaler.core.ruled.supply import complexes_given
 
 UNLIMITED = 1e15
 """More of a consumable than any host has: where what an empty host would have cannot be told."""

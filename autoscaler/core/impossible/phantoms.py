@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoscaler.core.actions import Phantom
-from autoscaler.core.allowed import Allowed, most_visits, visits_on
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
+from autoscaler.core.impossible.allowed import Allowed, most_visits, visits_on
 from autoscaler.core.model import Demand
 from autoscaler.core.ranges import Kind, Range
 from autoscaler.core.resources import amount, written

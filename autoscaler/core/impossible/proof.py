@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Phantom
-from autoscaler.core.allowed import Allowed
 from autoscaler.core.capacity import HOSTNAME, offer_of
 from autoscaler.core.cluster import Ask, Cluster, ParallelEnvironment, Queue, QuotaRule
-from autoscaler.core.conflict import conflict
+from autoscaler.core.impossible.allowed import Allowed
+from autoscaler.core.impossible.conflict import conflict
+from autoscaler.core.impossible.phantoms import MOST, REPORTED, phantoms_for
 from autoscaler.core.model import Demand, Property
-from autoscaler.core.phantoms import MOST, REPORTED, phantoms_for
 from autoscaler.core.policy import Policy
 from autoscaler.core.ranges import Range
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.requests import Reader
 from autoscaler.core.resources import amount, by_any_name, matches, satisfies
-from autoscaler.core.ruled_supply import complexes_given
+from autoscaler.core.ruled.supply import complexes_given
 
 
 @dataclass(frozen=True, slots=True)

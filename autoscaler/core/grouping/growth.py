@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.actions import Candidate, Launch
-from autoscaler.core.arrays import family_of
-from autoscaler.core.bonds import Bond
+from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.fleet import Fleet
-from autoscaler.core.group_names import group_id
-from autoscaler.core.group_options import Ledger, Site, Usages, Way, array_for, can_complete, options_like, ways_for
-from autoscaler.core.group_verdicts import GroupTarget, group_targets, hopeless
-from autoscaler.core.groups import Group, groups_of
+from autoscaler.core.grouping.bonds import Bond
+from autoscaler.core.grouping.groups import Group, groups_of
+from autoscaler.core.grouping.names import group_id
+from autoscaler.core.grouping.options import Ledger, Site, Usages, Way, array_for, can_complete, options_like, ways_for
+from autoscaler.core.grouping.verdicts import GroupTarget, group_targets, hopeless
 from autoscaler.core.grow import Ground
 from autoscaler.core.life import Sight
 from autoscaler.core.model import Host, Wanted

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from autoscaler.core.allowed import Allowed, allowed_by, at_best
 from autoscaler.core.capacity import emptied_host
-from autoscaler.core.certainty import Doubtful, Situation
 from autoscaler.core.cluster import Ask, ExecutionHost
-from autoscaler.core.deadlock import Judgement, judge_jobs
 from autoscaler.core.demand import Reading
 from autoscaler.core.fleet import BucketKey, Fleet, InstanceType
+from autoscaler.core.impossible.allowed import Allowed, allowed_by, at_best
+from autoscaler.core.impossible.certainty import Doubtful, Situation
+from autoscaler.core.impossible.deadlock import Judgement, judge_jobs
+from autoscaler.core.impossible.proof import Prover, Readings
 from autoscaler.core.life import Sight
 from autoscaler.core.model import Demand, Host, Snapshot
-from autoscaler.core.proof import Prover, Readings
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.core.requests import Reader
 from autoscaler.core.verdicts import Fate

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autoscaler.core.allowed import Allowed, slots_in
+from autoscaler.core.impossible.allowed import Allowed, slots_in
 from autoscaler.core.model import Demand, Host, Property
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.resources import written

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from autoscaler.core.created_nodes import Service, serve
+from autoscaler.core.asking.created_nodes import Service, serve
+from autoscaler.core.asking.spare import Overview, spare_workers
+from autoscaler.core.asking.targets import Holding, Need, hold, needs_of
 from autoscaler.core.life import Sight
 from autoscaler.core.model import Snapshot
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.spare import Overview, spare_workers
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import outstanding
-from autoscaler.core.targets import Holding, Need, hold, needs_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from autoscaler.core.cluster import Ask, Cluster, HostJob
 from autoscaler.core.life import Life, Machine, Sight
-from autoscaler.core.lost_jobs import standing
+from autoscaler.core.lost.lost_jobs import standing
+from autoscaler.core.lost.recovery import Aftermath, restart_known
 from autoscaler.core.model import Demand, Wanted
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Reason
-from autoscaler.core.recovery import Aftermath, restart_known
 from autoscaler.core.requests import Reader
-from autoscaler.core.ruled_demand import Asker
+from autoscaler.core.ruled.demand import Asker
 
 
 def returning(sight: Sight, cluster: Cluster, policy: Policy, after: Aftermath, now: float) -> tuple[Wanted, ...]:

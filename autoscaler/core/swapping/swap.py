@@ -10,17 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.arrays import family_of
-from autoscaler.core.change import (
-    Change,
-    Leaver,
-    Readiness,
-    Standing,
-    best_change,
-    options_with_room,
-    serving_options,
-    weigh,
-)
+from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.grow import Ground, Growth, Replacing, grow
 from autoscaler.core.growth.options import Option
 from autoscaler.core.life import Life, Sight
@@ -30,7 +20,17 @@ from autoscaler.core.model import Host, Wanted
 from autoscaler.core.placement import Board
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.scene import Scene, boot_time, leaver, leavers_of, revocable, standing_of
+from autoscaler.core.swapping.change import (
+    Change,
+    Leaver,
+    Readiness,
+    Standing,
+    best_change,
+    options_with_room,
+    serving_options,
+    weigh,
+)
+from autoscaler.core.swapping.scene import Scene, boot_time, leaver, leavers_of, revocable, standing_of
 
 __all__ = ["Replacement", "Scene", "Swaps", "swap_workers", "under_way"]
 

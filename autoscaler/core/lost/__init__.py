@@ -1,0 +1,1 @@
+"""Workers that Grid Engine or their cloud lost, and what becomes of their jobs."""

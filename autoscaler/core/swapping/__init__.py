@@ -1,0 +1,1 @@
+"""A weak worker makes room for a stronger one where the limits are reached."""
