@@ -33,7 +33,9 @@ def machines(scaling: Autoscaling) -> list[Machine]:
 
 
 def journal(scaling: Autoscaling) -> list[Entry]:
-    """All actions, oldest first."""
+    """All actions, oldest first; none where the autoscaler has not come to begin its journal."""
+    if not any(scaling.state.glob("*.sqlite")):
+        return []
     with _store(scaling) as store:
         rows = store.database.rows(
             "SELECT pass, kind, host, result, message FROM actions JOIN plans ON plans.id = plan ORDER BY actions.id"
