@@ -215,7 +215,7 @@ class SimulatedCluster(GridEngineModel):
         queues = [
             queue_list(
                 f"{self.queue}@{name}",
-                *(running_job(job.number, slots=job.slots) for job in self.jobs if job.host == name),
+                *(self._running(job) for job in self.jobs if job.host == name),
                 used=self._used(name),
                 total=self.slots.get(name, 0),
                 state=self._states(name),
@@ -233,6 +233,9 @@ class SimulatedCluster(GridEngineModel):
             for job in self.waiting
         ]
         return qstat(waiting, queues).decode()
+
+    def _running(self, job: Job) -> str:
+        return running_job(job.number, slots=job.slots)
 
     def _qhost(self) -> str:
         return qhost(*(self._host(name) for name in self.hosts)).decode()

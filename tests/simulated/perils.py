@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from autoscaler.core.fleet import Bucket, Interruption
 from providers.fake import FakeCloud, Machine
 from providers.interface import LaunchOrder
-from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 from tests.simulated.cluster import Job, SimulatedCluster, at_time
 from tests.simulated.killing import MortalProvider
 
@@ -173,27 +172,8 @@ class PerilousCluster(SimulatedCluster):
         self.delivered.discard(job.number)
         return super()._push_back(job)
 
-    def _qstat(self) -> str:
-        queues = [
-            queue_list(
-                f"{self.queue}@{name}",
-                *(self._running(job) for job in self.jobs if job.host == name),
-                used=self._used(name),
-                total=self.slots.get(name, 0),
-                state=self._states(name),
-            )
-            for name in sorted(self.instances())
-        ]
-        waiting = [
-            waiting_job(job.number, time=f"<JB_submission_time>{at_time(job.submitted)}</JB_submission_time>")
-            for job in self.waiting
-        ]
-        return qstat(waiting, queues).decode()
-
-    @staticmethod
-    def _running(job: Job) -> str:
-        shown = running_job(job.number, slots=job.slots)
-        return shown.replace("2026-11-21T09:00:00", at_time(job.started))
+    def _running(self, job: Job) -> str:
+        return super()._running(job).replace("2026-11-21T09:00:00", at_time(job.started))
 
 
 @dataclass(frozen=True)
