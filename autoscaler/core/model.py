@@ -100,6 +100,8 @@ class Wishes:
     """When a person last resumed: what was counted before that no longer presses the brake. The shell has then cleared
     `Memory.brake`.
     """
+    retried_at: float | None = None
+    """When a person last wanted what had failed to be tried again."""
     stop: str | None = None
     """`drain`: launch nothing more, let running and waiting work end where it can, then release all.
     `now`: let no further job start; release each worker as soon as it is empty.

@@ -55,7 +55,7 @@ from autoscaler.core.quarantine import Suspect, find_suspects, noted
 from autoscaler.core.reach import Reach
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.remembering import quiet_since, remember, remember_doubts
-from autoscaler.core.rests import last_setbacks, resting, stopped_arrays
+from autoscaler.core.rests import forgiven, last_setbacks, resting, stopped_arrays
 from autoscaler.core.ruled.supply import under_rules
 from autoscaler.core.rules.ruleset import NONE_KEPT
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
@@ -78,7 +78,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
     Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
     """
-    snapshot = under_rules(snapshot)
+    snapshot = under_rules(forgiven(snapshot))
     snapshot = replace(snapshot, policy=with_groups_in_reach(snapshot.policy, snapshot.fleet))
     decided = _decide(snapshot, snapshot.memory.brake)
     if snapshot.memory.brake is not None:

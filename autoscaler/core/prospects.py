@@ -16,7 +16,7 @@ from autoscaler.core.limits import Room, Usage, launches_left, room_for
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.rests import resting, stopped_arrays
+from autoscaler.core.rests import forgiven, resting, stopped_arrays
 from autoscaler.core.supply import usage_of
 
 
@@ -34,6 +34,7 @@ class Prospect:
 
 def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:
     """For every node array the buckets it could order from, cheapest first, then those it cannot, with the reason."""
+    snapshot = forgiven(snapshot)
     fleet, policy, now = snapshot.fleet, snapshot.policy, snapshot.now
     sight = look(snapshot.cluster, fleet, snapshot.memory, policy, now)
     usage = usage_of(fleet, policy, sight, now)

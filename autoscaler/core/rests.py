@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.memory import Event, Memory, Rest
+from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 
 _CAPACITY = frozenset({"capacity", "quota"})
 _PERMANENT = "permanent"
 _PASSING = "throttled"
+
+
+def forgiven(snapshot: Snapshot) -> Snapshot:
+    """The same without launch failures from before a person wanted them tried again, and without what they left."""
+    retried_at, fleet, memory = snapshot.wishes.retried_at, snapshot.fleet, snapshot.memory
+    if retried_at is None:
+        return snapshot
+    newer = tuple(failure for failure in fleet.failures if failure.at > retried_at)
+    if memory.looked_at is not None and memory.looked_at <= retried_at:
+        memory = replace(memory, rests=(), stopped={})
+    return replace(snapshot, fleet=replace(fleet, failures=newer), memory=memory)
 
 
 def resting(memory: Memory, failures: Sequence[LaunchFailure], policy: Policy, now: float) -> tuple[Rest, ...]:

@@ -177,7 +177,7 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.BATCH_DELAY: "Faster: lower `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY`.",
         Code.BUCKET_CHOSEN: "",
         Code.BUCKET_RESTING: "It failed too often: wait, allow other types, or lower "
-        "`CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY`.",
+        "`CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY`; `sge-autoscaler retry` tries it again at once.",
         Code.BUCKET_NOT_ALLOWED: "Settings leave it out: instance type, family, cores a worker, price type.",
         Code.BUCKET_UNAVAILABLE: "Ask the provider for quota, or allow other types.",
         Code.BUCKET_TOO_SMALL: "",

@@ -38,6 +38,8 @@ class Verb(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     """Never in force: it is over as soon as it is said, and only its time matters."""
+    RETRY = "retry"
+    """Like RESUME."""
     KEEP = "keep"
     DRAIN = "drain"
     STOP_DRAIN = "stop-drain"
@@ -84,14 +86,31 @@ class WishTable:
             ended = tuple(
                 verb for verb in (Verb.PAUSE, Verb.STOP_DRAIN, Verb.STOP_NOW) if self.end(verb, who=who, at=at)
             )
-            self.ask(Verb.RESUME, who=who, at=at)
-            self.end(Verb.RESUME, who=who, at=at)
+            self._say(Verb.RESUME, who, at)
         return ended
+
+    def retry(self, *, who: str, at: float) -> None:
+        """Try again what failed before this."""
+        with self._database.transaction():
+            self._say(Verb.RETRY, who, at)
 
     @property
     def resumed_at(self) -> float | None:
         """When a person last resumed."""
-        row = self._database.row("SELECT max(at) AS at FROM wishes WHERE verb = ?", (Verb.RESUME.value,))
+        return self._said_at(Verb.RESUME)
+
+    @property
+    def retried_at(self) -> float | None:
+        """When a person last wanted failures to be tried again."""
+        return self._said_at(Verb.RETRY)
+
+    def _say(self, verb: Verb, who: str, at: float) -> None:
+        """A wish of which only the time matters."""
+        self.ask(verb, who=who, at=at)
+        self.end(verb, who=who, at=at)
+
+    def _said_at(self, verb: Verb) -> float | None:
+        row = self._database.row("SELECT max(at) AS at FROM wishes WHERE verb = ?", (verb.value,))
         return None if row is None else row["at"]
 
     def fulfilled(self, verb: Verb) -> bool:
@@ -111,7 +130,8 @@ class WishTable:
 
     def load(self) -> Wishes:
         """As a plan sees them. `stop-now` wins over `stop-drain`."""
-        return replace(wishes_from(self.in_force()), resumed_at=self.resumed_at)
+        wishes = wishes_from(self.in_force())
+        return replace(wishes, resumed_at=self.resumed_at, retried_at=self.retried_at)
 
 
 def wishes_from(wishes: Iterable[Wish]) -> Wishes:

@@ -49,6 +49,7 @@ def make_app(
     app.add_middleware(Journalled)
     app.include_router(routes.clusters)
     app.include_router(routes.operations)
+    app.include_router(routes.actions)
     app.include_router(routes.arrays)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)

@@ -109,6 +109,12 @@ class Operations:
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
         return View(self.place, look, rows, wishes, failed)
 
+    def retry(self, who: str) -> None:
+        """Let the loop try again at once what its provider lacked or refused."""
+        self.store.wishes.retry(who=f"{who} (REST)", at=self.clock())
+        log.info("%s wants what failed to be tried again", who)
+        self.ring()
+
     # -- creating ------------------------------------------------------------------------------------------------
 
     def create(self, request: NodeCreationRequest, who: str) -> NodeCreationResult:

@@ -101,6 +101,7 @@ Creation = Annotated[NodeCreationRequest, Depends(body_of(NodeCreationRequest))]
 Management = Annotated[NodeManagementRequest, Depends(body_of(NodeManagementRequest))]
 clusters = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster)])
 operations = APIRouter(dependencies=[Depends(user)])
+actions = APIRouter(dependencies=[Depends(user)])
 arrays = APIRouter(dependencies=[Depends(user)])
 
 
@@ -263,6 +264,16 @@ def scale(
     result = operations_of(request).scale(nodearray, cores=cores, count=count, who=caller)
     accepted(request, response, result.operation_id)
     return result
+
+
+@actions.post(
+    "/cloud/actions/retry/{cluster}", dependencies=[Depends(of_cluster), Depends(known_only())], responses=_ALWAYS
+)
+def retry(request: Request, response: Response, caller: User) -> dict[str, str]:
+    """Try again at once what the provider lacked or refused, instead of waiting until its rest is over."""
+    operations_of(request).retry(caller)
+    tell_loop(request, response)
+    return {"message": "what failed is tried again at the next look"}
 
 
 # -- what node arrays should hold ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from autoscaler.commands import main as module
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import cli, main
-from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.fleet import BucketKey, InstanceType, MachineState, Worker
+from autoscaler.core.memory import Memory, Rest
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
@@ -154,6 +156,19 @@ def test_pausing_and_resuming_are_wishes_of_somebody(store: Store) -> None:
 def test_resuming_is_remembered_for_the_brake(store: Store) -> None:
     main(["resume"])
     assert store.wishes.resumed_at is not None
+
+
+def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    rests = [Rest(BucketKey("m5.large", zone=zone), time.time() + 600, 5, "capacity", "none left") for zone in "ab"]
+    store.memory.save(Memory(rests=tuple(rests), stopped={"gpu": "no such image"}), 1.0)
+    main(["retry"])
+    assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"
+    assert store.wishes.load().retried_at is not None
+
+
+def test_nothing_is_to_be_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["retry"])
+    assert capsys.readouterr().out == "nothing rests\n"
 
 
 def test_keeping_and_draining_end_each_other(store: Store) -> None:

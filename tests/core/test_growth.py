@@ -234,6 +234,33 @@ def test_a_stopped_node_array_launches_again_after_a_person_resumed() -> None:
     assert launched(made) == {"m5.large": 4}
 
 
+def test_a_type_that_rests_is_launched_after_a_person_wanted_it_tried_again() -> None:
+    failures = [a_failure(X2LARGE, age=60 + n) for n in range(5)]
+    resting = plan(a_snapshot(jobs(8), *failures, hybrid=True))
+    memory = replace(resting.memory, launches=())
+    again = plan(a_snapshot(jobs(8), *failures, memory, Wishes(retried_at=NOW), hybrid=True))
+    assert (launched(resting), bool(resting.memory.rests)) == ({"m5.4xlarge": 1}, True)
+    assert (launched(again), again.memory.rests) == ({"m5.2xlarge": 1}, ())
+
+
+def test_what_failed_after_a_person_wanted_it_tried_again_rests() -> None:
+    failures = [a_failure(X2LARGE, age=60 + n) for n in range(5)]
+    made = plan(a_snapshot(jobs(8), *failures, Wishes(retried_at=NOW - 100), hybrid=True))
+    assert launched(made) == {"m5.4xlarge": 1}
+
+
+def test_an_old_wish_to_try_again_ends_no_newer_rest() -> None:
+    rest = plan(a_snapshot(jobs(8), *(a_failure(X2LARGE, age=60 + n) for n in range(5)), hybrid=True)).memory
+    made = plan(a_snapshot(jobs(8), replace(rest, launches=()), Wishes(retried_at=NOW - 1), hybrid=True))
+    assert launched(made) == {"m5.4xlarge": 1}
+
+
+def test_a_stopped_node_array_launches_again_after_a_person_wanted_it_tried_again() -> None:
+    stopped = plan(a_snapshot(jobs(8), a_failure(kind="permanent"))).memory
+    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Wishes(retried_at=NOW)))
+    assert (launched(made), dict(made.memory.stopped)) == ({"m5.large": 4}, {})
+
+
 # -- what nothing can run -----------------------------------------------------------------------------------------
 
 

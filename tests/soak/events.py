@@ -390,6 +390,11 @@ def resume(world: World, a: int, b: int) -> bool:
     return True
 
 
+def retry(world: World, a: int, b: int) -> bool:
+    world.people.wishes.retry(who="ann", at=world.clock.now)
+    return True
+
+
 def delete_host(world: World, a: int, b: int) -> bool:
     name = _one(sorted(set(world.cell.hosts) - set(world.persistent)), a)
     return name is not None and world.cell.delete_by_hand(name)
@@ -440,7 +445,7 @@ HAPPENINGS: dict[str, tuple[int, Happening]] = {
         (10, dies), (10, never_boots), (10, mute), (6, queue_error), (60, time_passes), (40, reading), (30, changing),
         (10, throttled), (12, unreachable), (6, malformed), (8, sold_out), (10, scarce), (6, quota),
         (15, lost_answer), (10, lag), (12, hidden), (3, refused), (15, disable), (15, enable), (8, keep), (8, drain),
-        (4, pause), (2, stop), (10, resume), (6, delete_host), (50, kill), (8, restart), (6, lose_store),
+        (4, pause), (2, stop), (10, resume), (4, retry), (6, delete_host), (50, kill), (8, restart), (6, lose_store),
         (25, nothing_new),
     )
 }  # fmt: skip

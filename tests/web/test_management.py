@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import requests
 
 from autoscaler.core.life import Life
 from autoscaler.store.wishes import Verb
-from tests.web.served import Served, worker
+from tests.web.served import PASSWORD, USER, Served, worker
 
 
 def end(api: Served, verb: str = "terminate", **selectors: Any) -> list[tuple[str, str]]:
@@ -144,3 +146,16 @@ def test_a_repeated_end_call_is_refused(api: Served) -> None:
     api.client.create(2)
     answers = [api.client.post("nodes/terminate", {"names": ["execute-1"], "requestId": "r"}) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [202, 409]
+
+
+def test_what_failed_is_tried_again_when_a_caller_says_so(api: Served) -> None:
+    answer = requests.post(f"{api.client.url}/cloud/actions/retry/demo", auth=(USER, PASSWORD), timeout=10)
+    assert (answer.status_code, api.store.wishes.load().retried_at) == (200, pytest.approx(time.time(), abs=60))
+
+
+@pytest.mark.parametrize(("cluster", "login", "status"), (("other", (USER, PASSWORD), 404), ("demo", None, 401)))
+def test_nothing_is_tried_again_for_others(
+    api: Served, cluster: str, login: tuple[str, str] | None, status: int
+) -> None:
+    answer = requests.post(f"{api.client.url}/cloud/actions/retry/{cluster}", auth=login, timeout=10)
+    assert (answer.status_code, api.store.wishes.load().retried_at) == (status, None)

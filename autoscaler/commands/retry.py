@@ -1,0 +1,25 @@
+"""`sge-autoscaler retry`: try again at once what a provider lacked or refused."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from autoscaler.commands.context import Invocation
+
+
+@click.command("retry")
+@click.pass_obj
+def command(invocation: Invocation) -> None:
+    """Try again at the next pass what a provider lacked or refused, instead of waiting until its rest is over.
+
+    For after a quota was raised or an image was mended. A pause and the brake stay: those `resume` ends.
+    """
+    now = time.time()
+    with invocation.store() as store:
+        memory = store.memory.load()
+        store.wishes.retry(who=invocation.who, at=now)
+    again = [f"{rest.bucket.instance_type} ({rest.message})" for rest in memory.rests if rest.until > now]
+    again += [f"{array} ({message})" for array, message in memory.stopped.items()]
+    click.echo(f"tried again: {', '.join(dict.fromkeys(again))}" if again else "nothing rests")
