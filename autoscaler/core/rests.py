@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from typing import Protocol
 
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, LaunchFailure, Order, OrderState
 from autoscaler.core.memory import Event, Memory, Rest
@@ -93,12 +94,22 @@ def last_setbacks(
     return setbacks
 
 
-def rest_of(bucket: Bucket, rests: Sequence[Rest], array: NodeArrayPolicy) -> Rest | None:
+class OfFamily(Protocol):
+    """A node array, with the one of the settings that it stems from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def extends(self) -> str | None: ...
+
+
+def rest_of(bucket: Bucket, rests: Sequence[Rest], array: OfFamily) -> Rest | None:
     """The rest that keeps this bucket from being ordered for this array."""
     return next((rest for rest in rests if _covers(rest.bucket, bucket.key, array)), None)
 
 
-def _covers(failed: BucketKey, bucket: BucketKey, array: NodeArrayPolicy) -> bool:
+def _covers(failed: BucketKey, bucket: BucketKey, array: OfFamily) -> bool:
     """Whether a failure of one bucket speaks of another: equal, where one side says ANY it says nothing."""
     for field in fields(BucketKey):
         one, other = getattr(failed, field.name), getattr(bucket, field.name)

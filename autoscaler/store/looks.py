@@ -13,6 +13,7 @@ from types import MappingProxyType
 from autoscaler.core.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.growth.options import allowed_types
 from autoscaler.core.life import Life, Machine, Sight, disabled
+from autoscaler.core.memory import Rest
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Reason
@@ -90,6 +91,10 @@ class LastLook:
     """A person gives everything back."""
     withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By id of each created node for which nothing was launched: why."""
+    rests: tuple[Rest, ...] = ()
+    """Of buckets that failed too often."""
+    refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Node array → why its provider launches nothing for it until somebody mends it."""
 
 
 def last_look(snapshot: Snapshot, sight: Sight, plan: Plan, *, provider: str, operates: bool = False) -> LastLook:
@@ -113,6 +118,8 @@ def last_look(snapshot: Snapshot, sight: Sight, plan: Plan, *, provider: str, op
         arrays=arrays,
         stopping=snapshot.wishes.stop is not None,
         withheld=plan.withheld,
+        rests=plan.memory.rests,
+        refused=plan.memory.stopped,
     )
 
 

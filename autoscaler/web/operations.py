@@ -107,7 +107,8 @@ class Operations:
         wishes = self.store.wishes.load()
         failures = self.store.journal.failures(now - RECENT)
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
-        return View(self.place, look, rows, wishes, failed)
+        rests = [rest for rest in look.rests if rest.until > now]
+        return View(self.place, look, rows, wishes, failed, rests)
 
     def retry(self, who: str) -> None:
         """Let the loop try again at once what its provider lacked or refused."""
@@ -145,7 +146,9 @@ class Operations:
             view = self.view()
             array = self._array(name)
             nodes = [node for node in view.nodes if node.node_array == name and not node.leaving]
-            kind = next(iter(array.types.values()), None)
+            types = tuple(array.types.values())
+            first = next(iter(types), None)
+            kind = next((each for each in types if view.available(array, each)), first)
             if count is not None:
                 missing = count - len(nodes)
             elif kind is None:
@@ -334,8 +337,12 @@ def _shortage(view: View, array: SeenArray, asked: NodeSet, added: int) -> str |
         return None
     if view.stopping:
         return STOPPING
-    kind = f" {asked.definition.machine_type}" if asked.definition and asked.definition.machine_type else ""
-    return f"only {added} more{kind} can be had in {array.name} now: its limits or its provider allow no more"
+    wanted = asked.definition.machine_type if asked.definition else None
+    why = view.unavailable(array, array.types.get(wanted) if wanted else None)
+    kind = f" {wanted}" if wanted else ""
+    return (
+        f"only {added} more{kind} can be had in {array.name} now: {why or 'its limits or its provider allow no more'}"
+    )
 
 
 def _label(host: str) -> str:

@@ -16,7 +16,10 @@ from typing import Any
 
 from autoscaler.core.fleet import InstanceType, MachineState, PriceType
 from autoscaler.core.life import Life, same_host
+from autoscaler.core.memory import Rest
 from autoscaler.core.model import Wishes
+from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.rests import rest_of
 from autoscaler.report.wording import text
 from autoscaler.store.looks import LastLook, SeenArray, SeenWorker
 from autoscaler.store.nodes import NodeRow
@@ -33,6 +36,7 @@ _STATES: Mapping[str, str] = {
     FAILED: FAILED,
 }
 """`State`, as filters name it, by `Status`."""
+_NOT_TO_BE_HAD = frozenset({Code.BUCKET_RESTING, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
 _NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
 """What no id of a placement group may hold."""
 _PREPARING = frozenset({Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED})
@@ -63,13 +67,15 @@ class Node:
     seen: SeenWorker | None
     leaving: bool
     """Its end was asked for, or the loop lets it go."""
+    withheld: Reason | None = None
+    """Why no machine is launched for it."""
 
     @property
     def status(self) -> str:
         if self.leaving:
             return TERMINATING
         if self.seen is None:
-            return ACQUIRING
+            return FAILED if self.withheld is not None and _cannot_be_had(self.withheld) else ACQUIRING
         worker, life = self.seen.worker, self.seen.life
         if worker.failure is not None:
             return FAILED
@@ -109,6 +115,8 @@ class View:
     wishes: Wishes = field(default_factory=Wishes)
     failed: Mapping[str, float] = field(default_factory=dict)
     """By instance type: seconds since its provider last had none."""
+    rests: Sequence[Rest] = ()
+    """Those that hold now."""
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -126,7 +134,8 @@ class View:
         node = row.node
         kind = seen.worker.type if seen else self.type_for(node.node_array, node.machine_type)
         leaving = row.ended_at is not None or self._leaves(seen)
-        return Node(node.id, node.name, node.node_array, kind, row, seen, leaving)
+        withheld = self.look.withheld.get(node.id) if seen is None and not leaving else None
+        return Node(node.id, node.name, node.node_array, kind, row, seen, leaving, withheld)
 
     def _rented(self, seen: SeenWorker) -> Node:
         worker = seen.worker
@@ -190,6 +199,8 @@ class View:
 
     def available(self, array: SeenArray, kind: InstanceType | None) -> int:
         """How many more can be created: what limits and provider allow, less the nodes that wait for a machine."""
+        if self.unavailable(array, kind) is not None:
+            return 0
         offered = self.offered(array, kind)
         room = self.room(array, kind)
         if offered is None:
@@ -199,6 +210,16 @@ class View:
             for node in self.nodes
         )
         return max(0, min(room, offered - waiting))
+
+    def unavailable(self, array: SeenArray, kind: InstanceType | None) -> str | None:
+        """Why none of this type can be had for a while, in words; None: as far as is known some can."""
+        refused = self.look.refused.get(array.name) or self.look.refused.get(array.extends or "")
+        if refused is not None:
+            return refused
+        buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
+        resting = [rest_of(bucket, self.rests, array) for bucket in buckets]
+        first = next(iter(resting), None)
+        return None if first is None or None in resting else first.message
 
     @staticmethod
     def offered(array: SeenArray, kind: InstanceType | None) -> int | None:
@@ -242,7 +263,7 @@ class View:
             "Configuration": configuration,
             "PlacementGroupId": node.placement_group,
             "RequestId": row.node.request_id or None if row else None,
-            "StatusMessage": self._waits_for(node),
+            "StatusMessage": text(node.withheld) if node.withheld is not None else None,
         }
         if worker is not None and seen is not None:
             told |= {
@@ -253,11 +274,6 @@ class View:
                 "StatusMessage": worker.message,
             }
         return {name: value for name, value in told.items() if value is not None}
-
-    def _waits_for(self, node: Node) -> str | None:
-        """Why no machine is launched for a node that has none."""
-        why = self.look.withheld.get(node.id) if node.seen is None and not node.leaving else None
-        return text(why) if why is not None else None
 
     def records(self) -> list[dict[str, Any]]:
         """Of all nodes. Each `Template` is a node array of this view."""
@@ -280,6 +296,11 @@ class View:
 
     def bucket_id(self, array: str, machine_type: str) -> str:
         return str(uuid.uuid5(_OURS, f"{self.place.cluster}\n{array}\n{machine_type}"))
+
+
+def _cannot_be_had(why: Reason) -> bool:
+    """Whether a node waits for what its provider lacks or refuses, not for its turn."""
+    return any(reason.code in _NOT_TO_BE_HAD for reason in (why, *why.trail))
 
 
 def free_names(taken: frozenset[str], template: str, first: int) -> Iterator[str]:

@@ -33,6 +33,10 @@ class Hosts(Protocol):
         """What tells the living host of this name from others before and after it; None: no such host lives."""
         ...
 
+    def address(self, name: str) -> str:
+        """Where a host of this name is reached."""
+        ...
+
     def free_names(self) -> Sequence[str]:
         """Names that resolve on the network and that no living host has."""
         ...
@@ -58,6 +62,9 @@ class TreeHosts:
     def born(self, name: str) -> int | None:
         pid = namespaces.holder(self.tree.place(name) / "first")
         return None if pid is None else _started(pid)
+
+    def address(self, name: str) -> str:
+        return self.tree.address(name)
 
     def free_names(self) -> Sequence[str]:
         """Only names as a cloud's DNS gives them: those of the cell's own hosts are not ours to use."""

@@ -48,6 +48,7 @@ class Machine:
     zone: str = ""
     placement_group: str = ""
     group_id: str | None = None
+    address: str | None = None
     born: int | None = None
     """What tells this machine from a later one of its name; None until its host was started."""
     ended_at: float | None = None

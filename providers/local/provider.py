@@ -166,12 +166,13 @@ class LocalProvider:
             if self.hosts.born(machine.name) is not None:
                 self.hosts.end(machine.name)
             born = self.hosts.start(machine.name, argv, boot_environment(machine.id, machine.type.name))
+            address = self.hosts.address(machine.name)
         except AutoscalerError as error:
             self._record_end(machine, f"its host could not be started: {error}")
             if problem := self.hosts.problem():
                 raise Refused(problem) from error
             raise OutOfCapacity(f"the host {machine.name} could not be started: {error}") from error
-        started = replace(machine, born=born)
+        started = replace(machine, born=born, address=address)
         self.machines.save(started)
         return started
 
@@ -253,6 +254,7 @@ class LocalProvider:
             state=MachineState.TERMINATED if ended else living,
             created_at=machine.created_at,
             name=machine.name,
+            address=machine.address,
             zone=machine.zone,
             price_type=machine.price_type,
             placement_group=machine.placement_group,

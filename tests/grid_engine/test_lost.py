@@ -220,6 +220,7 @@ class OneName:
     def __init__(self, inner: TreeHosts, name: str) -> None:
         self._name = name
         self.start, self.end, self.born, self.problem = inner.start, inner.end, inner.born, inner.problem
+        self.address = inner.address
 
     def free_names(self) -> list[str]:
         return [self._name]

@@ -60,6 +60,9 @@ class MemoryHosts:
     def born(self, name: str) -> int | None:
         return self.living.get(name)
 
+    def address(self, name: str) -> str:
+        return name.removeprefix("ip-").replace("-", ".")
+
     def free_names(self) -> Sequence[str]:
         return [name for name in self.names if name not in self.living]
 

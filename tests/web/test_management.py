@@ -150,7 +150,8 @@ def test_a_repeated_end_call_is_refused(api: Served) -> None:
 
 def test_what_failed_is_tried_again_when_a_caller_says_so(api: Served) -> None:
     answer = requests.post(f"{api.client.url}/cloud/actions/retry/demo", auth=(USER, PASSWORD), timeout=10)
-    assert (answer.status_code, api.store.wishes.load().retried_at) == (200, pytest.approx(time.time(), abs=60))
+    assert answer.status_code == 200
+    assert api.store.wishes.load().retried_at == pytest.approx(time.time(), abs=60)
 
 
 @pytest.mark.parametrize(("cluster", "login", "status"), (("other", (USER, PASSWORD), 404), ("demo", None, 401)))

@@ -8,6 +8,7 @@ import pytest
 
 from autoscaler.core.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
 from autoscaler.core.life import Life
+from autoscaler.core.memory import Rest
 from autoscaler.web.usage import Span, spans
 from tests.web.served import LARGE, SMALL, Served, array, worker
 
@@ -133,6 +134,36 @@ def test_a_bucket_with_a_problem_has_nothing_to_give(api: Served) -> None:
     buckets = (Bucket(BucketKey(SMALL.name), SMALL, 0.1, 5, problem="no quota"),)
     api.see(arrays=(array(buckets=buckets),))
     assert bucket(api)["availableCount"] == 0
+
+
+def a_rest(type_: str, *, until: float = 1e12, node_array: str = "execute") -> Rest:
+    return Rest(BucketKey(type_, node_array=node_array), until, 5, "capacity", "none is left")
+
+
+@pytest.mark.parametrize(
+    ("rest", "available"),
+    (
+        (a_rest("c5.large"), [0, 10]),
+        (a_rest("c5.large", until=1.0), [10, 10]),
+        (a_rest("c5.large", node_array="batch"), [10, 10]),
+    ),
+    ids=("now", "over", "of another array"),
+)
+def test_a_type_that_rests_has_nothing_to_give(api: Served, rest: Rest, available: list[int]) -> None:
+    api.see(rests=(rest,))
+    assert [bucket(api, number)["availableCount"] for number in (0, 1)] == available
+
+
+@pytest.mark.parametrize("extends", (None, "main"))
+def test_an_array_whose_launches_are_refused_has_nothing_to_give(api: Served, extends: str | None) -> None:
+    api.see(arrays=(array("main"), array("sub", extends=extends)), refused={"main": "no such image"})
+    available = [each["availableCount"] for each in api.client.get("status").json()["nodearrays"][1]["buckets"]]
+    assert available == ([0, 0] if extends else [10, 10])
+
+
+def test_scaling_counts_by_a_type_that_can_be_had(api: Served) -> None:
+    api.see(rests=(a_rest("c5.large"),))
+    assert api.client.post("scale/execute", totalNodeCount="2").json()["sets"] == [{"added": 2}]
 
 
 def test_buckets_of_one_type_in_several_zones_are_one(api: Served) -> None:

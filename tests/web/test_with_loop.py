@@ -190,20 +190,50 @@ def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize(
-    ("held_back", "why"),
+    ("held_back", "why", "status"),
     (
-        (lambda scene: scene.api.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock()), "paused by ben"),
-        (lambda scene: scene.world.cloud.faults.out_of_capacity.add("m5.large"), "m5.large rests until "),
+        (
+            lambda scene: scene.api.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock()),
+            "paused by ben",
+            "Acquiring",
+        ),
+        (lambda scene: scene.world.cloud.faults.out_of_capacity.add("m5.large"), "m5.large rests until ", "Failed"),
     ),
     ids=["a pause", "a type that rests"],
 )
 def test_a_node_for_which_nothing_is_launched_says_why(
-    scene: Scene, held_back: Callable[[Scene], object], why: str
+    scene: Scene, held_back: Callable[[Scene], object], why: str, status: str
 ) -> None:
     held_back(scene)
     scene.client.create(1)
     scene.run(lambda: why in scene.client.nodes()[0].get("StatusMessage", ""), passes=8)
-    assert scene.statuses() == ["Acquiring"]
+    assert scene.statuses() == [status]
+
+
+def test_a_failed_node_is_tried_again_when_a_caller_says_so(scene: Scene) -> None:
+    sold_out = scene.world.cloud.faults.out_of_capacity
+    sold_out.add("m5.large")
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Failed"], passes=8)
+    sold_out.clear()
+    for _ in range(4):
+        scene.loop.pass_once()
+    still = scene.statuses()
+    scene.client.ask("POST", "/cloud/actions/retry/demo")
+    scene.run(lambda: scene.statuses() == ["Ready"], passes=8)
+    assert still == ["Failed"]
+
+
+def test_what_rests_is_not_promised_until_it_is_tried_again(scene: Scene) -> None:
+    scene.world.cloud.faults.out_of_capacity.add("m5.large")
+    scene.client.create(1)
+    scene.run(lambda: scene.statuses() == ["Failed"], passes=8)
+    scene.client.post("nodes/terminate", {"names": ["execute-1"]})
+    (told,) = scene.client.create(1).json()["sets"]
+    scene.client.ask("POST", "/cloud/actions/retry/demo")
+    scene.loop.pass_once()
+    (again,) = scene.client.create(1).json()["sets"]
+    assert (told["added"], "no m5.large is left" in told["message"], again) == (0, True, {"added": 1})
 
 
 def test_nodes_beyond_what_an_hour_may_bring_say_so_and_the_others_do_not(tmp_path: Path) -> None:
