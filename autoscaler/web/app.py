@@ -20,8 +20,9 @@ from autoscaler.web import routes
 from autoscaler.web.asking import Api, told
 from autoscaler.web.journal import Journalled
 from autoscaler.web.models import NodeCreationRequest, NodeManagementRequest
-from autoscaler.web.operations import Conflict, Operations
+from autoscaler.web.operations import Operations
 from autoscaler.web.passwords import Passwords
+from autoscaler.web.refusal import Conflict
 from autoscaler.web.request_service import RequestService
 
 log = logging.getLogger("autoscaler.web")

@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from autoscaler.core.fleet import InstanceType, PriceType
+from autoscaler.core.fleet import InstanceType
 from autoscaler.core.request_sets import CreatedNode
 from autoscaler.store.looks import LastLook, SeenArray
 from autoscaler.store.nodes import NodeRow, Operation
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb
-from autoscaler.web.expressions import InvalidExpression, expression
+from autoscaler.web.attributes import refuse_attributes
 from autoscaler.web.models import (
     CreatedSet,
     ManagedNode,
@@ -30,6 +30,9 @@ from autoscaler.web.models import (
     NodeManagementResult,
     NodeSet,
 )
+from autoscaler.web.refusal import Conflict
+from autoscaler.web.room import available, unavailable
+from autoscaler.web.selection import selected
 from autoscaler.web.view import Node, Place, View, free_names
 
 log = logging.getLogger("autoscaler.web")
@@ -43,39 +46,6 @@ NAMED = 3
 """At most so many nodes are named in one line of the log."""
 RECENT = 86_400.0
 """Seconds for which a capacity failure is told."""
-
-_OURS = "it is not the caller's to say"
-_NOT_THE_CALLERS: Mapping[str, str] = {
-    "CloudInit": "nodes of this cluster run its own boot script; leave it out",
-    "MachineType": "say definition.machineType",
-    "PlacementGroupId": "say placementGroupId",
-    "Name": "say nameFormat",
-    "Template": "say nodearray",
-    **dict.fromkeys(
-        (
-            "ClusterName",
-            "CoreCount",
-            "Hostname",
-            "InstanceId",
-            "Memory",
-            "NodeId",
-            "PrivateIp",
-            "Region",
-            "RequestId",
-            "State",
-            "Status",
-            "StatusMessage",
-            "TargetState",
-            "Zone",
-        ),
-        _OURS,
-    ),
-}
-"""Names of a node record that a caller cannot set by `nodeAttributes`."""
-
-
-class Conflict(Exception):
-    """A request that is understood and refused; the message says why and what to do."""
 
 
 @dataclass(slots=True)
@@ -128,7 +98,7 @@ class Operations:
             told = []
             for each, (array, types) in zip(request.sets, chosen, strict=True):
                 view = self.view()
-                added = min(each.count, max(view.available(array, kind) for kind in types))
+                added = min(each.count, max(available(view, array, kind) for kind in types))
                 rows = self._rows(view, each, added, request.request_id or "")
                 self.store.nodes.create(rows)
                 made += rows
@@ -148,14 +118,14 @@ class Operations:
             nodes = [node for node in view.nodes if node.node_array == name and not node.leaving]
             types = tuple(array.types.values())
             first = next(iter(types), None)
-            kind = next((each for each in types if view.available(array, each)), first)
+            kind = next((each for each in types if available(view, array, each)), first)
             if count is not None:
                 missing = count - len(nodes)
             elif kind is None:
                 raise Conflict(f"how many cores a node of {name} has is not known yet: give totalNodeCount")
             else:
                 missing = -((sum(node.vcpus for node in nodes) - (cores or 0)) // kind.vcpus)
-            added = max(0, min(missing, view.available(array, kind)))
+            added = max(0, min(missing, available(view, array, kind)))
             asked = NodeSet(count=max(1, added), nodearray=name)
             rows = self._rows(view, asked, added, "")
             self.store.nodes.create(rows)
@@ -173,7 +143,7 @@ class Operations:
             array = self._array(asked.nodearray)
         except Conflict as error:
             raise Conflict(f"{where}.nodearray: {error}") from error
-        _refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array)
+        refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array)
         wanted = asked.definition.machine_type if asked.definition else None
         if wanted is None:
             return array, tuple(array.types.values()) or (None,)
@@ -273,33 +243,6 @@ def _tell(who: str, does: str, names: Sequence[str]) -> None:
         log.info("%s (REST) %s %s%s", who, does, ", ".join(names[:NAMED]), more)
 
 
-def selected(view: View, request: NodeManagementRequest) -> list[Node]:
-    """The union of what a request's selectors name, in the order of the listing. Raises Conflict without a selector."""
-    selectors = (request.ids, request.names, request.hostnames, request.ip_addresses, request.filter)
-    if all(selector is None for selector in selectors):
-        raise Conflict("no node is named: give ids, names, hostnames, ip_addresses or filter")
-    try:
-        matches = expression(request.filter) if request.filter is not None else None
-    except InvalidExpression as error:
-        raise Conflict(f"filter: {error}") from error
-    ids, names = frozenset(request.ids or ()), frozenset(request.names or ())
-    hosts = frozenset(_label(host) for host in request.hostnames or ())
-    addresses = frozenset(request.ip_addresses or ())
-
-    def meant(node: Node) -> bool:
-        worker = node.seen.worker if node.seen else None
-        host = (node.seen.host or node.seen.worker.name) if node.seen else None
-        return (
-            node.id in ids
-            or node.name in names
-            or (host is not None and _label(host) in hosts)
-            or (worker is not None and worker.address is not None and worker.address in addresses)
-            or (matches is not None and matches(view.record(node)))
-        )
-
-    return [node for node in view.nodes if meant(node)]
-
-
 def _unable(verb: str, node: Node, view: View) -> str | None:
     """Why a verb cannot be carried out on a node."""
     if node.leaving:
@@ -316,34 +259,14 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
     return None
 
 
-def _refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -> None:
-    """Attributes that would silently be without effect are refused; those that nobody here heeds are kept and shown."""
-    for name, why in _NOT_THE_CALLERS.items():
-        if given.get(name) is not None:
-            raise Conflict(f"{where}.{name}: {why}")
-    for name in ("KeepAlive", "Interruptible"):
-        if not isinstance(given.get(name) or False, bool):
-            raise Conflict(f"{where}.{name}: true or false is meant")
-    if not isinstance(given.get("Configuration") or {}, dict):
-        raise Conflict(f"{where}.Configuration: an object is meant")
-    spot = given.get("Interruptible")
-    if spot is not None and any((price_type is PriceType.SPOT) is not spot for price_type in array.price_types):
-        kinds = " or ".join(price_type.value for price_type in array.price_types)
-        raise Conflict(f"{where}.Interruptible: nodes of {array.name} are {kinds}; ask another node array")
-
-
 def _shortage(view: View, array: SeenArray, asked: NodeSet, added: int) -> str | None:
     if added == asked.count:
         return None
     if view.stopping:
         return STOPPING
     wanted = asked.definition.machine_type if asked.definition else None
-    why = view.unavailable(array, array.types.get(wanted) if wanted else None)
+    why = unavailable(view, array, array.types.get(wanted) if wanted else None)
     kind = f" {wanted}" if wanted else ""
     return (
         f"only {added} more{kind} can be had in {array.name} now: {why or 'its limits or its provider allow no more'}"
     )
-
-
-def _label(host: str) -> str:
-    return host.partition(".")[0].lower()

@@ -38,6 +38,7 @@ from autoscaler.web.models import (
     OperationStatus,
 )
 from autoscaler.web.operations import ManagingVerb
+from autoscaler.web.records import node_records
 from autoscaler.web.request_service import RequestService
 from autoscaler.web.status import status_of
 from autoscaler.web.usage import Granularity, InvalidTimes, Timeframe, spans, usage_of
@@ -142,12 +143,12 @@ def nodes(
         raise HTTPException(400, "give operation or request_id, not both")
     view, table = operations_of(request).view(), operations_of(request).store.nodes
     if operation is None and request_id is None:
-        return NodeList(nodes=view.records())
+        return NodeList(nodes=node_records(view))
     found = table.operation(operation) if operation is not None else table.operation_of(request_id or "")
     if found is None:
         raise HTTPException(404, "there is no such operation")
     ids = frozenset(found.nodes)
-    return NodeList(nodes=[each for each in view.records() if each["NodeId"] in ids], operation=_told(found))
+    return NodeList(nodes=[each for each in node_records(view) if each["NodeId"] in ids], operation=_told(found))
 
 
 @clusters.get(

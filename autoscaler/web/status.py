@@ -16,7 +16,9 @@ from autoscaler.web.models import (
     PlacementGroup,
     VirtualMachine,
 )
-from autoscaler.web.view import GIB, STARTED, TERMINATED, Node, View
+from autoscaler.web.records import GIB, array_record, bucket_id, node_records
+from autoscaler.web.room import available, offered, placement_groups
+from autoscaler.web.view import STARTED, TERMINATED, Node, View
 
 
 def status_of(view: View, *, with_nodes: bool) -> ClusterStatus:
@@ -29,7 +31,7 @@ def status_of(view: View, *, with_nodes: bool) -> ClusterStatus:
         max_count=sum(array.max_workers for array in own),
         max_core_count=_most_cores(view),
         nodearrays=[_array(view, array, with_nodes=with_nodes) for array in view.look.arrays],
-        nodes=view.records() if with_nodes else None,
+        nodes=node_records(view) if with_nodes else None,
     )
 
 
@@ -42,7 +44,7 @@ def _array(view: View, array: SeenArray, *, with_nodes: bool) -> NodeArrayStatus
         name=array.name,
         max_count=_most(view, array),
         max_core_count=_array_cores(view, array),
-        nodearray=view.array_record(array),
+        nodearray=array_record(view, array),
         buckets=[*valid, *others],
     )
 
@@ -51,16 +53,16 @@ def _bucket(
     view: View, array: SeenArray, kind: InstanceType, nodes: list[Node], *, with_nodes: bool, valid: bool
 ) -> BucketStatus:
     active = [node for node in nodes if node.type is not None and node.type.name == kind.name]
-    available = view.available(array, kind) if valid else 0
+    left = available(view, array, kind) if valid else 0
     most = min(_most(view, array), _array_cores(view, array) // kind.vcpus)
     same_family = [node for node in view.nodes if node.type is not None and node.type.family == kind.family]
     family, region = sum(node.vcpus for node in same_family), sum(node.vcpus for node in view.nodes)
-    offered = view.offered(array, kind)
+    told = offered(array, kind)
     all_cores = max(_most_cores(view), region)
     # What the provider still has is its quota, as far as it tells; it is never less than what stands.
-    quota = all_cores if offered is None else min(all_cores, max(family, family + offered * kind.vcpus))
+    quota = all_cores if told is None else min(all_cores, max(family, family + told * kind.vcpus))
     return BucketStatus(
-        bucket_id=view.bucket_id(array.name, kind.name),
+        bucket_id=bucket_id(view, array.name, kind.name),
         definition=BucketDefinition(machine_type=kind.name),
         virtual_machine=VirtualMachine(
             vcpu_count=kind.vcpus,
@@ -75,8 +77,8 @@ def _bucket(
         active_count=len(active),
         active_core_count=len(active) * kind.vcpus,
         active_nodes=[node.name for node in active] if with_nodes else None,
-        available_count=available,
-        available_core_count=available * kind.vcpus,
+        available_count=left,
+        available_core_count=left * kind.vcpus,
         max_count=most,
         max_core_count=most * kind.vcpus,
         quota_count=quota // kind.vcpus,
@@ -90,7 +92,7 @@ def _bucket(
         regional_consumed_core_count=region,
         max_placement_group_size=most,
         max_placement_group_core_size=most * kind.vcpus,
-        placement_groups=_groups(view.placement_groups(array, kind), active),
+        placement_groups=_groups(placement_groups(array, kind), active),
         last_capacity_failure=view.failed.get(kind.name, -1.0),
         spot_placement_score="",
     )

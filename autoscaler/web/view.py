@@ -6,38 +6,25 @@ that follow from its worker id, so that they never change and no creation ever t
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from autoscaler.core.fleet import InstanceType, MachineState, PriceType
+from autoscaler.core.fleet import InstanceType, MachineState
 from autoscaler.core.life import Life, same_host
 from autoscaler.core.memory import Rest
 from autoscaler.core.model import Wishes
 from autoscaler.core.reasons import Code, Reason
-from autoscaler.core.rests import rest_of
-from autoscaler.report.wording import text
 from autoscaler.store.looks import LastLook, SeenArray, SeenWorker
 from autoscaler.store.nodes import NodeRow
 
-GIB = 1024**3
-_OURS = uuid.UUID("3f6a1c0e-7d55-5b0a-8f2e-5a3f0c1d9b47")
+OURS = uuid.UUID("3f6a1c0e-7d55-5b0a-8f2e-5a3f0c1d9b47")
 STARTED, TERMINATED = "Started", "Terminated"
 ACQUIRING, PREPARING, READY, TERMINATING, FAILED = "Acquiring", "Preparing", "Ready", "Terminating", "Failed"
-_STATES: Mapping[str, str] = {
-    READY: STARTED,
-    ACQUIRING: "Starting",
-    PREPARING: "Starting",
-    TERMINATING: "Terminating",
-    FAILED: FAILED,
-}
-"""`State`, as filters name it, by `Status`."""
 _NOT_TO_BE_HAD = frozenset({Code.BUCKET_RESTING, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
-_NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
+NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
 """What no id of a placement group may hold."""
 _PREPARING = frozenset({Life.ENROLLABLE, Life.JOINING, Life.READY, Life.NAME_AWAITED})
 _LEAVING = frozenset(
@@ -93,7 +80,7 @@ class Node:
         if self.row is not None:
             return self.row.node.placement_group
         group = self.seen.worker.placement_group if self.seen else ""
-        return _NO_ID.sub("-", group) or None
+        return NO_ID.sub("-", group) or None
 
     @property
     def keep_alive(self) -> bool:
@@ -139,7 +126,7 @@ class View:
 
     def _rented(self, seen: SeenWorker) -> Node:
         worker = seen.worker
-        node_id = uuid.uuid5(_OURS, worker.id)
+        node_id = uuid.uuid5(OURS, worker.id)
         name = f"{worker.node_array}-w{node_id.hex[:10]}"
         return Node(str(node_id), name, worker.node_array, worker.type, None, seen, self._leaves(seen))
 
@@ -169,7 +156,7 @@ class View:
         return [node for node in self.nodes if node.node_array in names]
 
     @cached_property
-    def _coming(self) -> dict[str, int]:
+    def coming(self) -> dict[str, int]:
         """By node array: workers that were ordered for nobody's node and are not listed."""
         listed = {each.worker.id for each in self.look.workers}
         coming: dict[str, int] = {}
@@ -182,120 +169,6 @@ class View:
     def stopping(self) -> bool:
         """Whether a person gives everything back: nothing is launched, and what is asked for meanwhile ends with it."""
         return self.look.stopping or self.wishes.stop is not None
-
-    def room(self, array: SeenArray, kind: InstanceType | None) -> int:
-        """How many more nodes of this type the limits allow. Without a type cores are not counted."""
-        family = array.extends or array.name
-        root = self.array(family) or array
-        shared, own = self.counted(family), [node for node in self.nodes if node.node_array == array.name]
-        coming = sum(self._coming.get(each.name, 0) for each in self.look.arrays if family in (each.name, each.extends))
-        left = root.max_workers - len(shared) - coming
-        if array.max_own_workers is not None:
-            left = min(left, array.max_own_workers - len(own))
-        for most, nodes in ((root.max_cores, shared), (array.max_own_cores, own)):
-            if most is not None and kind is not None:
-                left = min(left, (most - sum(node.vcpus for node in nodes)) // kind.vcpus)
-        return max(0, left) if array.wanted and not self.stopping else 0
-
-    def available(self, array: SeenArray, kind: InstanceType | None) -> int:
-        """How many more can be created: what limits and provider allow, less the nodes that wait for a machine."""
-        if self.unavailable(array, kind) is not None:
-            return 0
-        offered = self.offered(array, kind)
-        room = self.room(array, kind)
-        if offered is None:
-            return room
-        waiting = sum(
-            node.seen is None and node.node_array == array.name and (kind is None or node.type == kind)
-            for node in self.nodes
-        )
-        return max(0, min(room, offered - waiting))
-
-    def unavailable(self, array: SeenArray, kind: InstanceType | None) -> str | None:
-        """Why none of this type can be had for a while, in words; None: as far as is known some can."""
-        refused = self.look.refused.get(array.name) or self.look.refused.get(array.extends or "")
-        if refused is not None:
-            return refused
-        buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
-        resting = [rest_of(bucket, self.rests, array) for bucket in buckets]
-        first = next(iter(resting), None)
-        return None if first is None or None in resting else first.message
-
-    @staticmethod
-    def offered(array: SeenArray, kind: InstanceType | None) -> int | None:
-        """How many more the provider says it has; None: it does not say."""
-        buckets = [bucket for bucket in array.buckets if kind is None or bucket.type.name == kind.name]
-        if not buckets:
-            return None if kind is None and not array.buckets else 0
-        counts = [0 if bucket.problem is not None else bucket.available for bucket in buckets]
-        return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
-
-    @staticmethod
-    def placement_groups(array: SeenArray, kind: InstanceType) -> frozenset[str]:
-        """Those of the provider that may be asked for by name."""
-        names = {bucket.key.placement_group for bucket in array.buckets if bucket.type.name == kind.name}
-        return frozenset(name for name in names if name and not _NO_ID.search(name))
-
-    # -- records -------------------------------------------------------------------------------------------------
-
-    def record(self, node: Node) -> dict[str, Any]:
-        """A node as CycleCloud shows it. Names that do not apply are left out."""
-        seen, row, kind = node.seen, node.row, node.type
-        worker = seen.worker if seen else None
-        given = dict(row.attributes) if row else {}
-        array = self.array(node.node_array)
-        configuration = _merged(_object(array.configuration) if array else {}, given.pop("Configuration", None))
-        told = {
-            **given,
-            "Name": node.name,
-            "NodeId": node.id,
-            "Template": node.node_array,
-            "ClusterName": self.place.cluster,
-            "MachineType": kind.name if kind else (row.node.machine_type if row else None) or "",
-            "CoreCount": kind.vcpus if kind else None,
-            "Memory": round(kind.memory / GIB, 3) if kind else None,
-            "Status": node.status,
-            "State": _STATES[node.status],
-            "TargetState": node.target,
-            "Region": self.place.region,
-            "Interruptible": _spot(worker.price_type if worker else _first_price_type(array)),
-            "KeepAlive": node.keep_alive,
-            "Configuration": configuration,
-            "PlacementGroupId": node.placement_group,
-            "RequestId": row.node.request_id or None if row else None,
-            "StatusMessage": text(node.withheld) if node.withheld is not None else None,
-        }
-        if worker is not None and seen is not None:
-            told |= {
-                "InstanceId": worker.id,
-                "Hostname": seen.host or worker.name,
-                "PrivateIp": worker.address,
-                "Zone": worker.zone or None,
-                "StatusMessage": worker.message,
-            }
-        return {name: value for name, value in told.items() if value is not None}
-
-    def records(self) -> list[dict[str, Any]]:
-        """Of all nodes. Each `Template` is a node array of this view."""
-        known = {array.name for array in self.look.arrays}
-        return [self.record(node) for node in self.nodes if node.node_array in known]
-
-    def array_record(self, array: SeenArray) -> dict[str, Any]:
-        """The attributes of a node array."""
-        return {
-            **_object(array.attributes),
-            "Name": array.name,
-            "ClusterName": self.place.cluster,
-            "Region": self.place.region,
-            "SubnetId": self.place.subnet,
-            "Interruptible": _spot(_first_price_type(array)),
-            "Azure": {"MaxScalesetSize": array.max_workers},
-            "Configuration": _object(array.configuration),
-            **({"Extends": array.extends, "Dynamic": True} if array.extends else {}),
-        }
-
-    def bucket_id(self, array: str, machine_type: str) -> str:
-        return str(uuid.uuid5(_OURS, f"{self.place.cluster}\n{array}\n{machine_type}"))
 
 
 def _cannot_be_had(why: Reason) -> bool:
@@ -311,27 +184,3 @@ def free_names(taken: frozenset[str], template: str, first: int) -> Iterator[str
         if name not in taken:
             yield name
         number += 1
-
-
-def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
-    return value if isinstance(value, dict) else {}
-
-
-def _merged(under: dict[str, Any], over: object) -> dict[str, Any]:
-    """Both objects, at every depth what `over` says before what `under` does."""
-    if not isinstance(over, Mapping):
-        return under
-    result = dict(under)
-    for name, value in over.items():
-        before = result.get(name)
-        result[name] = _merged(before, value) if isinstance(before, dict) and isinstance(value, Mapping) else value
-    return result
-
-
-def _spot(price_type: PriceType | None) -> bool:
-    return price_type is PriceType.SPOT
-
-
-def _first_price_type(array: SeenArray | None) -> PriceType | None:
-    return array.price_types[0] if array and array.price_types else None
