@@ -112,6 +112,23 @@ def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: st
     assert asked(constraint) == why
 
 
+@pytest.mark.parametrize(
+    ("constraint", "met"),
+    (
+        (NodePropertyConstraint("vm_size", ("Standard_F*",)), True),
+        (NodePropertyConstraint("vm_size", ("Standard_E*", "*_F?")), True),
+        (NodePropertyConstraint("vm_size", ("Standard_[DE]2",)), False),
+        (NodePropertyConstraint("vm_size", ("standard_f*",)), False),
+        (NodeResourceConstraint("os", "lin*"), True),
+        (NodeResourceConstraint("level", "*"), False),
+        (NodeResourceConstraint("rack", "r[1]"), True),
+        (SharedConstraint([VERSION], "1.2.*"), True),
+    ),
+)
+def test_text_may_have_wildcards(constraint: Constraint, met: bool) -> None:
+    assert isinstance(asked(constraint, node=Node(F2, {**HAS, "rack": "r[1]"})), Standing) is met
+
+
 def test_a_node_in_a_placement_group_is_rejected_where_none_is_wanted() -> None:
     grouped = Node(NodeProperties("execute", "Standard_F2", placement_group="pg1"))
     assert asked(InAPlacementGroup(False), node=grouped) == "it is in the placement group pg1, and must be in none"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from autoscaler.core.reasons import Code, Reason, because
@@ -83,7 +84,7 @@ class MinimumResource:
 
 @dataclass(frozen=True, slots=True)
 class NodeResourceConstraint:
-    """A resource that is only read is one of these values. Nothing is taken."""
+    """A resource that is only read is one of these values, where text may have wildcards. Nothing is taken."""
 
     resource: str
     value: Scalar | Sequence[Scalar]
@@ -106,7 +107,7 @@ class NodeResourceConstraint:
 
 @dataclass(frozen=True, slots=True)
 class NodePropertyConstraint:
-    """A property of the node (its name without `node.`) is one of these values."""
+    """A property of the node (its name without `node.`) is one of these values, where text may have wildcards."""
 
     name: str
     values: tuple[Value, ...]
@@ -246,8 +247,12 @@ def several(value: Scalar | Sequence[Scalar]) -> tuple[Scalar, ...]:
 
 
 def among(there: Value, allowed: Sequence[Value]) -> bool:
-    """Whether it is one of these."""
-    return any(same(there, value) for value in allowed)
+    """Whether it is one of these. Text is also what its wildcards (`*`, `?`, `[ab]`) stand for."""
+    return any(same(there, value) or _fits(there, value) for value in allowed)
+
+
+def _fits(there: Value, pattern: Value) -> bool:
+    return isinstance(there, str) and isinstance(pattern, str) and fnmatchcase(there, pattern)
 
 
 def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
