@@ -6,6 +6,7 @@ uvicorn's own timeout is for silence between requests; a client that never begin
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -25,8 +26,9 @@ LARGEST_HEAD = 16 * 1024
 class TimedProtocol(H11Protocol):
     """One connection. Times are for the whole of what is awaited: what comes of it meanwhile wins no more."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, greeted: Callable[[object], None] = lambda _: None, **named: Any) -> None:
         super().__init__(*given, **named)
+        self._greeted = greeted
         self._awaited: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.began = self.loop.time()
@@ -38,6 +40,7 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._greeted(transport.get_extra_info("peername"))
         self._watch()
         idle = [each for each in self.connections if isinstance(each, TimedProtocol) and each.idle]
         if len(idle) > WAITING:

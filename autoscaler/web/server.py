@@ -10,6 +10,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import uvicorn
 
 from autoscaler.errors import SettingsError
 from autoscaler.web.deadlines import LARGEST_HEAD, TimedProtocol
+from autoscaler.web.handshakes import Doorway
 
 log = logging.getLogger("autoscaler.web")
 AT_ONCE = 200
@@ -75,13 +77,14 @@ class Server:
         host, port = self._socket.getsockname()[:2]
         self.url = f"{at.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         try:
-            self._server = uvicorn.Server(self._config(app, at))
+            self._server = uvicorn.Server(self._config(app, at, self._socket))
         except BaseException:
             self._socket.close()
             raise
 
     @staticmethod
-    def _config(app: Any, at: Address) -> uvicorn.Config:
+    def _config(app: Any, at: Address, listening: socket.socket) -> uvicorn.Config:
+        greeted = {"greeted": listening.greeted} if isinstance(listening, Doorway) else {}
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -89,7 +92,8 @@ class Server:
             log_level="error",  # what strangers send that is no HTTP is theirs to know
             server_header=False,
             lifespan="off",
-            http=TimedProtocol,
+            loop="asyncio",  # another one would not take connections by our socket's accept
+            http=partial(TimedProtocol, **greeted),  # type: ignore[arg-type]
             ws="none",
             limit_concurrency=AT_ONCE,
             timeout_keep_alive=BETWEEN_CALLS,
@@ -138,7 +142,7 @@ def _listening(at: Address) -> socket.socket:
     try:
         found = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
-        listening = socket.socket(family, kind, protocol)
+        listening = (Doorway if at.certificate else socket.socket)(family, kind, protocol)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(where)

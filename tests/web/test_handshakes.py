@@ -1,0 +1,101 @@
+"""Strangers who connect to a server that speaks TLS, and finish no handshake, keep nobody out."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from fastapi import FastAPI
+
+from autoscaler.web import handshakes
+from autoscaler.web.server import Address, Server
+from tests.web.served import until
+from tests.web.test_deadlines import ended
+
+CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
+"""The beginning of one."""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("certificate")
+    made, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", made),
+        check=True, capture_output=True, timeout=30,
+    )  # fmt: skip
+    return made, key
+
+
+@pytest.fixture
+def url(served_app: tuple[FastAPI, str], certificate: tuple[Path, Path]) -> Iterator[str]:
+    """An address at which only TLS is spoken."""
+    with Server(served_app[0], Address("127.0.0.1", 0, *certificate)).beside() as server:
+        yield server.url
+
+
+@pytest.fixture
+def strangers() -> Iterator[ExitStack]:
+    with ExitStack() as open_ones:
+        yield open_ones
+
+
+def connected(url: str, strangers: ExitStack, sent: bytes = b"") -> socket.socket:
+    at = urlsplit(url)
+    made = strangers.enter_context(socket.create_connection((at.hostname, at.port), timeout=5.0))
+    made.sendall(sent)
+    return made
+
+
+def answered(url: str, certificate: tuple[Path, Path]) -> int:
+    return requests.get(f"{url}/operations/", verify=str(certificate[0]), timeout=10).status_code
+
+
+@pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a greeting"])
+def test_of_more_handshakes_than_may_be_under_way_those_that_took_longest_are_ended(
+    url: str, certificate: tuple[Path, Path], strangers: ExitStack, sent: bytes
+) -> None:
+    waiting = [connected(url, strangers, sent) for _ in range(handshakes.UNDER_WAY + 30)]
+    assert until(lambda: [ended(each) for each in waiting[:30]] == [True] * 30)
+    assert [ended(each) for each in waiting[31:]] == [False] * (handshakes.UNDER_WAY - 1)
+    assert answered(url, certificate) == 401
+
+
+def test_a_handshake_that_is_not_done_in_its_time_is_ended(
+    url: str, certificate: tuple[Path, Path], strangers: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshakes, "HANDSHAKE", 0.3)
+    slow = connected(url, strangers, CLIENT_HELLO)
+    assert until(lambda: ended(slow), 5.0)
+    assert answered(url, certificate) == 401
+
+
+def test_who_is_greeted_is_left_alone(
+    url: str, certificate: tuple[Path, Path], strangers: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshakes, "HANDSHAKE", 0.3)
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    greeted = trusting.wrap_socket(connected(url, strangers), server_hostname="127.0.0.1")
+    strangers.enter_context(greeted)
+    for _ in range(handshakes.UNDER_WAY + 1):
+        connected(url, strangers)
+    assert not until(lambda: greeted.fileno() < 0, 0.6)
+    greeted.sendall(b"GET /operations/ HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert greeted.recv(65536).startswith(b"HTTP/1.1 401")
+
+
+def test_handshakes_that_failed_take_nobodys_place(
+    url: str, certificate: tuple[Path, Path], strangers: ExitStack
+) -> None:
+    first = connected(url, strangers)
+    for _ in range(handshakes.UNDER_WAY * 2):
+        connected(url, strangers, b"GET / HTTP/1.1\r\n\r\n").recv(65536)
+    assert (ended(first), answered(url, certificate)) == (False, 401)
