@@ -104,6 +104,25 @@ class Administrator:
             said=added.said + joined.said + disabled.said + opened.said + given.said,
         )
 
+    def complete(
+        self, host: str, complex_values: Mapping[str, str] | Iterable[tuple[str, str]], also_in: Sequence[str] = ()
+    ) -> Change:
+        """Give an execution host that somebody else made these values and host groups besides what it has, disabled.
+
+        The values come last, so that a host that has them has all. Raises GridEngineRefused, also where it is no
+        execution host (any more): its name would stay in the host groups.
+        """
+        if not listed(usable("host", host), self.show("-sel")):
+            raise GridEngineRefused(f"{host} is no execution host any more, and gets nothing further")
+        said, changed = self.disable(host).said, False
+        steps = [("-aattr", "hostgroup", "hostlist", host, usable("host group", group)) for group in also_in]
+        if values := dict(complex_values):
+            steps.append(("-mattr", "exechost", "complex_values", objects.complex_values(values), host))
+        for step in steps:
+            change = self.configure(*step)
+            said, changed = said + change.said, changed or change.changed
+        return Change(changed, said)
+
     def sense(self, host: str, sensor: str) -> Change:
         """Let the execd of `host` run this load sensor (a path), unless the host has a configuration already: then
         that is its administrator's. `remove` takes it away. Raises GridEngineRefused.

@@ -1,4 +1,6 @@
-"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts."""
+"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts. One that its own
+image made so gets what that lacks.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ def enrol(action: Enrol, means: Means) -> Outcome:
 
 def _make_host(action: Enrol, means: Means) -> Change:
     host, queue, host_group, slots = action.host, action.queue, action.host_group, action.slots
-    if not action.group_id or means.groups is None:
-        return means.grid_engine.enrol(host, queue, host_group, slots, action.complex_values)
-    ours = means.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
-    values = (*action.complex_values, (COMPLEX, action.group_id))
-    return means.grid_engine.enrol(host, queue, host_group, slots, values, also_in=(ours,))
+    values, also_in = action.complex_values, tuple[str, ...]()
+    if action.group_id and means.groups is not None:
+        ours = means.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
+        values, also_in = (*values, (COMPLEX, action.group_id)), (ours,)
+    if action.joined:
+        return means.grid_engine.complete(host, values, also_in)
+    return means.grid_engine.enrol(host, queue, host_group, slots, values, also_in)

@@ -106,12 +106,6 @@ def serving(invocation: Invocation, *, listens: bool = False) -> Iterator[Loop]:
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
         provider = invocation.provider(make_tag=not dry_run)
-        if provider.enrols_itself and settings.process.group_pes:
-            log.warning(
-                "CP_CAP_AUTOSCALE_GROUP_PES is not heeded: workers of %s enrol themselves, so that no group gets a "
-                "parallel environment of its own",
-                provider.name,
-            )
         run_log = None if dry_run else _run_log(provider, invocation)
         if run_log is not None:
             stack.callback(run_log.close)

@@ -68,6 +68,10 @@ class Enrol:
     """The group of workers that it is one of."""
     group_pes: tuple[str, ...] = ()
     """Parallel environments that each group has one of its own of."""
+    joined: bool = False
+    """Its own image made it an execution host: it gets these values and its group besides what it has, closed to jobs
+    meanwhile.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from __future__ import annotations
 from autoscaler.core.actions import Enrol
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.grouping.bonds import NO_BOND, Bond, give_back
+from autoscaler.core.grouping.names import COMPLEX
+from autoscaler.core.lacking import Values
 from autoscaler.core.leaving import leave
 from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling
 from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.steps import Moment, Step, enable, enrol, terminate, wait
+from autoscaler.core.steps import Moment, Step, complete, enable, enrol, terminate, wait
 
 
 def join(machine: Machine, moment: Moment, bond: Bond = NO_BOND, *, needless: Reason | None = None) -> Step:
@@ -41,6 +43,8 @@ def join(machine: Machine, moment: Moment, bond: Bond = NO_BOND, *, needless: Re
         return enable(machine, moment, because(Code.JOINED, after_s=moment.now - machine.worker.created_at))
     if late is not None:
         return leave(machine, moment, late)
+    if machine.lacks:
+        return _complete(machine, moment)
     if machine.life is Life.ENROLLABLE:
         return _enrol_when_up(machine, moment)
     return wait(machine, because(Code.JOINING))
@@ -63,6 +67,8 @@ def overdue(machine: Machine, now: float) -> Reason | None:
         since = note.disabled_at if note.disabled_at is not None else now
     if now - since < array.boot_timeout:
         return None
+    if machine.lacks:
+        return because(Code.LACKING_TIMEOUT, limit_s=array.boot_timeout, lacks=_told(machine.lacks))
     enrolled = note.disabling is Disabling.ENROL
     code = Code.JOIN_TIMEOUT if enrolled else Code.BOOT_TIMEOUT
     return because(code, limit_s=array.boot_timeout, message=machine.worker.message)
@@ -90,3 +96,29 @@ def _enrol_when_up(machine: Machine, moment: Moment) -> Step:
         group_pes=moment.group_pes if machine.worker.group_id else (),
     )
     return enrol(machine, moment, action)
+
+
+def _complete(machine: Machine, moment: Moment) -> Step:
+    """Give a host that its own image made what that lacks. It stays disabled until a look shows it has it all."""
+    worker, host, array, tried = machine.worker, machine.host, machine.array, machine.note.completed_at
+    reason = because(Code.LACKING, lacks=_told(machine.lacks))
+    if host is None or array is None or (tried is not None and moment.now - tried < moment.retry_after):
+        return wait(machine, reason)
+    action = Enrol(
+        worker_id=worker.id,
+        host=host.name,
+        node_array=array.name,
+        queue=array.queue,
+        host_group=array.host_group,
+        slots=sum(instance.slots for instance in host.instances if instance.queue == array.queue),
+        complex_values=tuple((name, value) for name, value in machine.lacks if name != COMPLEX),
+        reason=reason,
+        group_id=worker.group_id or "",
+        group_pes=moment.group_pes if worker.group_id else (),
+        joined=True,
+    )
+    return complete(machine, moment, action)
+
+
+def _told(lacks: Values) -> str:
+    return ", ".join(f"{name}={value}" for name, value in lacks)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autoscaler.core.capacity import slots_of
-from autoscaler.core.cluster import Cluster, ExecutionHost
+from autoscaler.core.cluster import Cluster, Complex, ExecutionHost
 from autoscaler.core.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
+from autoscaler.core.lacking import Values, lacking
 from autoscaler.core.lost.hearing import counted_silence
 from autoscaler.core.lost.matching import Claims, Hosts
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
@@ -27,7 +28,7 @@ class Life(StrEnum):
     BOOTING = "booting"
     """The machine is not up yet, or has no name; or it will enrol itself."""
     ENROLLABLE = "enrollable"
-    """Up and named, no (complete) execution host yet."""
+    """Up and named, no (complete) execution host yet; or its own image made it one, and not all that it is to be."""
     JOINING = "joining"
     """An execution host, disabled by us until its execd is heard."""
     READY = "ready"
@@ -77,6 +78,8 @@ class Machine:
     """What its cloud gave notice of."""
     heir: Worker | None = None
     """A newer machine of its name, which waits for its execution host to be removed."""
+    lacks: Values = ()
+    """What its own image, which made it an execution host, did not give it: it is closed to jobs until it has it."""
 
     @property
     def name(self) -> str:
@@ -119,7 +122,7 @@ def look(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: fl
     """Match machines with hosts and derive every state."""
     hosts = Hosts(cluster)
     claims = Claims(hosts, fleet.workers, memory.workers, now - policy.order_grace)
-    eye = _Eye(hosts, claims, fleet, memory, policy, now, any(host.heard for host in cluster.hosts))
+    eye = _Eye(hosts, claims, fleet, memory, policy, now, any(host.heard for host in cluster.hosts), cluster.complexes)
     listed = {worker.id for worker in fleet.workers}
     unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
     owners = claims.owners(unlisted)
@@ -166,6 +169,7 @@ class _Eye:
     policy: Policy
     now: float
     any_heard: bool
+    complexes: Mapping[str, Complex]
 
     def machine(self, worker: Worker, owners: Mapping[str, str]) -> Machine:
         before = self.memory.workers.get(worker.id)
@@ -213,6 +217,16 @@ class _Eye:
             return None
         known = before.silent_s if before else None
         return counted_silence(known, self.memory.looked_at, self.now, any_heard=self.any_heard)
+
+    def lacks(
+        self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
+    ) -> Values:
+        """What a host that its own image has made, and that is about to be let in, still lacks."""
+        if not self.fleet.enrols_itself or host is None or array is None or note.disabling is not Disabling.ENROL:
+            return ()
+        if not _up(worker, host) or all(instance.queue != array.queue for instance in host.instances):
+            return ()
+        return lacking(worker, host, array, self.complexes, tried=note.completed_at is not None)
 
     def notice(self, worker: Worker) -> Interruption | None:
         """Of several notices the gravest, and of these the soonest."""
@@ -275,12 +289,17 @@ def _machine(
         note = replace(note, trusted_at=now)
     if by_hand and seen.disabling is Disabling.AUTO_STOP:
         note = replace(note, stop_undone=True)
+    lacks = eye.lacks(worker, host, note, array)
     state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken, notice=notice)
+    state = Life.ENROLLABLE if state is Life.READY and lacks else state
+    lacks = lacks if state is Life.ENROLLABLE else ()
     if state is Life.IN_SERVICE and host is not None and not host.busy:
         note = replace(note, idle_since=note.idle_since if note.idle_since is not None else now)
     else:
         note = replace(note, idle_since=None)
-    return Machine(worker, host, note, before, array, state, enabled_by_hand=by_hand, notice=notice, heir=heir)
+    return Machine(
+        worker, host, note, before, array, state, enabled_by_hand=by_hand, notice=notice, heir=heir, lacks=lacks
+    )
 
 
 def _on_their_way(host: ExecutionHost, note: WorkerNote, heir: Worker | None) -> tuple[str, ...]:
@@ -288,6 +307,10 @@ def _on_their_way(host: ExecutionHost, note: WorkerNote, heir: Worker | None) ->
     if heir is not None:
         return note.on_their_way
     return tuple(dict.fromkeys(job.name for job in host.jobs if job.on_its_way))
+
+
+def _up(worker: Worker, host: ExecutionHost) -> bool:
+    return host.heard and worker.ready and disabled(host)
 
 
 def _half_enrolled(
@@ -367,7 +390,7 @@ def life(
             return Life.JOINING if enrols_itself else Life.ENROLLABLE
         if _half_enrolled(worker, host, note, array, enrols_itself=enrols_itself):
             return Life.ENROLLABLE
-        return Life.READY if host.heard and worker.ready and disabled(host) else Life.JOINING
+        return Life.READY if _up(worker, host) else Life.JOINING
     if note.disabling is not None:
         return Life.DRAINING
     return Life.IN_SERVICE if host.heard else Life.UNHEARD

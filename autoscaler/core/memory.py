@@ -104,6 +104,8 @@ class WorkerNote:
     group_id: str = ""
     vcpus: int = 0
     price_per_hour: float | None = None
+    completed_at: float | None = None
+    """When it was last to get what its own image had not given it as an execution host."""
     stop_undone: bool = False
     """A person enabled it although it had been told that it stops: that it asked counts no more."""
 

@@ -26,7 +26,6 @@ from autoscaler.core.actions import (
     Remove,
     Terminate,
 )
-from autoscaler.core.asking.arrays import with_groups_in_reach
 from autoscaler.core.asking.asked import Asked, asking_to_stop, called_for, hold_for, read_asked
 from autoscaler.core.asking.auto_stop import answers, told_to_stop
 from autoscaler.core.asking.targets import Holding, unknown_arrays, unknown_types
@@ -79,7 +78,6 @@ def plan(snapshot: Snapshot) -> Plan:
     Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
     """
     snapshot = under_rules(forgiven(snapshot))
-    snapshot = replace(snapshot, policy=with_groups_in_reach(snapshot.policy, snapshot.fleet))
     decided = _decide(snapshot, snapshot.memory.brake)
     if snapshot.memory.brake is not None:
         return decided

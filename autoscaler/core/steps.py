@@ -95,6 +95,12 @@ def enrol(machine: Machine, moment: Moment, action: Enrol) -> Step:
     return Step(machine, _verdict(machine, "enrol", action.reason), note, action)
 
 
+def complete(machine: Machine, moment: Moment, action: Enrol) -> Step:
+    """Of a host that its own image made: our mark on it stays as old as it is."""
+    note = replace(machine.note, completed_at=moment.now)
+    return Step(machine, _verdict(machine, "enrol", action.reason), note, action)
+
+
 def enable(machine: Machine, moment: Moment, reason: Reason) -> Step:
     """Let jobs in. Our mark stays until a look shows it enabled."""
     note = machine.note

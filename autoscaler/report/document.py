@@ -97,6 +97,7 @@ def _particulars(action: Action) -> dict[str, Any]:
                 "slots": action.slots,
                 "complex_values": dict(action.complex_values),
                 "group_id": action.group_id or None,
+                "joined": action.joined,
             }
         case Enable() | Disable() | Remove():
             return {"worker_id": action.worker_id, "host": action.host}

@@ -110,11 +110,13 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.BOOTED: "",
         Code.JOINING: "If it takes long: is `sge_execd` up there, and does its name resolve both ways? See `doctor`.",
         Code.JOINED: "",
+        Code.LACKING: "",
         Code.BOOT_FAILED: "Its provider's words say why; its bucket counts a failure, and rests after enough of them.",
         Code.BOOT_TIMEOUT: "Its last words are in the log; raise `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT` if it "
         "only is slow.",
         Code.JOIN_TIMEOUT: "It runs, but its `sge_execd` was never heard: check names, ports and firewall; see "
         "`doctor`.",
+        Code.LACKING_TIMEOUT: "The journal has what Grid Engine said to it: `sge-autoscaler history`, or the log.",
         Code.REMOVED_FROM_GRID_ENGINE: "",
         Code.ENDING: "",
         Code.IN_SERVICE: "",

@@ -63,6 +63,7 @@ class EnrolPart(Part):
     slots: int
     complex_values: dict[str, str]
     group_id: str | None = Field(description="The group that it is one of; null: of none.")
+    joined: bool = Field(description="Whether its own image made it one: it gets these values besides what it has.")
     reason: ReasonPart
 
 

@@ -74,6 +74,16 @@ def test_a_worker_of_a_group_joins_its_host_group_and_says_so_to_jobs(bench: Ben
     assert bench.grid_engine.hosts["fake-1"] == "slots=2,group_id=execute:4-1"
 
 
+def test_a_worker_whose_image_made_it_a_host_gets_its_group_besides_what_it_has(bench: Bench, kept: Kept) -> None:
+    bench.act(enrol("fake-000001", "fake-1"))
+
+    (outcome,) = bench.act(replace(MEMBER, joined=True, slots=4))
+
+    assert (outcome.result, kept.calls[-1][:2]) == (Result.DONE, ("prepare", "execute:4-1"))
+    assert bench.grid_engine.hosts["fake-1"] == "slots=2,group_id=execute:4-1"
+    assert "fake-1" in bench.grid_engine.disabled
+
+
 def test_a_worker_whose_group_cannot_be_made_does_not_join(bench: Bench, kept: Kept) -> None:
     kept.error = GridEngineRefused("denied: no such PE")
 

@@ -27,6 +27,7 @@ from tests.core.building import (
     Thing,
     a_bucket,
     a_failure,
+    a_host,
     a_job,
     a_machine,
     a_snapshot,
@@ -124,11 +125,30 @@ def test_without_the_setting_jobs_of_the_same_parallel_environment_count_as_ever
     assert fate(plan(a_snapshot(a_job(slots=4, pe="mpi*")))) is Code.EXPIRED
 
 
-def test_where_workers_enrol_themselves_jobs_get_no_groups() -> None:
-    """Nobody gives their groups the parallel environment by which a job would find them."""
+def test_where_workers_enrol_themselves_jobs_get_groups_too() -> None:
     decided = plan(in_groups(a_job(slots=4, pe="mpi*"), enrols_itself=True))
 
-    assert [(array, group) for array, group, _ in launches(decided)] == [("execute", "")]
+    assert [(array, group) for array, group, _ in launches(decided)] == [("execute:4", "execute:4-1")]
+
+
+def test_a_group_whose_hosts_made_themselves_is_not_let_in_before_each_is_in_it() -> None:
+    group = "execute:4-1"
+    first, second = (
+        a_worker(
+            name,
+            mark=Disabling.ENROL,
+            node_array="execute:4",
+            group_id=group,
+            host=a_host(name, slots=2, states="d", consumables={"h_vmem": "8G"}, fixed=fixed),
+        )
+        for name, fixed in (("w1", {"group_id": group}), ("w2", {}))
+    )
+    made = plan(in_groups(a_job(slots=4, pe="mpi*"), first, second, enrols_itself=True))
+
+    assert [action for action in made.actions if isinstance(action, Enable)] == []
+    (joins,) = (action for action in made.actions if isinstance(action, Enrol))
+    assert (joins.host, joins.joined, joins.complex_values) == ("w2", True, ())
+    assert (joins.group_id, joins.group_pes) == (group, ("mpi",))
 
 
 # -- what is launched -------------------------------------------------------------------------------------------------

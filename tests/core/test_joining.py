@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from autoscaler.core.actions import Enrol, Terminate
+from autoscaler.core.cluster import ExecutionHost
 from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model import Wishes
@@ -23,8 +25,10 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    codes,
     launched,
     told,
+    verdict_of,
 )
 
 SEEN = WorkerNote(first_seen=LONG_AGO)
@@ -173,8 +177,69 @@ def test_where_workers_enrol_themselves_they_are_not_enrolled() -> None:
     assert acts(plan(a_snapshot(a_machine("w1"), enrols_itself=True))) == []
 
 
+WHOLE = a_host("w1", states="d", consumables={"h_vmem": "8G"})
+"""With all that its type is to have."""
+
+
+def itself(host: ExecutionHost, **worker: Any) -> AWorker:
+    """A worker whose image has just made it this execution host."""
+    return a_worker(known=False, host=host, **worker)
+
+
 def test_a_worker_that_enrolled_itself_is_enabled_when_it_is_ready() -> None:
-    assert acts(plan(a_snapshot(a_worker(states="d", known=False), enrols_itself=True))) == [("enable", "w1")]
+    assert acts(plan(a_snapshot(itself(WHOLE), enrols_itself=True))) == [("enable", "w1")]
+
+
+def test_a_worker_that_enrolled_itself_gets_what_its_image_does_not_give_it_before_it_is_let_in() -> None:
+    has = a_host("w1", slots=3, states="d", consumables={"gpus": "7"})
+    made = plan(a_snapshot(itself(has), enrols_itself=True, gpu_complex="gpus", exclusive_complex="exclusive"))
+    assert made.actions == (
+        Enrol(
+            worker_id="i-w1",
+            host="w1",
+            node_array="execute",
+            queue="main.q",
+            host_group="@allhosts",
+            slots=3,
+            complex_values=(("exclusive", "TRUE"), ("h_vmem", "8G")),
+            reason=because(Code.LACKING, lacks="exclusive=TRUE, h_vmem=8G"),
+            joined=True,
+        ),
+    )
+
+
+def test_a_worker_that_enrolled_itself_is_not_touched_before_its_image_is_done() -> None:
+    bare = a_host("w1", states="d")
+    assert acts(plan(a_snapshot(itself(bare, ready=False), enrols_itself=True))) == []
+
+
+LACKS = replace(ENROLLED, heard_at=NOW - 60, seen_disabled=True)
+"""Of one that was seen to lack something."""
+
+
+@pytest.mark.parametrize(("ago", "again"), ((14, []), (15, [("enrol", "w1")])))
+def test_what_does_not_show_on_a_host_that_made_itself_is_given_again_after_a_while(
+    ago: float, again: list[tuple[str, object]]
+) -> None:
+    worker = replace(itself(a_host("w1", states="d")), note=replace(LACKS, completed_at=NOW - ago))
+    assert acts(plan(a_snapshot(worker, enrols_itself=True))) == again
+
+
+def test_a_value_is_not_waited_for_where_the_execd_reports_one_that_is_shown_instead() -> None:
+    reports = a_host("w1", states="d", load={"h_vmem": "3G"})
+    worker = replace(itself(reports), note=replace(LACKS, completed_at=NOW - 5))
+    assert acts(plan(a_snapshot(worker, enrols_itself=True))) == [("enable", "w1")]
+
+
+def test_a_host_that_never_shows_what_it_is_to_have_is_given_back_and_says_so() -> None:
+    late = replace(LACKS, disabled_at=NOW - 900, empty_since=NOW - 60, completed_at=NOW - 20)
+    made = plan(a_snapshot(replace(itself(a_host("w1", states="d")), note=late), enrols_itself=True))
+    assert acts(made) == [("remove", "w1")]
+    assert codes(verdict_of(made, "w1").reason) == [Code.EMPTY, Code.LACKING_TIMEOUT]
+
+
+def test_a_worker_that_its_image_let_in_by_itself_is_left_as_it_is() -> None:
+    assert acts(plan(a_snapshot(itself(a_host("w1")), enrols_itself=True))) == []
 
 
 def test_a_worker_that_enrolled_itself_and_is_not_ready_stays_disabled() -> None:

@@ -103,6 +103,12 @@ class GridEngineModel:
             case ("qconf", "-rattr", "exechost", "complex_values", values, host):
                 self.hosts[host] = values
                 return 0, f'{ROOT} modified "{host}" in exechost list'
+            case ("qconf", "-mattr", "exechost", "complex_values", values, host):
+                had = self.hosts[host].split(",") if self.hosts[host] != "NONE" else []
+                new = [pair for pair in values.split(",") if pair not in had]
+                names = {pair.partition("=")[0] for pair in new}
+                self.hosts[host] = ",".join([*(pair for pair in had if pair.partition("=")[0] not in names), *new])
+                return 0, f'{ROOT} modified "{host}" in exechost list'
             case ("qconf", "-aattr", "hostgroup", "hostlist", host, _):
                 return self.join(host)
             case ("qconf", "-dattr", "hostgroup", "hostlist", host, _):

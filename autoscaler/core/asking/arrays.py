@@ -49,11 +49,6 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     return replace(policy, node_arrays=(*own, *made))
 
 
-def with_groups_in_reach(policy: Policy, fleet: Fleet) -> Policy:
-    """Without parallel environments of groups where workers enrol themselves: nobody gives their groups any."""
-    return replace(policy, group_pes=()) if fleet.enrols_itself and policy.group_pes else policy
-
-
 def arrays_present(fleet: Fleet, memory: Memory) -> frozenset[str]:
     """Names of the node arrays that something of ours carries."""
     remembered = (note.bucket.node_array for note in memory.workers.values() if note.bucket is not None)

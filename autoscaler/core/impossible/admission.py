@@ -113,7 +113,7 @@ class Judge:
         """By what a job should ask for this parallel environment, so that it finds the groups that have one of their
         own; None: as it does. Not where others, which are of no group, would match as well.
         """
-        if pe is None or pe not in self._policy.group_pes or self._enrols_itself:
+        if pe is None or pe not in self._policy.group_pes:
             return None
         wildcard = f"{pe}*"
         others = [name for name in self._pes if matches(wildcard, name) and name != pe and not is_of_group(name, pe)]
