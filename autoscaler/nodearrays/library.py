@@ -25,7 +25,14 @@ from autoscaler.core.rules.constraints import (
     Standing,
     XOr,
 )
-from autoscaler.core.rules.default_resources import DefaultResource, OfNode, Operator, node_of, resources_of
+from autoscaler.core.rules.default_resources import (
+    DefaultResource,
+    OfNode,
+    OfResource,
+    Operator,
+    node_of,
+    resources_of,
+)
 from autoscaler.core.rules.matching import Candidate, JobDemand, Matched, Matching, Rejected, match, put_one
 from autoscaler.core.rules.node import (
     PROPERTIES,
@@ -72,6 +79,7 @@ __all__ = [
     "NodeResourceConstraint",
     "Not",
     "OfNode",
+    "OfResource",
     "Operator",
     "Or",
     "PerNodeArray",

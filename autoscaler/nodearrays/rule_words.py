@@ -9,6 +9,7 @@ from typing import Any
 from autoscaler.core.rules.node import PROPERTIES
 
 NODE = "node."
+RESOURCES = "resources."
 _OPERATORS = ("and", "or", "xor", "not")
 _WORDS = ("never", "exclusive", "exclusive-task", "in-a-placement-group")
 _CLOSE = 0.8

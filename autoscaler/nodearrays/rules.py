@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autoscaler.core.rules.default_resources import DefaultResource, OfNode, Operand, Operator
+from autoscaler.core.rules.default_resources import BY_ITSELF, DefaultResource, OfNode, OfResource, Operand, Operator
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
 from autoscaler.core.rules.ruleset import Rules
 from autoscaler.core.rules.shared import SharedConsumableResource, SharedNonConsumableResource, SharedResource
-from autoscaler.core.rules.values import TOO_MUCH, is_number
+from autoscaler.core.rules.values import TOO_MUCH, is_number, read_size
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.applying import apply_from, complexes_from, sizes_from, stand_alone
 from autoscaler.nodearrays.documents import (
@@ -31,7 +32,7 @@ from autoscaler.nodearrays.documents import (
     wrong,
 )
 from autoscaler.nodearrays.json_text import below
-from autoscaler.nodearrays.rule_words import NODE, resources_named
+from autoscaler.nodearrays.rule_words import NODE, RESOURCES, resources_named
 
 T = TypeVar("T")
 _HEADS = (
@@ -90,10 +91,15 @@ def default_resources_from(
     value: Any, *, at: str = "default_resources", resources: Names = ()
 ) -> tuple[DefaultResource, ...]:
     """Default resources in the order of the document, which decides."""
-    return tuple(_default_resource(part, f"{at}[{n}]", resources) for n, part in enumerate(listed(value, at)))
+    found: list[DefaultResource] = []
+    for n, part in enumerate(listed(value, at)):
+        before = {*BY_ITSELF, *(default.name for default in found)}
+        found.append(_default_resource(part, f"{at}[{n}]", resources, before))
+    return tuple(found)
 
 
-def _default_resource(value: Any, at: str, resources: Names) -> DefaultResource:
+def _default_resource(value: Any, at: str, resources: Names, before: Names) -> DefaultResource:
+    """`before`: resources that a node may have by then."""
     given = table(value, at)
     for name in given:
         known(name, ("select", "name", "value", *_OPERATORS), below(at, name))
@@ -101,10 +107,12 @@ def _default_resource(value: Any, at: str, resources: Names) -> DefaultResource:
         if name not in given:
             wrong(below(at, name), "it is missing")
     changes = tuple(
-        (Operator(name), _change(part, below(at, name), name)) for name, part in given.items() if name in _OPERATORS
+        (Operator(name), _change(part, below(at, name), name, before))
+        for name, part in given.items()
+        if name in _OPERATORS
     )
-    found = _operand(given["value"], below(at, "value"))
-    if changes and not (is_number(found) or isinstance(found, OfNode)):
+    found = _operand(given["value"], below(at, "value"), before)
+    if changes and not (is_number(found) or isinstance(found, OfNode | OfResource)):
         wrong(below(at, changes[0][0].value), f"{given['value']!r} is nothing to count with")
     return DefaultResource(
         name=words(given["name"], below(at, "name")),
@@ -114,18 +122,27 @@ def _default_resource(value: Any, at: str, resources: Names) -> DefaultResource:
     )
 
 
-def _operand(value: Any, at: str) -> Operand:
-    if isinstance(value, str) and value.startswith(NODE):
-        return OfNode(known_property(value.removeprefix(NODE), at))
-    return scalar(value, at)
+def _operand(value: Any, at: str, before: Names) -> Operand:
+    if not isinstance(value, str) or not value.startswith(NODE):
+        return scalar(value, at)
+    name = value.removeprefix(NODE)
+    if not name.startswith(RESOURCES):
+        return OfNode(known_property(name, at))
+    name = name.removeprefix(RESOURCES)
+    if name not in before:
+        wrong(at, f"no default resource before this one gives {name}; it may be one of {', '.join(sorted(before))}")
+    return OfResource(name)
 
 
-def _change(value: Any, at: str, operator: str) -> Operand:
-    found = _operand(value, at)
-    if isinstance(found, OfNode):
+def _change(value: Any, at: str, operator: str, before: Names) -> Operand:
+    found = _operand(value, at, before)
+    if isinstance(found, OfNode | OfResource):
         return found
-    if operator == Operator.DIVIDE and found == 0:
+    if operator in (Operator.DIVIDE, Operator.DIVIDE_FLOOR) and found == 0:
         wrong(at, "nothing can be divided by 0")
+    if isinstance(found, str) and found[-1:].isalpha():
+        with suppress(ValueError):
+            return read_size(found)
     return number(value, at)
 
 

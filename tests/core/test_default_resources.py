@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.rules.constraints import NodePropertyConstraint, NodeResourceConstraint
-from autoscaler.core.rules.default_resources import DefaultResource, OfNode, Operator, changed, resources_of
+from autoscaler.core.rules.default_resources import (
+    DefaultResource,
+    OfNode,
+    OfResource,
+    Operator,
+    changed,
+    node_of,
+    resources_of,
+)
 from autoscaler.core.rules.node import NodeProperties
 from autoscaler.core.rules.values import Size, Value
 
@@ -44,6 +52,10 @@ def test_a_default_gives_its_value_where_it_has_one(default: DefaultResource, va
         (Size(1024), Operator.MULTIPLY, 0.5, "512b"),
         (2, Operator.MULTIPLY, Size(1024), "2k"),
         (7, Operator.DIVIDE, 2, "3.5"),
+        (7, Operator.DIVIDE_FLOOR, 2, "3"),
+        (Size(7), Operator.DIVIDE_FLOOR, 2, "3b"),
+        (Size(7), Operator.DIVIDE_FLOOR, Size(2), "3"),
+        (7, Operator.DIVIDE_FLOOR, 0, "None"),
         (8, Operator.DIVIDE, 2, "4"),
         (1e308, Operator.MULTIPLY, 10, "None"),
     ),
@@ -75,3 +87,26 @@ def test_a_value_that_is_not_known_yet_leaves_the_name_to_the_next_rule() -> Non
 def test_a_rule_may_select_by_what_a_rule_before_it_gave() -> None:
     rules = [DefaultResource("os", "linux"), DefaultResource("n", 1, NodeResourceConstraint("os", "linux"))]
     assert resources_of(F2, rules) == {"os": "linux", "n": 1}
+
+
+def test_a_rule_may_take_what_a_rule_before_it_gave() -> None:
+    rules = [DefaultResource("free", OfResource("memgb"), changes=((Operator.SUBTRACT, Size(GIB)),))]
+    rules += [DefaultResource("mfree", OfResource("free")), DefaultResource("other", OfResource("later"))]
+    assert resources_of(F2, rules) == {"free": Size(7 * GIB), "mfree": Size(7 * GIB)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (("ncpus", 4), ("pcpus", 2), ("ngpus", 0), ("memb", 8 * GIB), ("memtb", 8 * GIB), ("nodearray", "execute")),
+)
+def test_some_resources_every_node_has(name: str, value: Value) -> None:
+    assert node_of(F2, ()).resources[name] == value
+
+
+def test_a_rule_wins_over_what_every_node_has() -> None:
+    assert node_of(F2, [DefaultResource("ngpus", 2)]).resources["ngpus"] == 2
+
+
+def test_a_rule_may_select_by_what_every_node_has() -> None:
+    rules = [DefaultResource("n", 1, NodeResourceConstraint("nodearray", "execute"))]
+    assert resources_of(F2, rules) == {"n": 1}

@@ -160,6 +160,21 @@ def test_every_task_takes_what_it_asks_for() -> None:
     assert launched(planned(rules, jobs(8), instance_type="m5.2xlarge")) == {"m5.2xlarge": 4}
 
 
+def test_what_every_node_has_needs_no_default_resource() -> None:
+    rules = {"constraints": [{"ncpus": 2}]}
+    assert launched(planned(rules, jobs(2), instance_type="m5.large")) == {"m5.large": 2}
+
+
+def test_a_joined_hosts_own_value_is_what_a_later_rule_takes() -> None:
+    rules = {
+        "default_resources": [{"name": "ngpus", "value": 4}, {"name": "half", "value": "node.resources.ngpus"}],
+        "complexes": {"gpus": "ngpus"},
+        "constraints": [{"half": [2]}],
+    }
+    host = a_host("w1", slots=8, consumables={"gpus": "2"})
+    assert fate(planned(rules, a_job(), a_worker("w1", type_=GPU, host=host), a_bucket(GPU))) == Code.FITS
+
+
 def test_an_exclusive_job_gets_a_worker_of_its_own() -> None:
     assert launched(planned({"constraints": [{"exclusive": True}]}, jobs(3), instance_type="m5.xlarge")) == {
         "m5.xlarge": 3

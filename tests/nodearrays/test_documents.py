@@ -18,7 +18,7 @@ from autoscaler.core.rules.constraints import (
     NodeResourceConstraint,
     as_text,
 )
-from autoscaler.core.rules.default_resources import OfNode, Operator
+from autoscaler.core.rules.default_resources import OfNode, OfResource, Operator
 from autoscaler.core.rules.values import Size
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.documents import constraint_from, constraints_from, read_document
@@ -135,6 +135,9 @@ def test_a_resource_that_the_document_defines_may_be_close_to_a_word(defined: st
         ('"name": "n", "value": "a", "add": 1', ".add: 'a' is nothing to count with"),
         ('"name": "n", "value": 1, "add": "a"', ".add: a number or a size is expected, not 'a'"),
         ('"name": "n", "value": 1, "divide": 0', ".divide: nothing can be divided by 0"),
+        ('"name": "n", "value": 1, "divide_floor": 0', ".divide_floor: nothing can be divided by 0"),
+        ('"name": "n", "value": 1, "add": "2"', ".add: a number or a size is expected, not '2'"),
+        ('"name": "n", "value": "node.resources.n"', ".value: no default resource before this one gives n; it may be"),
         ('"name": "n", "value": 1, "select": {"node.x": 1}', ".select.node.x: node.x is not known"),
         ('"name": "n", "value": 1, "select": "node.x"', ".select: an object is expected, not 'node.x'"),
     ),
@@ -404,3 +407,14 @@ def test_the_place_begins_with_what_the_caller_calls_it() -> None:
 
 def test_sound_json_is_read_as_it_stands() -> None:
     assert read_json('{"a": [1, 2.5, "x", true, null, {}]}') == {"a": [1, 2.5, "x", True, None, {}]}
+
+
+def test_a_default_resource_is_changed_by_a_size_and_by_what_stands_before_it() -> None:
+    rules = read_rules(
+        '{"default_resources": [{"name": "m_mem_free", "value": "node.resources.memgb", "subtract": "1g"},'
+        '{"name": "mfree", "value": "node.resources.m_mem_free", "divide_floor": "node.resources.ncpus"}]}'
+    )
+    assert [(one.value, one.changes) for one in rules.default_resources] == [
+        (OfResource("memgb"), ((Operator.SUBTRACT, Size(GIB)),)),
+        (OfResource("m_mem_free"), ((Operator.DIVIDE_FLOOR, OfResource("ncpus")),)),
+    ]

@@ -27,7 +27,7 @@ from autoscaler.core.rules.constraints import (
     Standing,
     XOr,
 )
-from autoscaler.core.rules.default_resources import node_of
+from autoscaler.core.rules.default_resources import OfResource, by_itself, node_of, resources_of
 from autoscaler.core.rules.node import Node, NodeProperties, properties_of_bucket, properties_of_worker
 from autoscaler.core.rules.ruleset import Entry, Rules
 from autoscaler.core.rules.values import Size, Value, is_number
@@ -58,9 +58,9 @@ def node_of_type(
     give nothing else.
     """
     properties = properties_of_bucket(Bucket(key, type_), location=rules.location, facts=rules.facts.get(type_.name))
-    node = node_of(properties, rules.default_resources)
     anyway = {rules.resource_of(name): _as_value(amount, complexes[name]) for name, amount in offered.items()}
-    return replace(node, resources={**anyway, **node.resources})
+    by_rules = resources_of(properties, rules.default_resources)
+    return Node(properties, {**by_itself(properties), **anyway, **by_rules})
 
 
 def given_to(
@@ -269,10 +269,16 @@ def counting(rules: Rules, resource: str, complexes: Mapping[str, Complex]) -> C
 
 
 def _named_resources(rules: Rules) -> frozenset[str]:
-    """Every resource that a constraint or a filter names: no other of a host is looked at."""
+    """Every resource that a constraint, a filter or a value names: no other of a host is looked at."""
     constraints = [entry.constraint for entry in rules.entries]
     constraints += [default.select for default in rules.default_resources]
-    return frozenset(name for constraint in constraints for name in _names(constraint))
+    operands = [
+        one for default in rules.default_resources for one in (default.value, *(by for _, by in default.changes))
+    ]
+    return frozenset(
+        [name for constraint in constraints for name in _names(constraint)]
+        + [one.name for one in operands if isinstance(one, OfResource)]
+    )
 
 
 def _names(constraint: Constraint) -> Iterator[str]:
