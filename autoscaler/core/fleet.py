@@ -57,6 +57,10 @@ class Bucket:
     """How many more can be had now; None: unknown."""
     problem: str | None = None
     """Why nothing can be had of it, in the provider's words (no quota, restricted in this region)."""
+    any_group: bool = False
+    """Whether its provider makes a placement group of any name for whoever asks: such a bucket is in none, and may be
+    ordered with the name of one in its key.
+    """
 
 
 class MachineState(StrEnum):

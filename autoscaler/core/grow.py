@@ -160,8 +160,14 @@ def _by_preference(array: NodeArrayPolicy, options: Sequence[Option]) -> Sequenc
 
 
 def _within(option: Option, placement_group: str) -> Option:
-    """That option in one placement group, where its provider has that."""
-    buckets = tuple(bucket for bucket in option.buckets if bucket.key.placement_group == placement_group)
+    """That option in one placement group, where its provider has that or makes it."""
+    found = [bucket for bucket in option.buckets if bucket.key.placement_group == placement_group]
+    made = [
+        replace(bucket, key=replace(bucket.key, placement_group=placement_group))
+        for bucket in option.buckets
+        if bucket.any_group
+    ]
+    buckets = tuple(found or made)
     return replace(option, buckets=buckets) if buckets else option
 
 

@@ -191,6 +191,7 @@ class CycleCloudProvider:
             price_per_hour=offer.price(array.price_type) if offer is not None and priced else None,
             available=offered.available(self.settings.capacity_delay),
             problem=status.problem or offered.problem,
+            any_group=True,
         )
 
     def _array_for(self, key: BucketKey, status: Status) -> NodeArray:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from autoscaler.core.actions import Launch
 from autoscaler.core.asking.arrays import in_force
 from autoscaler.core.asking.created_nodes import bindings
-from autoscaler.core.fleet import OrderState
+from autoscaler.core.fleet import ANY, OrderState
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -146,6 +148,14 @@ def test_a_nodes_placement_group_is_kept_to_where_the_provider_has_it() -> None:
     (launch,) = planned(*buckets, nodes=(a_node(1, placement_group="pg1"),), instance_type="m5.xlarge").actions
     assert isinstance(launch, Launch)
     assert [bucket.key.placement_group for bucket in launch.candidates[0].buckets] == ["pg1"]
+
+
+@pytest.mark.parametrize(("any_group", "asked"), ((True, "pg1"), (False, ANY)))
+def test_a_nodes_placement_group_is_handed_on_to_a_provider_that_makes_any(any_group: bool, asked: str) -> None:
+    bucket = replace(a_bucket(XLARGE), any_group=any_group)
+    (launch,) = planned(bucket, nodes=(a_node(1, placement_group="pg1"),), instance_type="m5.xlarge").actions
+    assert isinstance(launch, Launch)
+    assert [each.key.placement_group for each in launch.candidates[0].buckets] == [asked]
 
 
 def test_limits_win_over_nodes_and_the_rest_comes_later() -> None:

@@ -195,6 +195,14 @@ def test_nodes_of_a_group_of_workers_are_asked_for_in_a_placement_group_of_their
     assert [node["PlacementGroupId"] for node in nodes(cloud)] == ["execute_8-1"] * 2
 
 
+def test_a_placement_group_of_any_name_is_made_by_the_cluster_for_who_orders_it(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    bucket = provider.buckets()[0]
+    near = replace(bucket, key=replace(bucket.key, placement_group="pg0"))
+    provider.launch(replace(order(provider), buckets=(near,)))
+    assert (bucket.any_group, [worker.placement_group for worker in provider.workers()]) == (True, ["pg0"])
+
+
 def test_a_node_that_azure_had_no_machine_for_is_terminated_and_cleared_away_by_the_next_order(
     cloud: CycleCloudPlane,
 ) -> None:

@@ -1,0 +1,97 @@
+"""The REST API over each cloud's control plane: what a caller creates there is a real host that joins a real cell."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.played_cloud import PlayedCloud, played_cloud
+from sge.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.test_clouds import ASK, SCENARIOS, billable
+from tests.grid_engine.test_rest import said, serving
+from tests.grid_engine.waiting import Until
+from tests.web.seed_lines import CREATE_TOGETHER, NODE, NODES, STATUS, TERMINATE
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "azure": {"CP_CAP_AUTOSCALE_AZURE_AVAILABILITY_SETS": "execute=tight"},
+    "cyclecloud": {},
+}
+"""Provider → what an operator sets so that nodes can be asked for near each other."""
+IN_GROUP = {"azure": "tight", "cyclecloud": "pg0"}
+
+
+def over(cell: Cell, cloud: PlayedCloud, name: str) -> Autoscaling:
+    scaling = serving(cell)
+    limits = {"CP_CAP_AUTOSCALE_WORKERS": "4"}
+    return replace(scaling, settings={**scaling.settings, **cloud.environment, **SCENARIOS[name], **limits})
+
+
+def nodes(cell: Cell) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = said(cell, NODES)["nodes"]
+    return found
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_nodes_are_created_kept_over_a_kill_and_ended_on_every_cloud(
+    empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
+) -> None:
+    with played_cloud(empty_cell, name) as cloud:
+        scaling = over(empty_cell, cloud, name)
+        show_on_failure["autoscaler"] = lambda: told(scaling)
+        kind = SCENARIOS[name]["CP_CAP_AUTOSCALE_INSTANCE_TYPE"]
+        with scaling.running() as running:
+            until(lambda: "REST API at" in scaling.said(), 30)
+            until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"], 30)
+            added = said(empty_cell, CREATE_TOGETHER, Standard_Hc44rs=kind)["sets"]
+            running.signal(signal.SIGKILL)
+        with scaling.running():
+            until(lambda: scaling.said().count("REST API at") == 2, 30)
+            until(lambda: [node["Status"] for node in nodes(empty_cell)] == ["Ready"] * 4, 60)
+            joined = {node["Hostname"] for node in nodes(empty_cell)}
+            hosts = scaling.execution_hosts()
+            for node in nodes(empty_cell):
+                said(empty_cell, TERMINATE, **{NODE: node["NodeId"]})
+            until(scaling.all_gone, 60)
+            until(lambda: not nodes(empty_cell))
+        assert (added, joined, len(scaling.lifetimes())) == ([{"added": 4}], hosts, 4)
+        assert billable(empty_cell, cloud) == []
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_nodes_near_each_other_are_asked_for_by_the_placement_groups_name(
+    empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
+) -> None:
+    with played_cloud(empty_cell, name) as cloud:
+        scaling = over(empty_cell, cloud, name)
+        scaling = replace(scaling, settings={**scaling.settings, **GROUPS[name]})
+        show_on_failure["autoscaler"] = lambda: told(scaling)
+        kind, group = SCENARIOS[name]["CP_CAP_AUTOSCALE_INSTANCE_TYPE"], IN_GROUP[name]
+        with scaling.running():
+            until(lambda: "REST API at" in scaling.said(), 30)
+            until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"], 30)
+            said(empty_cell, CREATE_TOGETHER.replace("pg0", group), Standard_Hc44rs=kind)
+            until(lambda: [node["Status"] for node in nodes(empty_cell)] == ["Ready"] * 4, 60)
+            (bucket,) = said(empty_cell, STATUS)["nodearrays"][0]["buckets"]
+            asked = groups_asked_for(empty_cell, cloud, name)
+        assert bucket["placementGroups"] == [{"name": group, "activeCount": 4, "activeCoreCount": 8}]
+        assert asked == [group] * 4
+
+
+def groups_asked_for(cell: Cell, cloud: PlayedCloud, name: str) -> list[str]:
+    """The placement group of each machine, as the control plane was asked for it."""
+    state = cloud.billable.replace("/control/billable", "/control/state")
+    done = cell.runner((sys.executable, "-c", ASK, state), timeout=10)
+    assert done.returncode == 0, done.stderr.decode()
+    world = json.loads(done.stdout)
+    if name == "cyclecloud":
+        return [node["PlacementGroupId"] for node in world["nodes"]]
+    sets = [machine["properties"]["availabilitySet"]["id"] for machine in world["machines"].values()]
+    return [each.rpartition("/")[2] for each in sets]
