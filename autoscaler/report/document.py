@@ -85,6 +85,7 @@ def _particulars(action: Action) -> dict[str, Any]:
                 "node_array": action.node_array,
                 **{name: first[name] for name in ("instance_type", "count", "price_per_hour")},
                 "group_id": action.group_id or None,
+                "nodes": list(action.nodes),
                 "candidates": [_candidate_part(candidate) for candidate in action.candidates],
             }
         case Enrol():

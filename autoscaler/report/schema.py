@@ -47,6 +47,9 @@ class LaunchPart(Part):
     count: int
     price_per_hour: float | None = Field(description="Of one worker; null: unknown.")
     group_id: str | None = Field(description="The group that they are (the rest of); null: of none.")
+    nodes: list[str] = Field(
+        default=[], description="Ids of the created nodes that they serve, one each, in this order; empty: of none."
+    )
     candidates: list[CandidatePart]
     reason: ReasonPart
 

@@ -112,6 +112,13 @@ def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
     ]
 
 
+def test_a_launch_names_the_created_nodes_that_it_is_for() -> None:
+    assert [action_part(each)["nodes"] for each in (replace(launch(2), nodes=("n-1", "n-2")), launch(1))] == [
+        ["n-1", "n-2"],
+        [],
+    ]
+
+
 def test_a_reason_is_code_text_facts_and_what_was_added() -> None:
     told = reason_part(because(Code.DEMAND, slots=6).then(because(Code.CAPPED, cap="max_workers", limit=2)))
     assert (told["code"], told["facts"], [link["code"] for link in told["trail"]], bool(told["text"])) == (
