@@ -184,7 +184,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.SWAP_OFF: "swapping a worker of {node_array} for a stronger one is off",
         Code.NO_SWAP: "no worker of {node_array} could make room for a stronger one without more loss than gain",
         Code.NODE_ARRAY_STOPPED: "{node_array} launches nothing until resumed: {message}",
-        Code.REQUESTED: "{sets} asked for workers of {node_array}[: {workers}][; cores: {cores}][; groups: {groups}]",
+        Code.REQUESTED: "{sets} asked for workers of {node_array}[ ({workers} workers)][ ({cores} vCPUs)]"
+        "[ ({groups} groups)]",
         Code.NODE_WANTED: "created nodes of {node_array} have no worker yet: {nodes}",
         Code.CREATED_NODE: "it serves the created node {node}",
         Code.ASKED_TO_STOP: "it asked to stop, and nothing needs it",
@@ -231,7 +232,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _FACT = re.compile(r"\{(\w+)\}")
-_ONE = re.compile(r"(?<![\w.,:=-])1 (core|host|job|slot|task|worker)s\b")
+_ONE = re.compile(r"(?<![\w.,:=-])1 (core|group|host|job|slot|task|vCPU|worker)s\b")
 
 
 def text(reason: Reason) -> str:

@@ -80,7 +80,7 @@ def test_targets_of_several_sets_add_up() -> None:
 
 def test_the_launch_says_who_asked() -> None:
     (launch,) = planned(sets=(a_set("burst", count=1), a_set("standard", cores=2))).actions
-    assert text(launch.reason).startswith("burst, standard asked for workers of execute: 1; cores: 2")
+    assert text(launch.reason).startswith("burst, standard asked for workers of execute (1 worker) (2 vCPUs)")
 
 
 def test_idle_workers_count_towards_a_target() -> None:
@@ -197,7 +197,7 @@ def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -
     assert (launched(made), [text(note) for note in made.notes]) == (
         {},
         [
-            "burst asked for workers of execute: 3; execute has no instance type that can be launched for it; "
+            "burst asked for workers of execute (3 workers); execute has no instance type that can be launched for it; "
             "asked for: m5.lage",
             "no machine type that is asked for execute is offered: m5.lage; asked by burst; "
             "requests get no worker of it, and jobs what the settings allow",
