@@ -82,7 +82,8 @@ def leave(machine: Machine, moment: Moment, reason: Reason, *, by_person: bool =
     if host.busy:
         return wait(machine, busy_reason(machine, draining=True))
     kept = moment.kept(machine)
-    if kept is not None:
+    # Nothing but a person lets those in again that leave for good: kept by anything else they would stand closed.
+    if kept is not None and (kept.code is Code.KEPT_BY_COMMAND or note.disabling not in _FOR_GOOD):
         return keep(machine, kept)
     if not seen_empty_twice(machine, moment):
         return wait(machine, because(Code.SETTLING))

@@ -209,6 +209,7 @@ class Code(StrEnum):
     NOT_BY_RULES = "NOT_BY_RULES"
     ONLY_RULES = "ONLY_RULES"
     KEPT_BY_RULES = "KEPT_BY_RULES"
+    KEPT_BY_REQUEST = "KEPT_BY_REQUEST"
 
     # -- the pass as a whole -----------------------------------------------------------------------------
     PAUSED = "PAUSED"

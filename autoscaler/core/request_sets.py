@@ -49,6 +49,8 @@ class RequestSet:
     expires_at: float | None
     """None: never lapses."""
     targets: tuple[Target, ...]
+    arrays: tuple[str, ...] = ()
+    """Names of all node arrays that it names, sorted: also of those of which it wants nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class ArrayDefinition:
     group_cores: int | None = None
     group_count: int | None = None
     """Set for the dynamic array of a grouped target (`execute:64`): the size of each of its groups."""
+    keep_alive: bool | None = None
+    """From `KeepAlive`: whether its workers stay, however idle, while a live set names the array; None: not said."""
     health_check: str | None = None
     """Name of one of the operator's health checks (`HealthCheck`); None: as set."""
     configuration: str = "{}"

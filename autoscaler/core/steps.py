@@ -56,13 +56,14 @@ class Moment:
         """Why this machine is never let go; None: it may be."""
         if named_in(self.wishes.keep, machine):
             return because(Code.KEPT_BY_COMMAND)
-        return because(Code.KEPT_BY_RULES) if self._kept_by_rules(machine) else None
-
-    def _kept_by_rules(self, machine: Machine) -> bool:
-        """Only what once came up, and as long as no person wants it gone: a person cannot take a rule back."""
+        # Only what once came up, and as long as no person wants it gone: a person cannot take a rule back.
         if self.wishes.stop is not None or named_in(self.wishes.drain, machine) or machine.note.heard_at is None:
-            return False
-        return self.keep_alive.holds(machine.worker.node_array, machine.worker.name)
+            return None
+        if machine.array is not None and machine.array.keep_alive:
+            return because(Code.KEPT_BY_REQUEST, node_array=machine.array.name)
+        if self.keep_alive.holds(machine.worker.node_array, machine.worker.name):
+            return because(Code.KEPT_BY_RULES)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _TARGETS = ("TargetCount", "TargetCoreCount", "TargetGroupCount")
 _SIZES = ("GroupCoreCount", "GroupInstanceCount")
 _DEFINING = (
     *("MachineType", "Configuration", "Extends", "Dynamic", "Interruptible", "MaxCount", "MaxCoreCount"),
-    "HealthCheck",
+    *("HealthCheck", "KeepAlive"),
 )
 MEANT = ("Name", *_TARGETS, *_SIZES, *_DEFINING)
 """Names that are acted upon."""
@@ -269,7 +269,6 @@ class _Element:
         if interruptible is not None:
             wants_spot = truth(interruptible, self.place("Interruptible"))
             price_type = PriceType.SPOT if wants_spot else PriceType.ON_DEMAND
-        self._refuse_keep_alive()
         attributes = {name: value for name, value in self.given.items() if name not in MEANT}
         return ArrayDefinition(
             name=self.name,
@@ -279,20 +278,15 @@ class _Element:
             price_type=price_type,
             max_count=self._number("MaxCount", least=0),
             max_cores=self._number("MaxCoreCount", least=0),
+            keep_alive=None
+            if self.said("KeepAlive") is None
+            else truth(self.given["KeepAlive"], self.place("KeepAlive")),
             health_check=self._health_check(),
             configuration=self._json(
                 "Configuration", table(self.said("Configuration") or {}, self.place("Configuration"))
             ),
             attributes=self._json("", attributes),
         )
-
-    def _refuse_keep_alive(self) -> None:
-        """Of a node array it would be kept and shown, and its idle workers would leave all the same."""
-        at = self.place("KeepAlive")
-        if self.said("KeepAlive") is not None and truth(self.given["KeepAlive"], at):
-            wrong(
-                at, "idle workers stay while a target asks for them: give TargetCount, or say keep_alive in the rules"
-            )
 
     def _health_check(self) -> str | None:
         value, at = self.said("HealthCheck"), self.place("HealthCheck")

@@ -21,6 +21,7 @@ _WORDS: dict[Code, str] = {
     Code.ENABLED_BY_HAND: "enabled by hand",
     Code.KEPT_BY_COMMAND: "kept by command",
     Code.KEPT_BY_RULES: "kept by rules",
+    Code.KEPT_BY_REQUEST: "kept by request",
     Code.DRAINED_BY_COMMAND: "drained by command",
     Code.STOPPING: "stopping",
     Code.EMPTY: "empty",

@@ -47,10 +47,12 @@ last words), `reason` |
 `workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, `provider`, `lock` |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
-`left_s` (both null for ever) and `targets`, a list of objects with `node_array` and `count`, `cores` or `groups` with \
-`group_cores` or `group_count`; `node_arrays`: a list of objects with the sums of these, `nodes` (created one by one), \
+`left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
+`node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: a \
+list of objects with the sums of these, `nodes` (created one by one), \
 `workers` (machines there, all together), \
-`name`, `dynamic`, `extends`, `machine_types`, `wanted` (false: it goes with its last worker); `nodes`: a list of \
+`name`, `dynamic`, `extends`, `machine_types`, `wanted` (false: it goes with its last worker), `keep_alive` \
+(its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \

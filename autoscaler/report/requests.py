@@ -16,6 +16,7 @@ NONE_LIVES: Mapping[str, int] = MappingProxyType({})
 
 def requests_document(requests: Requests, now: float, living: Mapping[str, int] = NONE_LIVES) -> dict[str, Any]:
     """As JSON values; `expires_at` and `left_s` are null for what never lapses. `living`: machines by node array."""
+    definitions = {array.name: array for array in requests.arrays}
     return {
         "schema": 1,
         "now": _time(now),
@@ -25,7 +26,8 @@ def requests_document(requests: Requests, now: float, living: Mapping[str, int] 
                 "name": name,
                 **total,
                 "workers": living.get(name, 0),
-                **_definition(next((array for array in requests.arrays if array.name == name), None)),
+                **_definition(definitions.get(name)),
+                "keep_alive": _keeps_alive(name, definitions),
             }
             for name, total in sorted(_totals(requests).items())
         ],
@@ -49,7 +51,8 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
         flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
         there = f"; {array['workers']} there" if array["workers"] else ""
         types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
-        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{flagged}")
+        kept = "; its workers stay (KeepAlive)" if array["keep_alive"] else ""
+        lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{kept}{flagged}")
     return "\n".join(lines)
 
 
@@ -74,6 +77,7 @@ def _set(one: RequestSet, now: float) -> dict[str, Any]:
         "expires_at": None if one.expires_at is None else _time(one.expires_at),
         "left_s": None if one.expires_at is None else round(one.expires_at - now, 1),
         "targets": [{"node_array": target.node_array, **_amounts(target)} for target in one.targets],
+        "arrays": list(one.arrays),
     }
 
 
@@ -116,6 +120,18 @@ def _definition(array: ArrayDefinition | None) -> dict[str, Any]:
     }
 
 
+def _keeps_alive(name: str, definitions: Mapping[str, ArrayDefinition]) -> bool:
+    """What live sets say of the array, else of the first of those it extends of which they say anything."""
+    array, seen = definitions.get(name), {name}
+    if array is None or not array.wanted:
+        return False
+    while array is not None and (array.keep_alive is None or not array.wanted):
+        named = array.extends or ""
+        array = None if named in seen else definitions.get(named)
+        seen.add(named)
+    return array is not None and array.keep_alive is True
+
+
 def _node(node: CreatedNode) -> dict[str, Any]:
     return {
         "id": node.id,
@@ -133,11 +149,12 @@ def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
         lapses = datetime.fromisoformat(one["expires_at"]).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
         until = f"until {lapses} ({one['left_s']:.0f} s left)"
     head = f"{one['name']}: asked by {one['by']}, {until}"
-    return (
-        [head, *(f"  {target['node_array']}: {_wish(target)}" for target in one["targets"])]
-        if one["targets"]
-        else [f"{head}, for nothing"]
-    )
+    wanted = {target["node_array"] for target in one["targets"]}
+    # A set that wants groups of an array names that array, too.
+    named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in wanted)]
+    lines = [f"  {target['node_array']}: {_wish(target)}" for target in one["targets"]]
+    lines += [f"  {name}: named, and nothing wanted of it" for name in named]
+    return [head, *lines] if lines else [f"{head}, for nothing"]
 
 
 def _time(seconds: float) -> str:

@@ -54,7 +54,7 @@ _KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
         "keeping",
         frozenset({Code.RUNS_JOBS, Code.RESERVED, Code.NEEDED, Code.IDLE_NOT_LONG_ENOUGH, Code.QUEUE_NOT_EMPTY})
         | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.KEPT_BY_RULES, Code.DRAINING, Code.SHRINK_BATCH}
-        | {Code.REQUESTED, Code.CREATED_NODE},
+        | {Code.KEPT_BY_REQUEST, Code.REQUESTED, Code.CREATED_NODE},
     ),
     (
         "leaving alone",

@@ -220,7 +220,8 @@ def _named(rows: Iterable[Any]) -> frozenset[str]:
 
 def _request_set(row: Any) -> RequestSet:
     targets = notation.read(row["targets"], tuple[Target, ...])
-    return RequestSet(row["name"], row["by"], row["at"], row["expires_at"], targets)
+    named = tuple(json.loads(row["arrays"]))
+    return RequestSet(row["name"], row["by"], row["at"], row["expires_at"], targets, named)
 
 
 def _bounded(definition: ArrayDefinition) -> ArrayDefinition:

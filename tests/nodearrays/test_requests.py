@@ -88,18 +88,22 @@ def test_a_health_check_is_chosen_by_name() -> None:
 
 
 def test_any_other_attribute_is_kept_as_it_was_given() -> None:
-    found = defined(KeepAlive=False, SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
+    found = defined(SubnetId="a/b/c", custom_setting={"x": 1.5}, CoreCount=4)
     assert json.loads(found.attributes) == {
-        "KeepAlive": False,
         "SubnetId": "a/b/c",
         "custom_setting": {"x": 1.5},
         "CoreCount": 4,
     }
 
 
-def test_an_array_is_not_kept_alive_by_an_attribute_that_nothing_acts_on() -> None:
-    with pytest.raises(SettingsError, match=r"^\[0\]\.KeepAlive: idle workers stay while a target asks for them"):
-        defined(KeepAlive=True)
+@pytest.mark.parametrize("said", (True, False, None))
+def test_whether_workers_are_kept_alive_is_read(said: bool | None) -> None:
+    assert defined(KeepAlive=said).keep_alive is said
+
+
+def test_of_groups_their_own_array_keeps_its_workers_alive() -> None:
+    update = read({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 4, "KeepAlive": True})
+    assert {each.name: each.keep_alive for each in update.definitions} == {"execute": None, "execute:4": True}
 
 
 def test_a_dynamic_array_says_what_it_extends() -> None:

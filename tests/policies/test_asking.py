@@ -86,7 +86,7 @@ class Bench:
 
 def test_what_a_policy_wants_stands_in_the_snapshot_of_the_same_pass() -> None:
     (one,) = Bench([TWO]).ask().requests.sets
-    assert one == RequestSet("policy:scripted", "policy", NOW, NOW + VALID, (Target("execute", 2),))
+    assert one == RequestSet("policy:scripted", "policy", NOW, NOW + VALID, (Target("execute", 2),), ("execute",))
 
 
 def test_a_node_array_that_a_policy_makes_is_in_force_at_once() -> None:

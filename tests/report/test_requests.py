@@ -48,6 +48,31 @@ def test_an_array_that_nobody_names_is_shown_until_it_is_gone() -> None:
     ]
 
 
+def test_a_set_that_only_says_something_of_an_array_names_it() -> None:
+    named = RequestSet("a", "ann", 0.0, None, (), ("execute",))
+    groups = RequestSet("b", "ann", 0.0, None, (Target("big:4", groups=1, group_cores=4),), ("big", "big:4"))
+    told = requests_text(requests_document(Requests(sets=(named, groups)), 0.0)).splitlines()
+    assert told[:4] == [
+        "a: asked by ann, until it is taken back",
+        "  execute: named, and nothing wanted of it",
+        "b: asked by ann, until it is taken back",
+        "  big:4: 1 group of 4 vCPUs",
+    ]
+
+
+def test_arrays_whose_workers_are_kept_alive_say_so() -> None:
+    arrays = (
+        ArrayDefinition("execute", keep_alive=True),
+        ArrayDefinition("child", dynamic=True, extends="execute"),
+        ArrayDefinition("free", dynamic=True, extends="execute", keep_alive=False),
+        ArrayDefinition("left", dynamic=True, extends="execute", wanted=False),
+    )
+    told = requests_document(Requests(arrays=arrays), 0.0, {"execute": 2})
+    kept = {array["name"]: array["keep_alive"] for array in told["node_arrays"]}
+    assert kept == {"execute": True, "child": True, "free": False, "left": False}
+    assert "  execute: nothing; 2 there; its workers stay (KeepAlive)" in requests_text(told).splitlines()
+
+
 def test_groups_of_two_sets_add_up_and_keep_their_size() -> None:
     targets = [RequestSet(name, "ann", 0.0, None, (Target("e:2", groups=2, group_count=2),)) for name in "ab"]
     (array,) = requests_document(Requests(sets=tuple(targets)), 0.0)["node_arrays"]

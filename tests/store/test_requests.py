@@ -42,7 +42,7 @@ def names(requests: Requests) -> list[str]:
 def test_the_newest_update_of_a_set_is_all_that_it_wants(table: RequestTable) -> None:
     ask(table, "a", Target("execute", count=2), Target("other", count=1))
     ask(table, "a", Target("execute", cores=8), at=10.0, until=310.0)
-    assert table.load(11.0).sets == (RequestSet("a", "root", 10.0, 310.0, (Target("execute", cores=8),)),)
+    assert table.load(11.0).sets == (RequestSet("a", "root", 10.0, 310.0, (Target("execute", cores=8),), ("execute",)),)
 
 
 def test_sets_of_other_names_are_left_alone(table: RequestTable) -> None:

@@ -172,7 +172,9 @@ def _properties_of(worker: Worker, host: ExecutionHost, snapshot: Snapshot, rule
         boot_timeout=array.boot_timeout if array else 0.0,
         location=rules.location,
         facts=rules.facts.get(worker.type.name),
-        keep_alive=kept_by_person or rules.keep_alive.holds(worker.node_array, worker.name),
+        keep_alive=kept_by_person
+        or rules.keep_alive.holds(worker.node_array, worker.name)
+        or (array is not None and array.keep_alive),
         last_match=snapshot.now if host.busy else note.idle_since if note is not None else None,
     )
 

@@ -1,0 +1,144 @@
+"""`KeepAlive` of a request: the array's workers stay as long as a live set names it; after that they are as any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.asking.arrays import in_force
+from autoscaler.core.memory import Disabling, WorkerNote
+from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.reasons import Code
+from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, CreatedNode, Requests
+from tests.core.building import (
+    NOW,
+    AWorker,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    told,
+    verdict_of,
+)
+
+KEPT = ArrayDefinition("execute", keep_alive=True)
+BIG = ArrayDefinition("big", dynamic=True, extends="execute")
+GROUPS = ArrayDefinition("execute:4", dynamic=True, extends="execute", group_cores=4, keep_alive=True)
+
+
+def seen(*things: Any, arrays: tuple[ArrayDefinition, ...] = (KEPT,), **more: Any) -> Snapshot:
+    requests = Requests(arrays=arrays, nodes=more.pop("nodes", ()), auto_stops=frozenset(more.pop("auto_stops", ())))
+    found = a_snapshot(*things, **more)
+    return replace(found, requests=requests, policy=in_force(found.policy, requests, buckets=found.fleet.buckets))
+
+
+def planned(*things: Any, **more: Any) -> Plan:
+    return plan(seen(*things, **more))
+
+
+def idle(name: str = "w1", **more: Any) -> AWorker:
+    return a_worker(name, **{"idle": 9000, **more})
+
+
+def test_an_idle_worker_stays() -> None:
+    assert told(planned(idle()), "w1") == ("keep", Code.KEPT_BY_REQUEST)
+
+
+@pytest.mark.parametrize("definition", (replace(KEPT, wanted=False), replace(KEPT, keep_alive=False)))
+def test_once_no_live_set_says_so_it_leaves_as_any_other(definition: ArrayDefinition) -> None:
+    assert told(planned(idle(), arrays=(definition,)), "w1") == ("disable", Code.IDLE)
+
+
+@pytest.mark.parametrize(
+    ("execute", "big", "expected"),
+    (
+        (None, True, Code.KEPT_BY_REQUEST),
+        (True, None, Code.KEPT_BY_REQUEST),
+        (True, False, Code.IDLE),
+        (None, None, Code.IDLE),
+    ),
+)
+def test_a_dynamic_array_says_for_itself_or_is_as_what_it_extends(
+    execute: bool | None, big: bool | None, expected: Code
+) -> None:
+    arrays = (replace(KEPT, keep_alive=execute), replace(BIG, keep_alive=big))
+    assert told(planned(idle(node_array="big"), arrays=arrays), "w1")[1] is expected
+
+
+def test_a_dynamic_array_that_no_set_names_keeps_nobody_whatever_it_extends() -> None:
+    arrays = (KEPT, replace(BIG, keep_alive=True, wanted=False))
+    assert told(planned(idle(node_array="big"), arrays=arrays), "w1") == ("disable", Code.IDLE)
+
+
+def test_a_dynamic_array_that_only_a_created_node_calls_for_keeps_nobody_else() -> None:
+    node = CreatedNode("n-1", "node-1", "big", NOW - 60, worker_id="i-w2")
+    lapsed = (replace(BIG, keep_alive=True, wanted=False),)
+    made = planned(idle("w1", node_array="big"), idle("w2", node_array="big"), arrays=lapsed, nodes=(node,))
+    assert (told(made, "w1"), told(made, "w2")) == (("disable", Code.IDLE), ("keep", Code.CREATED_NODE))
+
+
+def test_workers_of_other_arrays_are_none_of_its_business() -> None:
+    arrays = (ArrayDefinition("execute"), replace(BIG, keep_alive=True))
+    assert told(planned(idle(), arrays=arrays), "w1") == ("disable", Code.IDLE)
+
+
+def test_one_that_asks_to_stop_is_told_that_it_stays() -> None:
+    made = planned(idle(), auto_stops=("i-w1",))
+    answer, reason = made.auto_stops["i-w1"]
+    assert (answer, reason.code) == (AutoStopAnswer.STAYS, Code.KEPT_BY_REQUEST)
+
+
+def test_none_makes_room_for_a_stronger_worker() -> None:
+    """The same without KeepAlive begins a swap at once: w1 has been idle for an interval."""
+    things = (a_job(slots=16), idle("w1"), idle("w2"))
+    full: dict[str, Any] = {"limits": Limits(max_workers=2), "hybrid": True}
+    swapped, kept = planned(*things, arrays=(), **full), planned(*things, **full)
+    assert ([kind for kind, _ in acts(swapped)], acts(kept)) == (["disable"], [])
+
+
+def test_one_that_drains_for_idleness_is_let_in_again() -> None:
+    assert told(planned(a_worker("w1", mark=Disabling.IDLE, empty=60)), "w1") == ("enable", Code.KEPT_BY_REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"),
+    (
+        (Wishes(stop="now"), Code.STOPPING),
+        (Wishes(stop="drain"), Code.STOPPING),
+        (Wishes(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
+    ),
+)
+def test_a_person_takes_it_away_all_the_same(wishes: Wishes, expected: Code) -> None:
+    assert told(planned(idle(), wishes), "w1") == ("disable", expected)
+
+
+def test_a_machine_that_never_comes_up_is_given_back() -> None:
+    made = planned(a_machine(None, age=2000, note=WorkerNote(NOW - 2000)))
+    assert verdict_of(made, "i-new").verdict == "terminate"
+
+
+def test_an_idle_group_stays_as_a_whole() -> None:
+    made = planned(*members(idle=9000), arrays=(GROUPS,))
+    assert [told(made, name) for name in ("w1", "w2")] == [("keep", Code.KEPT_BY_REQUEST)] * 2
+
+
+def test_a_group_whose_set_lapsed_leaves_as_a_whole() -> None:
+    made = planned(*members(idle=9000), arrays=(replace(GROUPS, wanted=False),))
+    assert [told(made, name)[0] for name in ("w1", "w2")] == ["disable"] * 2
+
+
+def test_a_group_that_leaves_already_goes_on_leaving() -> None:
+    """Nothing lets it in again, and closed workers that stay would only cost."""
+    before = planned(*members(mark=Disabling.GROUP, empty=60), arrays=(GROUPS,))
+    assert acts(before) == [("remove", "w1"), ("remove", "w2")]
+
+
+def members(**more: Any) -> tuple[AWorker, AWorker]:
+    """Both workers of a group of 4 cores."""
+    one, two = (a_worker(name, node_array="execute:4", group_id="execute:4-1", **more) for name in ("w1", "w2"))
+    return one, two
