@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.rules.constraints import Exclusive, MinimumResource, NodePropertyConstraint
+from autoscaler.core.rules.constraints import (
+    And,
+    Constraint,
+    Exclusive,
+    MinimumResource,
+    Never,
+    NodePropertyConstraint,
+    NodeResourceConstraint,
+    Or,
+    XOr,
+)
 from autoscaler.core.rules.default_resources import DefaultResource, OfNode, node_of
 from autoscaler.core.rules.matching import Candidate, JobDemand, Matched, match
 from autoscaler.core.rules.node import Node, NodeProperties
@@ -51,6 +61,38 @@ def test_the_next_candidate_serves_when_the_first_has_no_more() -> None:
     assert (len(found.new), found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
         2, {}, [("execute/small", "no more of it can be had")],
     )  # fmt: skip
+
+
+GPU = Candidate(NodeProperties("gpuarray", "gpu", vcpu_count=6, gpu_count=1, spot=True), CPUS, 1)
+GPU_ELSE_LARGE = Or(
+    (
+        And((NodePropertyConstraint("gpu_count", (1,)), ONE)),
+        And((NodePropertyConstraint("vm_size", ("large", "small")), ONE)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "new"),
+    (
+        (GPU_ELSE_LARGE, ["gpuarray/gpu", "execute/large"]),
+        (And((GPU_ELSE_LARGE,)), ["gpuarray/gpu", "execute/large"]),
+        (XOr((GPU_ELSE_LARGE, Never("no"))), ["gpuarray/gpu", "execute/large"]),
+        (And((NodePropertyConstraint("vm_size", ("la*", "gpu")), ONE)), ["execute/large"]),
+        (And((NodeResourceConstraint("nodearray", ("gpuarray", "execute")), ONE)), ["gpuarray/gpu", "execute/small"]),
+        (ONE, ["execute/small"] * 4),
+    ),
+)
+def test_an_earlier_alternative_is_had_first(constraint: Constraint, new: list[str]) -> None:
+    found = match([a_job("j", 8, constraint)], [], [SMALL, LARGE, GPU])
+    assert [f"{node.properties.nodearray}/{node.properties.vm_size}" for node in found.nodes] == new
+
+
+def test_of_nodes_that_are_there_an_earlier_alternative_is_had_first() -> None:
+    nodes = [a_node("n1", 1), a_node("n2", 4), a_node("n3", 4)]
+    four = Or((MinimumResource("ncpus", 4), MinimumResource("ncpus", 1)))
+    found = match([a_job("j", 3, four)], nodes)
+    assert [part.node for part in found.matched] == ["n2", "n3", "n1"]
 
 
 def test_what_one_job_used_up_of_a_candidate_the_next_does_not_get() -> None:

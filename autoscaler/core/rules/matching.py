@@ -1,7 +1,8 @@
 """Demand on nodes: for every job, the nodes that take its tasks, and why each other one does not.
 
-Jobs in their order, on nodes that are there, then on new ones of the candidates in their order: first fit. Every job
-looks at every node, in about 15 µs, until its tasks are placed: jobs that ask the same are best one job with a count.
+Jobs in their order, on nodes that are there, then on new ones of the candidates in their order: first fit, but what a
+job prefers comes first among either. Every job looks at every node, in about 15 µs, until its tasks are placed: jobs
+that ask the same are best one job with a count.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.rules.constraints import Constraint, SharedKey, Standing, take_all
 from autoscaler.core.rules.default_resources import DefaultResource, node_of
 from autoscaler.core.rules.node import Node, NodeProperties, named
+from autoscaler.core.rules.preference import has_choice, rank_of
 
 NO_ARRAY = "node"
 """Begins the names of nodes whose bucket serves any node array."""
@@ -129,15 +131,25 @@ def put_one(job: str, constraints: Sequence[Constraint], standing: Standing) -> 
 def _put(job: JobDemand, board: _Board) -> int:
     """How many of its tasks are left over."""
     left = job.count
-    for at, node in enumerate(board.nodes):
+    for at in _in_order(job, board.nodes, board):
         if not left:
             return 0
-        board.nodes[at], left = _fill(job, node, left, board)
-    for at, candidate in enumerate(board.candidates):
+        board.nodes[at], left = _fill(job, board.nodes[at], left, board)
+    for at in _in_order(job, board.candidates, board):
         if not left:
             return 0
-        left = _open(job, at, candidate, left, board)
+        left = _open(job, at, board.candidates[at], left, board)
     return left
+
+
+def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], board: _Board) -> Sequence[int]:
+    """Their places, those that the job prefers first, else as they stand."""
+    places = range(len(these))
+    if not has_choice(job.constraints):
+        return places
+    nodes = [one.node("") if isinstance(one, Candidate) else one for one in these]
+    ranks = [rank_of(job.constraints, Standing(node, job.name, board.spent)) for node in nodes]
+    return sorted(places, key=lambda at: ranks[at])
 
 
 def _fill(job: JobDemand, node: Node, count: int, board: _Board) -> tuple[Node, int]:
