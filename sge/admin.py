@@ -17,6 +17,7 @@ from sge import objects
 from sge.membership import Membership, listed, membership
 from sge.messages import Meaning, job_named, meaning
 from sge.objects import usable
+from sge.qconf import read_queue
 
 TIMEOUT = 30.0
 """Seconds for one command. A busy queue master answers within seconds; a dead one never."""
@@ -105,23 +106,29 @@ class Administrator:
         )
 
     def complete(
-        self, host: str, complex_values: Mapping[str, str] | Iterable[tuple[str, str]], also_in: Sequence[str] = ()
+        self,
+        host: str,
+        queue: str,
+        complex_values: Mapping[str, str] | Iterable[tuple[str, str]],
+        also_in: Sequence[str] = (),
     ) -> Change:
-        """Give an execution host that somebody else made these values and host groups besides what it has, disabled.
+        """Give an execution host of `queue` that somebody else made these values and host groups besides what it has.
 
-        The values come last, so that a host that has them has all. Raises GridEngineRefused, also where it is no
-        execution host (any more): its name would stay in the host groups.
+        It is disabled first. The values come last, so that a host that has them has all. Raises GridEngineRefused, also
+        where it is no execution host (any more): its name would stay in the host groups.
         """
         if not listed(usable("host", host), self.show("-sel")):
             raise GridEngineRefused(f"{host} is no execution host any more, and gets nothing further")
-        said, changed = self.disable(host).said, False
-        steps = [("-aattr", "hostgroup", "hostlist", host, usable("host group", group)) for group in also_in]
+        done = [self.disable(host)]
+        for group in also_in:
+            done.append(self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group)))
+            # A queue instance that is there before its host joins gets what the queue has for the group only when that
+            # is written anew.
+            if own := read_queue(self.show("-sq", usable("queue", queue))).pe_list_by_host.get(group):
+                done.append(self.configure("-rattr", "queue", "pe_list", " ".join(own), f"{queue}@{group}"))
         if values := dict(complex_values):
-            steps.append(("-mattr", "exechost", "complex_values", objects.complex_values(values), host))
-        for step in steps:
-            change = self.configure(*step)
-            said, changed = said + change.said, changed or change.changed
-        return Change(changed, said)
+            done.append(self.configure("-mattr", "exechost", "complex_values", objects.complex_values(values), host))
+        return Change(any(each.changed for each in done), tuple(line for each in done for line in each.said))
 
     def sense(self, host: str, sensor: str) -> Change:
         """Let the execd of `host` run this load sensor (a path), unless the host has a configuration already: then

@@ -31,5 +31,5 @@ def _make_host(action: Enrol, means: Means) -> Change:
         ours = means.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
         values, also_in = (*values, (COMPLEX, action.group_id)), (ours,)
     if action.joined:
-        return means.grid_engine.complete(host, values, also_in)
+        return means.grid_engine.complete(host, queue, values, also_in)
     return means.grid_engine.enrol(host, queue, host_group, slots, values, also_in)

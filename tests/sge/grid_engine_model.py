@@ -72,7 +72,7 @@ class GridEngineModel:
                 return 0, self.group
             case ("qconf", "-shgrp", _):
                 return 0, f"group_name {self.group}\nhostlist {' '.join(self.members) or 'NONE'}\n"
-            case ("qconf", "-sq", "*"):
+            case ("qconf", "-sq", "*" | self.queue):
                 own = "".join(f",[{host}={slots}]" for host, slots in self.slots.items())
                 return (
                     0,
