@@ -6,18 +6,25 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.request_sets import ArrayDefinition
 from autoscaler.worker_configuration import flat
 
 
 def configuration_of(node_array: str, definitions: Iterable[ArrayDefinition]) -> dict[str, Any]:
-    """By dotted key. What an array itself says wins, key by key; one that nobody defined says nothing."""
+    """By dotted key. What an array itself says wins, key by key; one that nobody defined says nothing. One of groups that
+    jobs were given (`execute:64`) is as the one that it is named after.
+    """
     known = {definition.name: definition for definition in definitions}
     lineage: list[ArrayDefinition] = []
     name: str | None = node_array
-    while name is not None and (definition := known.get(name)) is not None and definition not in lineage:
-        lineage.append(definition)
-        name = definition.extends
+    while name:
+        definition = known.get(name)
+        if definition in lineage:
+            break
+        if definition is not None:
+            lineage.append(definition)
+        name = name.rpartition(GROUPS)[0] if definition is None else definition.extends
     values: dict[str, Any] = {}
     for definition in reversed(lineage):
         values |= flat(json.loads(definition.configuration))

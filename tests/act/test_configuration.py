@@ -29,9 +29,11 @@ CHAIN = (
     (
         ("execute", {"app.version": "1", "app.home": "/opt/app"}),
         ("dynamic:64", {"app.version": "2", "app.home": "/opt/app", "mpi": "yes"}),
+        ("execute:8", {"app.version": "1", "app.home": "/opt/app"}),
         ("lost", {"own": "1"}),
         ("around", {"a": "1", "b": "2"}),
         ("unknown", {}),
+        ("unknown:8", {}),
     ),
 )
 def test_an_array_says_more_than_what_it_extends(node_array: str, values: dict[str, str]) -> None:
