@@ -14,7 +14,7 @@ from autoscaler.core.asking.targets import Holding, Need
 from autoscaler.core.fleet import InstanceType
 from autoscaler.core.grouping.growth import GroupGrowth
 from autoscaler.core.grow import Ground, Growth, grow, grow_asked
-from autoscaler.core.limits import Usage
+from autoscaler.core.limits import Usage, as_event
 from autoscaler.core.model import BucketVerdict, Wanted
 from autoscaler.core.placement import Board
 from autoscaler.core.policy import NodeArrayPolicy
@@ -79,8 +79,9 @@ def launch_all(
     """`blocked`: why nothing may be launched at all. `usage`: by node array."""
     demand, usage = _for_demand(calls, ground, usage, swaps, blocked)
     taken = _reserving(usage, ground, swaps, [growth for _, growth in demand])
+    ground = _later(ground, *(growth for _, growth in demand))
     nodes, taken, withheld = _for_nodes(calls, ground, taken, blocked)
-    asked = _for_needs(calls, ground, taken, blocked)
+    asked = _for_needs(calls, _later(ground, *(growth for _, growth in nodes)), taken, blocked)
     found = [*demand, *nodes, *asked]
     told = {
         array.queue: growth.launch.reason if growth.launch else growth.note
@@ -153,7 +154,7 @@ def _for_nodes(
             growth = replace(growth, launch=replace(growth.launch, nodes=ids))
         found.append((array, growth))
         withheld |= _withheld(nodes, growth)
-        usage = _after(usage, growth, ground)
+        usage, ground = _after(usage, growth, ground), _later(ground, growth)
     return found, usage, withheld
 
 
@@ -190,7 +191,7 @@ def _for_needs(calls: Calls, ground: Ground, usage: Mapping[str, Usage], blocked
         if growth.launch is not None:
             growth = replace(growth, launch=replace(growth.launch, asked=True))
         found.append((array, growth))
-        usage = _after(usage, growth, ground)
+        usage, ground = _after(usage, growth, ground), _later(ground, growth)
     return found
 
 
@@ -206,6 +207,13 @@ def _after(usage: Mapping[str, Usage], growth: Growth, ground: Ground) -> Mappin
         return usage
     kin = families(ground.policy).get(family_of(array), (array,))
     return {**usage, **{each.name: usage[each.name].plus_launch(launch, each) for each in kin}}
+
+
+def _later(ground: Ground, *done: Growth) -> Ground:
+    """With what was launched just now, which counts among the launches of an hour."""
+    launches = [growth.launch for growth in done if growth.launch is not None]
+    events = (as_event(launch, ground.policy, ground.now) for launch in launches)
+    return replace(ground, launches=(*ground.launches, *events))
 
 
 def _reserving(usage: Mapping[str, Usage], ground: Ground, swaps: Swaps, done: Sequence[Growth]) -> Mapping[str, Usage]:

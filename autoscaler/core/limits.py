@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.actions import Launch
+from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.brake import within
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.memory import Event
-from autoscaler.core.policy import Limits, NodeArrayPolicy
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
 
 HOUR = 3600.0
@@ -75,6 +76,14 @@ def most_of(launch: Launch) -> Usage:
     workers = max(candidate.count for candidate in launch.candidates)
     cores = max(candidate.count * candidate.type.vcpus for candidate in launch.candidates)
     return Usage(workers, cores, max(dearest) if len(dearest) == len(prices) else None, workers, cores)
+
+
+def as_event(launch: Launch, policy: Policy, now: float) -> Event:
+    """What a launch takes of those of an hour, whichever of its candidates it gets."""
+    array = policy.node_array(launch.node_array)
+    # An array of groups that this very launch brings stems from the one that its name begins with.
+    family = array.extends or "" if array is not None else launch.node_array.rpartition(GROUPS)[0]
+    return Event(now, most_of(launch).workers, launch.node_array, family)
 
 
 @dataclass(frozen=True, slots=True)

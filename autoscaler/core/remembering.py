@@ -9,7 +9,7 @@ from autoscaler.core.actions import Disable, Launch, Remove, Terminate
 from autoscaler.core.demand import Reading
 from autoscaler.core.impossible.deadlock import Judgement
 from autoscaler.core.life import Life, Sight
-from autoscaler.core.limits import HOUR
+from autoscaler.core.limits import HOUR, as_event
 from autoscaler.core.lost.hearing import listen
 from autoscaler.core.lost.recovery import Recovery
 from autoscaler.core.memory import Disabling, Event, Memory, Rest, SwapNote
@@ -35,16 +35,7 @@ def remember(
     """The memory for the next pass, without what can no longer matter."""
     memory, policy, now = snapshot.memory, snapshot.policy, snapshot.now
     window = max(HOUR, policy.brake.window)
-    extended = {array.name: array.extends for array in policy.node_arrays}
-    launched = [
-        Event(
-            now,
-            max(candidate.count for candidate in launch.candidates),
-            launch.node_array,
-            extended.get(launch.node_array) or "",
-        )
-        for launch in launches
-    ]
+    launched = [as_event(launch, policy, now) for launch in launches]
     removed = [Event(now, 1, step.machine.worker.node_array) for step in steps if _counts_as_removal(step)]
     return Memory(
         passes=memory.passes + 1,

@@ -307,6 +307,16 @@ def test_a_job_of_a_parallel_environment_of_groups_gets_a_group_of_its_size() ->
     assert launches(plan(in_groups(MPI))) == [("execute:4", "execute:4-1", {"m5.large": 2})]
 
 
+def test_what_is_launched_for_a_job_counts_in_the_launches_of_an_hour() -> None:
+    limits = Limits(max_workers=100, max_launches_per_hour=3)
+    first = plan(in_groups(a_job(slots=4, pe="mpi*"), limits=limits))
+    earlier = tuple(replace(event, at=NOW - 900) for event in first.memory.launches)
+    memory = replace(first.memory, launches=earlier)
+    later = plan(replace(in_groups(a_job(2, slots=4, pe="mpi*"), limits=limits), memory=memory))
+
+    assert (len(launches(first)), launches(later)) == (1, [])
+
+
 def test_every_job_gets_a_group_of_its_own() -> None:
     decided = plan(in_groups(MPI, a_job(2, slots=8, pe="mpi*")))
 

@@ -16,7 +16,7 @@ from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.report.wording import text
 from tests.core.building import (
     LARGE,
@@ -137,6 +137,15 @@ def test_requests_count_in_the_launches_of_an_hour() -> None:
     limits = Limits(max_workers=10, max_launches_per_hour=5)
     made = planned(sets=(a_set(count=9),), limits=limits, launches=(Event(NOW - 60, 3, "execute"),))
     assert launched(made) == {"m5.large": 2}
+
+
+def test_what_jobs_nodes_and_requests_launch_in_one_pass_counts_together_in_the_launches_of_an_hour() -> None:
+    seen = asking(
+        jobs(8), sets=(a_set(count=9),), limits=Limits(max_workers=20, max_launches_per_hour=5), scale_up_batch=3
+    )
+    node = CreatedNode("n1", "n1", "execute", NOW - 1)
+    made = plan(replace(seen, requests=replace(seen.requests, nodes=(node,))))
+    assert [launch.candidates[0].count for launch in made.actions if isinstance(launch, Launch)] == [3, 1, 1]
 
 
 def test_requests_do_not_wait_for_the_pace_of_demand() -> None:
