@@ -96,7 +96,8 @@ class LaunchOrder:
     count: int
     boot_script: str
     """What the machine runs at its first boot, as root. A machine that no master takes, or that has none any more,
-    ends itself by `shutdown`: a provider sees to it that such a machine costs nothing.
+    ends itself by `shutdown`: a provider sees to it that such a machine costs nothing. Where `enrols_itself`, it only
+    notes what scripts on the machine may ask for, under the id that it finds as RUN_ID. It holds a secret of the order.
     """
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What its machines carry besides. With GROUP_ID they belong near each other: all of them in one zone, and in one

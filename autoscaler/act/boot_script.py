@@ -67,6 +67,13 @@ class WorkerBoot:
 
     def script(self) -> str:
         """The whole script, for any POSIX shell. Raises SettingsError for a value of more than one line."""
+        return self._rendered("boot.sh.j2")
+
+    def configuration_script(self) -> str:
+        """Of a worker that its own image lets join: it only learns what scripts on it may ask for."""
+        return self._rendered("told.sh.j2")
+
+    def _rendered(self, template: str) -> str:
         for name, value in asdict(self).items():
             if isinstance(value, str) and name not in _OF_LINES and not value.isprintable():
                 raise SettingsError(f"{name} of a worker's boot script cannot be {value!r}")
@@ -85,7 +92,7 @@ class WorkerBoot:
             "ending": self.provider if self.provider in OWN_ENDINGS else "",
             "naming": self.provider if self.provider in WITH_METADATA else "",
         }
-        return _templates().get_template("boot.sh.j2").render(values)
+        return _templates().get_template(template).render(values)
 
 
 class _WithoutComments(Extension):

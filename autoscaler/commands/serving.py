@@ -118,7 +118,7 @@ def serving(invocation: Invocation, *, listens: bool = False) -> Iterator[Loop]:
             provider=provider,
             store=store,
             tag=invocation.tag(make=False),
-            boot_script=partial(boot_script, invocation, store),
+            boot_script=partial(boot_script, invocation, store, joins=not provider.enrols_itself),
             clock=time.time,
             executor=on_thread,
             scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
@@ -196,8 +196,10 @@ def refuse_unusable(settings: Settings) -> None:
         raise SettingsError("; ".join(problems))
 
 
-def boot_script(invocation: Invocation, store: Store, order: OrderRecord) -> str:
-    """What the machines of an order run at their first boot: they join this cell, and know what they may be asked."""
+def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joins: bool = True) -> str:
+    """What the machines of an order run at their first boot: they join this cell, unless their own image does that, and
+    know what they may be asked.
+    """
     definitions = store.requests.load(order.ordered_at).arrays
     values = of_node_array(
         configuration_of(order.node_array, definitions),
@@ -209,7 +211,7 @@ def boot_script(invocation: Invocation, store: Store, order: OrderRecord) -> str
     if (endpoint := _auto_stop_endpoint(invocation)) is not None:
         url = f"{endpoint.url(invocation.cell.master)}/{order.id}"
         boot = replace(boot, stop_url=url, stop_key=order_key(_secret(invocation), order.id))
-    return boot.script()
+    return boot.script() if joins else boot.configuration_script()
 
 
 def array_settings(invocation: Invocation, store: Store, node_array: str) -> Mapping[str, str]:

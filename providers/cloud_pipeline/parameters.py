@@ -1,11 +1,14 @@
 """What a worker's run is told when it is created: the call's fields and the run's parameters. Pure.
 
 A worker enrols itself by its image. It must know its queue, and must not start a Grid Engine or an autoscaler of its
-own: it inherits the image of the master, which does.
+own: it inherits the image of the master, which does. The boot script travels as a parameter and is run before the
+command: the platform writes commands into the run's log, and a secret is none of them.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.fleet import PriceType
-from providers.cloud_pipeline.runs import CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
+from providers.cloud_pipeline.runs import BOOT, CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
 from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.interface import GROUP_ID, LaunchOrder, Refused
 
@@ -27,6 +30,9 @@ _ROLE: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cluster_role_type": ("additional", "string"),
     }
 )
+MOST_BOOT = 65536
+"""Letters of a boot script as a parameter: it is a variable of the run, of which Linux takes twice as many."""
+_RUN_BOOT = f'printf %s "${BOOT}" | base64 -d | gzip -dc | sh'
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +92,17 @@ def launch_body(
     }
     if GROUP_ID in order.tags:
         marks[GROUP] = order.tags[GROUP_ID]
+    command = own.get("CP_CAP_AUTOSCALE_CMD_TEMPLATE", settings.command)
+    if order.boot_script:
+        marks[BOOT] = _packed(order.boot_script)
+        command = f"{_RUN_BOOT}; {command}"
     params = {name: _parameter(value) for name, value in {**told, **marks}.items()}
     params |= {name: _parameter(value, kind) for name, (value, kind) in _ROLE.items()}
     return {
         "instanceType": bucket.type.name,
         "hddSize": _disk(own.get("CP_CAP_AUTOSCALE_INSTANCE_DISK"), settings),
         "dockerImage": own.get("CP_CAP_AUTOSCALE_INSTANCE_IMAGE", settings.image),
-        "cmdTemplate": own.get("CP_CAP_AUTOSCALE_CMD_TEMPLATE", settings.command),
+        "cmdTemplate": command,
         "nodeCount": None,
         "isSpot": bucket.key.price_type is PriceType.SPOT,
         "cloudRegionId": settings.region_id,
@@ -101,6 +111,17 @@ def launch_body(
         "params": params,
         "tags": {**order.tags, "sge-autoscaler-cell": order.cell, "sge-autoscaler-order": order.order_id},
     }
+
+
+def _packed(boot_script: str) -> str:
+    """The same text every time. Raises Refused for one that a run's environment would not take."""
+    packed = base64.b64encode(gzip.compress(boot_script.encode(), mtime=0)).decode("ascii")
+    if len(packed) > MOST_BOOT:
+        raise Refused(
+            f"what a worker is to know of itself has {len(packed)} letters, compressed, and a run takes {MOST_BOOT}: "
+            "make the Configuration of its node array smaller"
+        )
+    return packed
 
 
 def _disk(own: str | None, settings: CloudPipelineSettings) -> int:

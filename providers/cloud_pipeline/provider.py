@@ -1,7 +1,8 @@
 """Cloud Pipeline: workers are runs whose parent is the master run, in which the autoscaler itself works.
 
-The platform rents the machine, starts the image, and the image enrols the worker in Grid Engine, disabled; so the boot
-script of an order is not used here. The platform serves several clouds: this is how machines of GCP are rented.
+The platform rents the machine, starts the image, and the image enrols the worker in Grid Engine, disabled; the boot
+script of an order only notes what scripts on it may ask for. The platform serves several clouds: this is how machines
+of GCP are rented.
 """
 
 from __future__ import annotations

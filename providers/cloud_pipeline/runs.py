@@ -23,6 +23,8 @@ INDEX = "SGE_AUTOSCALER_INDEX"
 """Which of the workers that are asked for under one token this is, from 0."""
 NODE_ARRAY = "SGE_AUTOSCALER_NODE_ARRAY"
 GROUP = "SGE_AUTOSCALER_GROUP"
+BOOT = "SGE_AUTOSCALER_BOOT"
+"""The order's boot script, compressed and in base64. It holds a secret, and is never read back."""
 
 LIVING = ("RUNNING", "PAUSING", "PAUSED", "RESUMING")
 ENDED = ("SUCCESS", "FAILURE", "STOPPED")
@@ -102,6 +104,7 @@ def parameters_of(record: Mapping[str, Any]) -> dict[str, str]:
     return {
         str(item.get("name")): str(item.get("resolvedValue") or item.get("value") or "")
         for item in as_records(record.get("pipelineRunParameters") or [], what)
+        if item.get("name") != BOOT
     }
 
 

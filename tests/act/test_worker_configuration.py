@@ -87,6 +87,18 @@ def test_a_worker_makes_the_token_that_the_listener_expects(machine: Machine, bo
     assert asked == ("i-0abc", f"{URL}/{stop_token(KEY, 'i-0abc')}")
 
 
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "busybox"])
+def test_a_worker_that_joins_by_its_own_image_notes_the_same_by_the_id_that_its_platform_gives_it(
+    machine: Machine, boot: WorkerBoot, shell: str
+) -> None:
+    script = machine.of_this_machine(replace(boot, provider="cloud_pipeline").configuration_script())
+    assert machine.run(f"export RUN_ID=1002\n{script}", shell).returncode == 0
+    values = read((machine.root / "sge-autoscaler" / "worker.conf").read_text())
+    asked = values["cyclecloud.instance.id"], values["cyclecloud.cluster.autoscale.stop_callback"], values["odd"]
+    assert asked == ("1002", f"{URL}/{stop_token(KEY, '1002')}", ODD)
+    assert jetpack(machine, "config", "application_version", shell=shell) == (0, "1.2.3\n")
+
+
 def test_azure_tells_a_machine_its_id(machine: Machine, boot: WorkerBoot) -> None:
     machine.fake("curl", 'case "$*" in *compute/name*) echo vm-7 ;; *) exit 22 ;; esac')
     assert booted(machine, replace(boot, provider="azure"))["cyclecloud.instance.id"] == "vm-7"

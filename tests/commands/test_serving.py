@@ -78,6 +78,15 @@ def test_a_worker_is_told_its_configuration_and_where_it_may_ask_to_stop(invocat
     assert told == [True, True, True, True]
 
 
+def test_a_worker_that_joins_by_its_own_image_is_told_the_same_and_nothing_else(invocation: Invocation) -> None:
+    invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650"})
+    with invocation.store() as store:
+        order = OrderRecord("0abc", "execute", 100.0, (), (), closed=False)
+        script = boot_script(invocation, store, order, joins=False)
+    told = [text in script for text in ("cyclecloud.node.template\texecute\n", "/autostop/0abc", "sge_execd", "watch")]
+    assert told == [True, True, False, False]
+
+
 def test_the_secret_of_a_cell_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
     path = tmp_path / "state" / "cell.secret"
     first = cell_secret(path)

@@ -25,8 +25,8 @@ SCENARIOS: Mapping[str, Mapping[str, str]] = {
     "cyclecloud": {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "Standard_D2s_v5"},
 }
 """Provider → what an operator sets beside the address and the credentials."""
-KNOW_THEMSELVES = ("aws", "azure")
-"""Providers whose machines learn from their cloud's metadata by which id they are listed."""
+KNOW_THEMSELVES = ("aws", "azure", "cloud_pipeline")
+"""Providers whose machines learn from their cloud's metadata, or environment, by which id they are listed."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

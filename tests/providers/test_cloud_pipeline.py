@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import random
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
 from providers.cloud_pipeline import orders
+from providers.cloud_pipeline.parameters import launch_body
 from providers.cloud_pipeline.provider import CloudPipelineProvider
+from providers.cloud_pipeline.runs import BOOT
 from providers.interface import HasRunLog, LaunchOrder, QuotaReached, Refused, Unreachable
 from providers.registry import platform_defaults
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, Process, started
@@ -149,6 +156,37 @@ def test_what_a_worker_inherits_comes_from_the_master_run(
     inherited = {name: told.get(name) for name in ("CP_CAP_LIMIT_MOUNTS", "CP_CAP_MOUNT_OPTIONS_4", "OWN_PARAMETER")}
     assert inherited == {"CP_CAP_LIMIT_MOUNTS": "1,2,3", "CP_CAP_MOUNT_OPTIONS_4": "rw,vers=4", "OWN_PARAMETER": None}
     assert "CP_CAP_NOT_FOR_WORKERS" not in told
+
+
+SCRIPT = '#!/bin/sh\necho "it\'s told: ${SECRET:-none}"\n'
+
+
+def test_a_worker_runs_the_boot_script_before_its_command_and_no_log_of_its_run_shows_it(
+    plane: CloudPipelinePlane, provider: CloudPipelineProvider
+) -> None:
+    (run_id,) = provider.launch(replace(order(provider), boot_script=SCRIPT)).ids
+    (body,) = plane.process.state["bodies"]
+    assert body["cmdTemplate"].endswith("; sleep infinity")
+    assert "told" not in json.dumps({**body, "params": {}})
+    command = body["cmdTemplate"].replace("sleep infinity", "echo goes on")
+    environment = {"PATH": os.environ["PATH"], BOOT: body["params"][BOOT]["value"]}
+    ran = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("it's told: none\ngoes on\n", "")
+    provider.workers()
+    known = provider.listing.known(run_id)
+    assert known is not None
+    assert BOOT not in known.parameters
+
+
+def test_asking_again_for_an_order_tells_its_workers_the_same(provider: CloudPipelineProvider) -> None:
+    asked = replace(order(provider), boot_script=SCRIPT)
+    assert len({json.dumps(launch_body(asked, 0, provider.settings, {})) for _ in range(3)}) == 1
+
+
+def test_a_configuration_that_no_environment_takes_is_refused_and_says_so(provider: CloudPipelineProvider) -> None:
+    noise = random.Random(1).randbytes(60_000).hex()
+    with pytest.raises(Refused, match="make the Configuration of its node array smaller"):
+        provider.launch(replace(order(provider), boot_script=noise))
 
 
 # -- orders -----------------------------------------------------------------------------------------------------------

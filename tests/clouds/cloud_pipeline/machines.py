@@ -1,6 +1,7 @@
 """Runs of the platform as real hosts: of a namespace tree, with an `sge_execd`, that enrol themselves in the cell.
 
 On the platform the image does this: it makes itself an execution host at the master, disabled, and starts its execd.
+Then the platform runs the run's command, with the run's parameters in its environment.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from shlex import quote
 
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import worker_boot
@@ -16,6 +18,18 @@ from providers.catalog import load_catalog
 from sge.admin import Administrator
 from tests.clouds.cloud_pipeline.platform import Platform, Run
 from tests.clouds.machines import RealHosts
+
+
+def container(run: Run, told: dict[str, str]) -> str:
+    """What the platform does once the image is up, in which nobody has noted anything of the worker so far."""
+    environment = "".join(f"export {name}={quote(value)}\n" for name, value in (told | {"RUN_ID": str(run.id)}).items())
+    command = quote(run.asked["cmdTemplate"])
+    return f"""
+rm -f "$WORKER_ETC/worker.conf" "$WORKER_BIN/jetpack"
+unset WORKER_ID
+{environment}echo "Command text: "{command}
+setsid --fork bash -c {command}
+"""
 
 
 def rent_out_hosts(platform: Platform, tree: Path) -> Path:
@@ -33,7 +47,7 @@ def rent_out_hosts(platform: Platform, tree: Path) -> Path:
         kind = types[run.asked["instanceType"]]
         run.never_set_up = True
         run.pod = hosts.free_name()
-        run.address = hosts.start(run.pod, str(run.id), kind.name, script)
+        run.address = hosts.start(run.pod, "", kind.name, script + container(run, told))
         threading.Thread(target=lambda: enrol(run, told, kind.vcpus), daemon=True).start()
 
     def enrol(run: Run, told: dict[str, str], slots: int) -> None:

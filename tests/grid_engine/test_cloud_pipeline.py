@@ -1,0 +1,125 @@
+"""Workers of a Cloud Pipeline master run on a real cell: their image enrols them, and the autoscaler gives them what it
+does not know, before they are let in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from autoscaler.played_cloud import PlayedCloud, played_cloud
+from sge.admin import Administrator
+from sge.cell import Cell
+from sge.groups import Groups
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.test_auto_stop import LISTENS, asked
+from tests.grid_engine.test_groups import IN_GROUPS, groups_left, hosts_of, prepare, submit_mpi
+from tests.grid_engine.test_rules import make_complexes
+from tests.grid_engine.test_sigkill import STARTED_AGAIN
+from tests.grid_engine.waiting import Shown, Until
+
+SETTINGS = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", **IN_GROUPS}
+RULES = {
+    "default_resources": [{"select": {}, "name": "vm_size", "value": "node.vm_size"}],
+    "complexes": {"size": "vm_size"},
+}
+
+
+@pytest.fixture
+def cloud(empty_cell: Cell, show_on_failure: Shown) -> Iterator[PlayedCloud]:
+    show_on_failure["control plane"] = (empty_cell.directory / "cloud_pipeline.log").read_text
+    with played_cloud(empty_cell, "cloud_pipeline") as cloud:
+        yield cloud
+
+
+def completed(cell: Cell, host: str) -> list[str]:
+    """What the autoscaler gave a host, as Grid Engine shows it."""
+    shown = cell.out("qhost", "-F", "group_id,size", "-h", host).split()
+    return sorted(word for word in shown if word.startswith(("hf:group_id=", "hf:size=")))
+
+
+def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_to_stop(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown
+) -> None:
+    make_complexes(empty_cell)
+    rules, arrays = empty_cell.home / "rules.json", empty_cell.home / "arrays.json"
+    rules.write_text(json.dumps(RULES))
+    arrays.write_text(json.dumps([{"Name": "execute", "Configuration": {"application_version": "1.2.3"}}]))
+    autoscaling = Autoscaling(
+        empty_cell, {**cloud.environment, **SETTINGS, **LISTENS, "CP_CAP_AUTOSCALE_RULES": str(rules)}
+    )
+    show_on_failure["autoscaler"] = autoscaling.said
+    prepare(autoscaling)
+    assert autoscaling.command("autoscale", "--file", str(arrays)).returncode == 0
+    gate = Gate(empty_cell)
+    job, hostfile = submit_mpi(empty_cell, "one", gate)
+
+    with autoscaling.running():
+        until(hostfile.exists, 40, "the job did not start")
+        hosts = hosts_of(hostfile)
+        values = [completed(empty_cell, host) for host in hosts]
+        gate.open()
+        until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
+        first = min(hosts)
+        told = [
+            empty_cell.tree.host_runner(first)(("jetpack", "config", key), timeout=10.0).stdout.decode().strip()
+            for key in ("application_version", "cyclecloud.node.group_id", "cyclecloud.instance.id")
+        ]
+        with ThreadPoolExecutor(2) as pool:
+            until(lambda: all(pool.map(lambda host: asked(empty_cell, host)["stop"], hosts)), 30, "they do not stop")
+        until(autoscaling.all_gone, 40, "the group did not leave")
+        until(lambda: not groups_left(empty_cell), 30, "something of the group is left")
+
+    assert values == [["hf:group_id=execute:4-1", "hf:size=m5.large"]] * 2
+    ids = {life.name: life.worker_id for life in autoscaling.lifetimes()}
+    assert told == ["1.2.3", "execute:4-1", ids[first]]
+    kept_secret(empty_cell, autoscaling)
+
+
+def kept_secret(cell: Cell, autoscaling: Autoscaling) -> None:
+    """No URL of a worker is logged, and what the platform writes into the runs' logs has no secret."""
+    consoles = [file.read_text(errors="replace") for file in Path(cell.tree.directory).glob("hosts/*/console.log")]
+    assert any("Command text: printf %s" in console for console in consoles)
+    assert [text for text in (autoscaling.said(), *consoles) if "/autostop/" in text] == []
+
+
+@pytest.mark.parametrize("call", ("-mattr*", "-aattr hostgroup*"))
+def test_killed_around_a_call_that_completes_a_worker_each_is_still_let_in_whole(
+    empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown, call: str
+) -> None:
+    qconf = StandIn(empty_cell, "qconf")
+    autoscaling = Autoscaling(empty_cell, {**cloud.environment, **SETTINGS, "PATH": qconf.path})
+    show_on_failure["autoscaler"] = autoscaling.said
+    prepare(autoscaling)
+    qconf.kill_caller_around(call)
+    gate = Gate(empty_cell)
+    job, hostfile = submit_mpi(empty_cell, "one", gate)
+
+    with empty_cell.start(STARTED_AGAIN, env=autoscaling.environment, output=autoscaling.log):
+        until(hostfile.exists, 60, "the job did not start")
+        values = [completed(empty_cell, host) for host in hosts_of(hostfile)]
+        gate.open()
+        until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
+        until(autoscaling.all_gone, 40, "the group did not leave")
+
+    assert qconf.killed() == {"before", "after"}
+    assert values == [["hf:group_id=execute:4-1"]] * 2
+    assert len(autoscaling.lifetimes()) == 2
+
+
+def test_a_host_that_was_in_the_queue_before_it_is_of_a_group_gets_the_groups_parallel_environment(cell: Cell) -> None:
+    """Its queue instance is there: Grid Engine gives it what the queue has for the group only when asked anew."""
+    administrator, (host, *_) = Administrator(cell.runner), cell.declared
+    ours = Groups(administrator).prepare("execute:4-1", queue="main.q", host_group="@allhosts", pes=("mpi",))
+
+    for _ in range(2):
+        administrator.complete(host.name, "main.q", {"group_id": "execute:4-1"}, (ours,))
+
+    assert cell.out("qselect", "-pe", "mpi_execute_4-1").split() == [f"main.q@{host.name}"]
+    assert cell.out("qselect", "-qs", "d").split() == [f"main.q@{host.name}"]
