@@ -60,8 +60,8 @@ class NodeArrayPolicy:
     idle_timeout: float = 30.0
     boot_timeout: float = 900.0
     """From order to heard by Grid Engine."""
-    keep_alive: bool = False
-    """Set by a request (`KeepAlive`): its workers stay, however idle and whatever would take their place."""
+    keep_alive: tuple[str, ...] = ()
+    """Request sets for which its workers stay, however idle and whatever would take their place (`KeepAlive`)."""
     health_check: tuple[str, ...] = ()
     """Command that says whether a worker is healthy; empty: none."""
     health_checks: str = ""

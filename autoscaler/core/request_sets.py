@@ -74,8 +74,8 @@ class ArrayDefinition:
     group_cores: int | None = None
     group_count: int | None = None
     """Set for the dynamic array of a grouped target (`execute:64`): the size of each of its groups."""
-    keep_alive: bool | None = None
-    """From `KeepAlive`: whether its workers stay, however idle, while a live set names the array; None: not said."""
+    keep_alive: tuple[tuple[str, bool], ...] = ()
+    """From `KeepAlive`: by live set that names the array and said so, whether its workers stay, however idle."""
     health_check: str | None = None
     """Name of one of the operator's health checks (`HealthCheck`); None: as set."""
     configuration: str = "{}"
@@ -86,6 +86,11 @@ class ArrayDefinition:
     """Whether a live request names it. A dynamic array that none names is flagged for removal: it gets no more workers
     and is gone once its last worker stopped.
     """
+
+    @property
+    def kept_by(self) -> tuple[str, ...]:
+        """The sets that keep its workers alive: one that does not want that takes nothing from another."""
+        return tuple(name for name, kept in self.keep_alive if kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Moment:
         if self.wishes.stop is not None or named_in(self.wishes.drain, machine) or machine.note.heard_at is None:
             return None
         if machine.array is not None and machine.array.keep_alive:
-            return because(Code.KEPT_BY_REQUEST, node_array=machine.array.name)
+            return because(Code.KEPT_BY_REQUEST, node_array=machine.array.name, sets=machine.array.keep_alive)
         if self.keep_alive.holds(machine.worker.node_array, machine.worker.name):
             return because(Code.KEPT_BY_RULES)
         return None

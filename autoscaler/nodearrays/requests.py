@@ -85,7 +85,7 @@ def ask(
     seconds = None if expiration_interval is None else interval_from(expiration_interval)
     with store.database.transaction():
         known = {array.name: array for array in store.requests.load(at).arrays if array.dynamic}
-        update = read_update(arrays, node_arrays=node_arrays, dynamic=known)
+        update = read_update(arrays, node_arrays=node_arrays, dynamic=known, request_set=request_set)
         expires_at = None if seconds is None else at + seconds
         try:
             news = store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
@@ -95,14 +95,19 @@ def ask(
 
 
 def read_update(
-    value: Any, *, node_arrays: Collection[str], dynamic: Mapping[str, ArrayDefinition] = MappingProxyType({})
+    value: Any,
+    *,
+    node_arrays: Collection[str],
+    dynamic: Mapping[str, ArrayDefinition] = MappingProxyType({}),
+    request_set: str = STANDARD,
 ) -> Update:
     """The targets and definitions of a list of node arrays.
 
     `node_arrays`: those of the settings; `dynamic`: those that exist through earlier requests.
     """
     elements = [
-        _Element(table(part, f"[{number}]"), f"[{number}]") for number, part in enumerate(_list_of_arrays(value))
+        _Element(table(part, f"[{number}]"), f"[{number}]", request_set)
+        for number, part in enumerate(_list_of_arrays(value))
     ]
     for element in elements:
         element.check_names()
@@ -169,6 +174,7 @@ class _Element:
 
     given: dict[str, Any]
     at: str
+    request_set: str = STANDARD
 
     def place(self, name: str) -> str:
         return below(self.at, name)
@@ -278,15 +284,17 @@ class _Element:
             price_type=price_type,
             max_count=self._number("MaxCount", least=0),
             max_cores=self._number("MaxCoreCount", least=0),
-            keep_alive=None
-            if self.said("KeepAlive") is None
-            else truth(self.given["KeepAlive"], self.place("KeepAlive")),
+            keep_alive=self._keep_alive(),
             health_check=self._health_check(),
             configuration=self._json(
                 "Configuration", table(self.said("Configuration") or {}, self.place("Configuration"))
             ),
             attributes=self._json("", attributes),
         )
+
+    def _keep_alive(self) -> tuple[tuple[str, bool], ...]:
+        value = self.said("KeepAlive")
+        return () if value is None else ((self.request_set, truth(value, self.place("KeepAlive"))),)
 
     def _health_check(self) -> str | None:
         value, at = self.said("HealthCheck"), self.place("HealthCheck")

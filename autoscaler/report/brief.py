@@ -116,6 +116,8 @@ def brief(reason: Reason, *, times: bool = True) -> str:
         return f"wanted {facts['workers']}"
     if reason.code is Code.CAPPED and "cap" in facts:
         return f"capped by {facts['cap']}"
+    if reason.code is Code.KEPT_BY_REQUEST and "sets" in facts:
+        return f"kept for {shown('sets', facts['sets'])}"
     if reason.code is Code.REQUESTED:
         return f"asked for by {shown('sets', facts['sets'])}" if "sets" in facts else "asked for"
     if reason.code is Code.BATCHED and "batch" in facts:

@@ -52,7 +52,7 @@ last words), `reason` |
 list of objects with the sums of these, `nodes` (created one by one), \
 `workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `wanted` (false: it goes with its last worker), `keep_alive` \
-(its workers stay, however idle); `nodes`: a list of \
+(sets for which its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \

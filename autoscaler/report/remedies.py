@@ -223,8 +223,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.NOT_BY_RULES: "",
         Code.ONLY_RULES: "Change the rules, or give the job to Grid Engine on a host of your own.",
         Code.KEPT_BY_RULES: "Take it out of `keep_alive` in the rules.",
-        Code.KEPT_BY_REQUEST: "It leaves as any other worker once no live request set names the array, or one says "
-        "`KeepAlive: false` of it: `sge-autoscaler requests`. `sge-autoscaler drain HOST` ends it at once.",
+        Code.KEPT_BY_REQUEST: "It is as any other worker once these sets lapse, say `KeepAlive: false` of the node "
+        "array, or are ended: `sge-autoscaler requests --end SET`. `sge-autoscaler drain HOST` ends this one before.",
         Code.PAUSED: "`sge-autoscaler resume`.",
         Code.BRAKE: "Find out why so much happened, then `sge-autoscaler resume`.",
         Code.SET_ASIDE: "Please report what could not be read, with `sge-autoscaler record`.",

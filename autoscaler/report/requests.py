@@ -27,7 +27,7 @@ def requests_document(requests: Requests, now: float, living: Mapping[str, int] 
                 **total,
                 "workers": living.get(name, 0),
                 **_definition(definitions.get(name)),
-                "keep_alive": _keeps_alive(name, definitions),
+                "keep_alive": list(_keepers(name, definitions)),
             }
             for name, total in sorted(_totals(requests).items())
         ],
@@ -51,7 +51,7 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
         flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
         there = f"; {array['workers']} there" if array["workers"] else ""
         types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
-        kept = "; its workers stay (KeepAlive)" if array["keep_alive"] else ""
+        kept = f"; its workers stay (KeepAlive of {', '.join(array['keep_alive'])})" if array["keep_alive"] else ""
         lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{kept}{flagged}")
     return "\n".join(lines)
 
@@ -120,16 +120,18 @@ def _definition(array: ArrayDefinition | None) -> dict[str, Any]:
     }
 
 
-def _keeps_alive(name: str, definitions: Mapping[str, ArrayDefinition]) -> bool:
-    """What live sets say of the array, else of the first of those it extends of which they say anything."""
+def _keepers(name: str, definitions: Mapping[str, ArrayDefinition]) -> tuple[str, ...]:
+    """The sets that keep its workers alive: by what they say of the array, else of the first of those that it extends
+    of which they say anything.
+    """
     array, seen = definitions.get(name), {name}
     if array is None or not array.wanted:
-        return False
-    while array is not None and (array.keep_alive is None or not array.wanted):
+        return ()
+    while array is not None and not (array.keep_alive and array.wanted):
         named = array.extends or ""
         array = None if named in seen else definitions.get(named)
         seen.add(named)
-    return array is not None and array.keep_alive is True
+    return () if array is None else array.kept_by
 
 
 def _node(node: CreatedNode) -> dict[str, Any]:

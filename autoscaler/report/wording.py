@@ -210,7 +210,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.NOT_BY_RULES: "not {node}",
         Code.ONLY_RULES: "only rules are against it, and Grid Engine would run it: it is left alone",
         Code.KEPT_BY_RULES: "rules keep it alive",
-        Code.KEPT_BY_REQUEST: "a request keeps the workers of {node_array} alive",
+        Code.KEPT_BY_REQUEST: "{sets} asked to keep the workers of {node_array} alive",
         Code.PAUSED: "paused[ by {by}]",
         Code.BRAKE: "{count} {what} within {window_s} are more than the {most} allowed; nothing is launched or removed "
         "until `sge-autoscaler resume`",

@@ -38,6 +38,8 @@ _BOTH = (
 """In one statement, so that a look is of one moment and keeps no writer waiting."""
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
+_APART = (*_OBJECTS, "keep_alive")
+"""Fields whose newest value does not take the place of the one before as a whole."""
 MOST_CONFIGURATION = 8192
 """Bytes of an array's whole configuration: it travels with what a machine is booted with; clouds take little there."""
 MOST_ATTRIBUTES = 65536
@@ -65,13 +67,14 @@ def merged(existing: ArrayDefinition, given: ArrayDefinition) -> ArrayDefinition
     said = {
         field.name: getattr(given, field.name)
         for field in fields(ArrayDefinition)
-        if field.name not in _OBJECTS and getattr(given, field.name) != getattr(_DEFINITION, field.name)
+        if field.name not in _APART and getattr(given, field.name) != getattr(_DEFINITION, field.name)
     }
     objects: dict[str, Any] = {
         name: json.dumps(_merged_objects(json.loads(getattr(existing, name)), json.loads(getattr(given, name))))
         for name in _OBJECTS
     }
-    return replace(existing, **said, **objects)
+    kept = tuple(sorted({**dict(existing.keep_alive), **dict(given.keep_alive)}.items()))
+    return replace(existing, **said, **objects, keep_alive=kept)
 
 
 def _merged_objects(existing: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +156,8 @@ class RequestTable:
         live = [row for row in rows if row["targets"] is not None and not _over(row, now)]
         named = _named(live)
         definitions = (notation.read(row["definition"], ArrayDefinition) for row in rows if row["definition"])
-        arrays = (replace(definition, wanted=definition.name in named) for definition in definitions)
+        held = (_held(definition, live) for definition in definitions)
+        arrays = (replace(definition, wanted=definition.name in named) for definition in held)
         return Requests(
             sets=tuple(_request_set(row) for row in live),
             arrays=tuple(array for array in arrays if array.wanted or array.dynamic),
@@ -202,12 +206,20 @@ class RequestTable:
         return tuple(notation.read(row["definition"], ArrayDefinition) for row in rows)
 
     def _drop_unnamed(self) -> bool:
-        """What nobody says any more of arrays of the settings; returns whether there was any."""
-        named = _named(self._set_rows())
-        gone = [each.name for each in self._definitions() if not each.dynamic and each.name not in named]
+        """What nobody says any more of arrays of the settings, and for whom no set keeps workers any more; returns
+        whether there was any.
+        """
+        rows = self._set_rows()
+        named, known = _named(rows), self._definitions()
+        gone = [each.name for each in known if not each.dynamic and each.name not in named]
         for name in gone:
             self._database.execute("DELETE FROM array_definitions WHERE name = ?", (name,))
-        return bool(gone)
+        changed = [held for each in known if each.name not in gone and (held := _held(each, rows)) != each]
+        for each in changed:
+            self._database.execute(
+                "UPDATE array_definitions SET definition = ? WHERE name = ?", (notation.write(each), each.name)
+            )
+        return bool(gone or changed)
 
 
 def _over(row: Any, now: float) -> bool:
@@ -216,6 +228,14 @@ def _over(row: Any, now: float) -> bool:
 
 def _named(rows: Iterable[Any]) -> frozenset[str]:
     return frozenset(name for row in rows for name in json.loads(row["arrays"]))
+
+
+def _held(definition: ArrayDefinition, rows: Iterable[Any]) -> ArrayDefinition:
+    """Without what sets said of keeping its workers that no longer live or no longer name it."""
+    if not definition.keep_alive:
+        return definition
+    naming = {row["name"] for row in rows if definition.name in json.loads(row["arrays"])}
+    return replace(definition, keep_alive=tuple((name, kept) for name, kept in definition.keep_alive if name in naming))
 
 
 def _request_set(row: Any) -> RequestSet:

@@ -26,9 +26,11 @@ from tests.core.building import (
     verdict_of,
 )
 
-KEPT = ArrayDefinition("execute", keep_alive=True)
+YES, NO = (("standard", True),), (("standard", False),)
+SAID = {None: (), True: YES, False: NO}
+KEPT = ArrayDefinition("execute", keep_alive=YES)
 BIG = ArrayDefinition("big", dynamic=True, extends="execute")
-GROUPS = ArrayDefinition("execute:4", dynamic=True, extends="execute", group_cores=4, keep_alive=True)
+GROUPS = ArrayDefinition("execute:4", dynamic=True, extends="execute", group_cores=4, keep_alive=YES)
 
 
 def seen(*things: Any, arrays: tuple[ArrayDefinition, ...] = (KEPT,), **more: Any) -> Snapshot:
@@ -49,7 +51,7 @@ def test_an_idle_worker_stays() -> None:
     assert told(planned(idle()), "w1") == ("keep", Code.KEPT_BY_REQUEST)
 
 
-@pytest.mark.parametrize("definition", (replace(KEPT, wanted=False), replace(KEPT, keep_alive=False)))
+@pytest.mark.parametrize("definition", (replace(KEPT, wanted=False), replace(KEPT, keep_alive=NO)))
 def test_once_no_live_set_says_so_it_leaves_as_any_other(definition: ArrayDefinition) -> None:
     assert told(planned(idle(), arrays=(definition,)), "w1") == ("disable", Code.IDLE)
 
@@ -66,24 +68,24 @@ def test_once_no_live_set_says_so_it_leaves_as_any_other(definition: ArrayDefini
 def test_a_dynamic_array_says_for_itself_or_is_as_what_it_extends(
     execute: bool | None, big: bool | None, expected: Code
 ) -> None:
-    arrays = (replace(KEPT, keep_alive=execute), replace(BIG, keep_alive=big))
+    arrays = (replace(KEPT, keep_alive=SAID[execute]), replace(BIG, keep_alive=SAID[big]))
     assert told(planned(idle(node_array="big"), arrays=arrays), "w1")[1] is expected
 
 
 def test_a_dynamic_array_that_no_set_names_keeps_nobody_whatever_it_extends() -> None:
-    arrays = (KEPT, replace(BIG, keep_alive=True, wanted=False))
+    arrays = (KEPT, replace(BIG, keep_alive=YES, wanted=False))
     assert told(planned(idle(node_array="big"), arrays=arrays), "w1") == ("disable", Code.IDLE)
 
 
 def test_a_dynamic_array_that_only_a_created_node_calls_for_keeps_nobody_else() -> None:
     node = CreatedNode("n-1", "node-1", "big", NOW - 60, worker_id="i-w2")
-    lapsed = (replace(BIG, keep_alive=True, wanted=False),)
+    lapsed = (replace(BIG, keep_alive=YES, wanted=False),)
     made = planned(idle("w1", node_array="big"), idle("w2", node_array="big"), arrays=lapsed, nodes=(node,))
     assert (told(made, "w1"), told(made, "w2")) == (("disable", Code.IDLE), ("keep", Code.CREATED_NODE))
 
 
 def test_workers_of_other_arrays_are_none_of_its_business() -> None:
-    arrays = (ArrayDefinition("execute"), replace(BIG, keep_alive=True))
+    arrays = (ArrayDefinition("execute"), replace(BIG, keep_alive=YES))
     assert told(planned(idle(), arrays=arrays), "w1") == ("disable", Code.IDLE)
 
 

@@ -98,12 +98,15 @@ def test_any_other_attribute_is_kept_as_it_was_given() -> None:
 
 @pytest.mark.parametrize("said", (True, False, None))
 def test_whether_workers_are_kept_alive_is_read(said: bool | None) -> None:
-    assert defined(KeepAlive=said).keep_alive is said
+    assert defined(KeepAlive=said).keep_alive == (() if said is None else (("standard", said),))
 
 
 def test_of_groups_their_own_array_keeps_its_workers_alive() -> None:
     update = read({"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 4, "KeepAlive": True})
-    assert {each.name: each.keep_alive for each in update.definitions} == {"execute": None, "execute:4": True}
+    assert {each.name: each.keep_alive for each in update.definitions} == {
+        "execute": (),
+        "execute:4": (("standard", True),),
+    }
 
 
 def test_a_dynamic_array_says_what_it_extends() -> None:

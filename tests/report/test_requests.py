@@ -62,15 +62,15 @@ def test_a_set_that_only_says_something_of_an_array_names_it() -> None:
 
 def test_arrays_whose_workers_are_kept_alive_say_so() -> None:
     arrays = (
-        ArrayDefinition("execute", keep_alive=True),
+        ArrayDefinition("execute", keep_alive=(("a", True), ("b", False))),
         ArrayDefinition("child", dynamic=True, extends="execute"),
-        ArrayDefinition("free", dynamic=True, extends="execute", keep_alive=False),
+        ArrayDefinition("free", dynamic=True, extends="execute", keep_alive=(("a", False),)),
         ArrayDefinition("left", dynamic=True, extends="execute", wanted=False),
     )
     told = requests_document(Requests(arrays=arrays), 0.0, {"execute": 2})
     kept = {array["name"]: array["keep_alive"] for array in told["node_arrays"]}
-    assert kept == {"execute": True, "child": True, "free": False, "left": False}
-    assert "  execute: nothing; 2 there; its workers stay (KeepAlive)" in requests_text(told).splitlines()
+    assert kept == {"execute": ["a"], "child": ["a"], "free": [], "left": []}
+    assert "  execute: nothing; 2 there; its workers stay (KeepAlive of a)" in requests_text(told).splitlines()
 
 
 def test_groups_of_two_sets_add_up_and_keep_their_size() -> None:

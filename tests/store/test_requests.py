@@ -214,3 +214,54 @@ def test_one_more_set_than_a_thousand_is_refused_and_those_there_go_on(
         ask(table, "c")
     ask(table, "a", Target("execute", count=1))
     assert [len(one.targets) for one in table.load(1.0).sets] == [1, 0]
+
+
+# -- whose workers stay -----------------------------------------------------------------------------------------------
+
+
+def kept(table: RequestTable, now: float = 1.0) -> dict[str, tuple[str, ...]]:
+    """For whom the workers of each array stay."""
+    return {array.name: array.kept_by for array in table.load(now).arrays}
+
+
+def keeping(name: str, kept: bool = True) -> ArrayDefinition:
+    return ArrayDefinition("execute", keep_alive=((name, kept),))
+
+
+def test_workers_stay_for_each_set_that_said_so_until_it_lapses(table: RequestTable) -> None:
+    ask(table, "a", arrays=[keeping("a")], until=100.0)
+    ask(table, "b", arrays=[keeping("b")], until=200.0)
+    ask(table, "c", Target("execute", count=1), until=300.0)
+    assert [kept(table, now) for now in (50.0, 150.0, 250.0)] == [
+        {"execute": ("a", "b")},
+        {"execute": ("b",)},
+        {"execute": ()},
+    ]
+
+
+def test_one_set_takes_nothing_from_another(table: RequestTable) -> None:
+    ask(table, "a", arrays=[keeping("a")])
+    ask(table, "b", arrays=[keeping("b", kept=False)])
+    assert kept(table) == {"execute": ("a",)}
+
+
+def test_a_set_that_says_nothing_more_of_it_keeps_them_as_long_as_it_names_the_array(table: RequestTable) -> None:
+    ask(table, "a", arrays=[keeping("a")])
+    ask(table, "a", Target("execute", count=1), arrays=[ArrayDefinition("execute")])
+    named = kept(table)
+    ask(table, "b", Target("execute", count=1))
+    ask(table, "a", Target("other", count=1))
+    ask(table, "a", Target("execute", count=1))
+    assert (named, kept(table)) == ({"execute": ("a",)}, {"execute": ()})
+
+
+def test_a_set_that_lapsed_keeps_nobody_when_it_is_asked_for_anew(table: RequestTable) -> None:
+    ask(table, "a", arrays=[keeping("a")], until=10.0)
+    ask(table, "b", Target("execute", count=1))
+    ask(table, "a", Target("execute", count=1), at=20.0)
+    assert kept(table, 21.0) == {"execute": ()}
+
+
+def test_that_workers_are_ordinary_again_is_news(table: RequestTable) -> None:
+    ask(table, "a", arrays=[keeping("a")])
+    assert table.update("a", "root", 1.0, 300.0, (), [keeping("a", kept=False)])

@@ -195,7 +195,7 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                 "extends": None,
                 "machine_types": ["m5.large"],
                 "wanted": True,
-                "keep_alive": False,
+                "keep_alive": [],
             }
         ],
     )

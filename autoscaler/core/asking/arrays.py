@@ -45,7 +45,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     }
     called_for = {node.node_array for node in requests.nodes}
     dynamic = {
-        name: each if each.wanted else replace(each, wanted=name in called_for, keep_alive=None)
+        name: each if each.wanted else replace(each, wanted=name in called_for, keep_alive=())
         for name, each in dynamic.items()
     }
     made = tuple(_dynamic(entry, {**dynamic, **lost}, own) for _, entry in sorted({**dynamic, **lost}.items()))
@@ -76,7 +76,7 @@ def families(policy: Policy) -> Mapping[str, tuple[NodeArrayPolicy, ...]]:
 def _changed(array: NodeArrayPolicy, definition: ArrayDefinition | None) -> NodeArrayPolicy:
     """An array of the settings, as live requests define it."""
     limits = replace(array.limits, max_own_workers=None, max_own_cores=None)
-    plain = replace(array, machine_types=(), unknown_types=(), keep_alive=False, limits=limits)
+    plain = replace(array, machine_types=(), unknown_types=(), keep_alive=(), limits=limits)
     return plain if definition is None or not definition.wanted else _defined(plain, definition)
 
 
@@ -105,7 +105,7 @@ def _dynamic(
         name=entry.name,
         extends=root.name,
         limits=replace(array.limits, min_workers=0),
-        keep_alive=array.keep_alive and entry.wanted,
+        keep_alive=array.keep_alive if entry.wanted else (),
         group_cores=entry.group_cores,
         group_count=entry.group_count,
         wanted=entry.wanted,
@@ -116,7 +116,7 @@ def _defined(array: NodeArrayPolicy, definition: ArrayDefinition) -> NodeArrayPo
     return replace(
         array,
         machine_types=definition.machine_types or array.machine_types,
-        keep_alive=array.keep_alive if definition.keep_alive is None else definition.keep_alive,
+        keep_alive=definition.kept_by if definition.keep_alive else array.keep_alive,
         health_check=_health_check(array, definition),
         price_types=(definition.price_type,) if definition.price_type is not None else array.price_types,
         limits=replace(

@@ -174,7 +174,7 @@ def _properties_of(worker: Worker, host: ExecutionHost, snapshot: Snapshot, rule
         facts=rules.facts.get(worker.type.name),
         keep_alive=kept_by_person
         or rules.keep_alive.holds(worker.node_array, worker.name)
-        or (array is not None and array.keep_alive),
+        or (array is not None and bool(array.keep_alive)),
         last_match=snapshot.now if host.busy else note.idle_since if note is not None else None,
     )
 
