@@ -24,7 +24,12 @@ def set(  # noqa: A001 - the name is CycleCloud's
     request_set: str = STANDARD,
     expiration_interval: float = FIVE_MINUTES,
 ) -> dict[str, Any]:
-    """Want one node array to hold so many vCPUs, or so many workers; returns and raises what `update` does."""
+    """Want one node array to hold so many vCPUs, or so many workers; returns and raises what `update` does.
+
+    One of the two is needed: without, all that the set wants would be taken back by a slip.
+    """
+    if corecount is None and count is None:
+        raise Rejected(f"{name}: give corecount or count; 0 takes back what was wanted")
     given = {"Name": name, "TargetCoreCount": corecount, "TargetCount": count}
     array = {key: value for key, value in given.items() if value is not None}
     return update([array], request_set=request_set, expiration_interval=expiration_interval)
@@ -41,7 +46,10 @@ def update(
     on it now). Raises Rejected, whose message begins with the place of what is wrong (`[1].TargetCount: …`), and
     Unreachable where no service answers; nothing was changed then, unless the answer was lost: asking again is safe.
     """
-    wanted = arrays if isinstance(arrays, Mapping) else list(arrays)  # one array is refused there, with what to write
+    # What is no list is refused there, with what to write.
+    given: Any = arrays
+    several = isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes)
+    wanted = list(given) if several else given
     asked = {"arrays": wanted, "request_set": request_set, "expiration_interval": expiration_interval}
     return Service.find().call("POST", "/autoscale", asked)
 

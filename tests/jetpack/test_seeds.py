@@ -7,6 +7,7 @@ their evident ends they do what the other edition's do.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -285,6 +286,20 @@ def test_an_error_names_the_place_and_leaves_all_as_it_was(service: Store) -> No
 def test_one_array_without_a_list_is_told_what_to_write(service: Store) -> None:
     with pytest.raises(jetpack.autoscale.Rejected, match="put it in brackets"):
         run("jetpack.autoscale.update({'Name': 'execute', 'TargetCount': 1})")
+
+
+@pytest.mark.parametrize("arrays", (None, "execute", 3))
+def test_what_is_no_list_at_all_is_refused(service: Store, arrays: Any) -> None:
+    with pytest.raises(jetpack.autoscale.Rejected, match="the arrays: a list is expected"):
+        jetpack.autoscale.update(arrays)
+
+
+def test_an_array_without_a_number_takes_back_nothing(service: Store) -> None:
+    run(CORES)
+    before = kept(service)
+    with pytest.raises(jetpack.autoscale.Rejected, match="execute: give corecount or count"):
+        jetpack.autoscale.set(name="execute")
+    assert kept(service) == before
 
 
 def test_what_is_no_json_is_refused_here(service: Store) -> None:
