@@ -175,6 +175,33 @@ def test_a_joined_hosts_own_value_is_what_a_later_rule_takes() -> None:
     assert fate(planned(rules, a_job(), a_worker("w1", type_=GPU, host=host), a_bucket(GPU))) == Code.FITS
 
 
+SCRATCH = {"default_resources": [{"name": "scratchdisk", "value": "size::20g"}]}
+TEN_OR_FIVE = {"or": [{"node.spot": True, "scratchdisk": "size::10g"}, {"scratchdisk": "size::5g"}]}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "workers"),
+    (
+        (TEN_OR_FIVE, 2),
+        ({"xor": [TEN_OR_FIVE, {"never": "no"}]}, 2),
+        ({"scratchdisk": "size::5g", "or": [TEN_OR_FIVE]}, 4),
+        ({"or": [{"exclusive": True}, {"never": "no"}]}, 8),
+        ({"or": [{"scratchdisk": "size::15g"}, {"node.spot": False}]}, 1),
+        ({"not": {"scratchdisk": "size::30g"}}, 1),
+    ),
+)
+def test_every_task_takes_what_its_alternative_asks_for(constraint: dict[str, Any], workers: int) -> None:
+    found = planned({**SCRATCH, "constraints": [constraint]}, jobs(8), instance_type="m5.2xlarge")
+    assert launched(found) == {"m5.2xlarge": workers}
+
+
+def test_a_worker_that_is_there_takes_as_many_tasks_as_their_alternative_leaves_room_for() -> None:
+    rules = {**SCRATCH, "constraints": [TEN_OR_FIVE]}
+    host = a_host("w1", slots=8)
+    things: tuple[Thing, ...] = (jobs(8), a_worker("w1", host=host))
+    assert launched(planned(rules, *things, instance_type="m5.2xlarge")) == {"m5.2xlarge": 1}
+
+
 def test_an_exclusive_job_gets_a_worker_of_its_own() -> None:
     assert launched(planned({"constraints": [{"exclusive": True}]}, jobs(3), instance_type="m5.xlarge")) == {
         "m5.xlarge": 3

@@ -15,7 +15,8 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.requests import Served
 from autoscaler.core.resources import task_count
-from autoscaler.core.ruled.supply import COUNTED, MET, counting
+from autoscaler.core.ruled.counted import COUNTED, counting
+from autoscaler.core.ruled.supply import MET
 from autoscaler.core.rules.constraints import SharedKey, Standing, take_all
 from autoscaler.core.rules.node import Node, NodeProperties
 from autoscaler.core.rules.ruleset import Entry, Rules
@@ -143,6 +144,8 @@ class Asker:
                 known = counting(self._rules, resource, self.cluster.complexes)
                 name = known.name if known is not None else COUNTED + resource
                 most[name] = max(most.get(name, 0), amount)
+            if entry.parts.tried:
+                most[COUNTED + entry.place] = 1
         own, each = dict(demand.per_job), dict(demand.per_slot)
         for name, amount in most.items():
             lacking = amount - each.get(name, 0) * demand.slots - own.get(name, 0)

@@ -17,6 +17,7 @@ from autoscaler.core.placement import SLOTS
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.resources import amount, written
+from autoscaler.core.ruled.counted import counted, counted_names
 from autoscaler.core.rules.constraints import (
     And,
     Constraint,
@@ -34,8 +35,6 @@ from autoscaler.core.rules.values import Size, Value, is_number
 
 MET = "1"
 """Value of the property that stands for a constraint that a host meets."""
-COUNTED = "rules."
-"""Begins the name of a counted resource that Grid Engine does not count."""
 _TEXTS = frozenset({"STRING", "CSTRING", "RESTRING", "HOST"})
 
 
@@ -84,7 +83,7 @@ def given_to(
                 given = _as_complex(value, entry)
                 if given is not None:
                     values[name] = given
-    return Given(values, _counted(rules, node, complexes), _met(rules, node, frozenset({array.queue})))
+    return Given(values, counted(rules, node, complexes), _met(rules, node, frozenset({array.queue})))
 
 
 def complexes_given(rules: Rules | None) -> frozenset[str]:
@@ -124,11 +123,11 @@ def under_rules(snapshot: Snapshot) -> Snapshot:
     if rules is None or not rules.entries:
         return snapshot
     cluster = snapshot.cluster
-    counted = {COUNTED + name for name in _uncounted(rules, cluster.complexes)}
+    names = counted_names(rules, cluster.complexes)
     complexes = {
         **cluster.complexes,
         **{entry.place: _complex(entry.place, "STRING", Consumable.NO) for entry in rules.entries},
-        **{name: _complex(name, "DOUBLE", Consumable.PER_JOB) for name in counted},
+        **{name: _complex(name, "DOUBLE", Consumable.PER_JOB) for name in names},
     }
     hosts = tuple(_described(host, node, rules, cluster) for host, node in nodes_of(snapshot))
     return replace(snapshot, cluster=replace(cluster, hosts=hosts, complexes=complexes))
@@ -155,11 +154,11 @@ def _complex(name: str, type_: str, consumable: Consumable) -> Complex:
 
 def _described(host: ExecutionHost, node: Node, rules: Rules, cluster: Cluster) -> ExecutionHost:
     queues = frozenset(instance.queue for instance in host.instances)
-    counted = {name: f"{value:f}" for name, value in _counted(rules, node, cluster.complexes).items()}
+    there = {name: f"{value:f}" for name, value in counted(rules, node, cluster.complexes).items()}
     return replace(
         host,
         fixed={**host.fixed, **_met(rules, node, queues)},
-        consumables={**host.consumables, **counted} if counted else host.consumables,
+        consumables={**host.consumables, **there} if there else host.consumables,
     )
 
 
@@ -248,26 +247,6 @@ def refusal_of(entry: Entry, node: Node, queues: frozenset[str]) -> Reason | Non
         return None
     after = entry.parts.asked.take(Standing(node))
     return after if isinstance(after, Reason) else None
-
-
-def _counted(rules: Rules, node: Node, complexes: Mapping[str, Complex]) -> dict[str, float]:
-    found = {name: node.resources.get(name) for name in _uncounted(rules, complexes)}
-    return {COUNTED + name: value for name, value in found.items() if is_number(value)}
-
-
-def _uncounted(rules: Rules, complexes: Mapping[str, Complex]) -> frozenset[str]:
-    """Resources that tasks take and no complex of Grid Engine counts."""
-    names = {name for entry in rules.entries for name, _ in entry.parts.takes}
-    return frozenset(name for name in names if counting(rules, name, complexes) is None)
-
-
-def counting(rules: Rules, resource: str, complexes: Mapping[str, Complex]) -> Complex | None:
-    """The complex by which Grid Engine counts a resource, if it does."""
-    for name in rules.complexes_of(resource):
-        entry = complexes.get(name)
-        if entry is not None and entry.consumable is not Consumable.NO and entry.relop != "EXCL":
-            return entry
-    return None
 
 
 def _named_resources(rules: Rules) -> frozenset[str]:

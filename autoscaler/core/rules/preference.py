@@ -65,6 +65,8 @@ def _rank(constraints: Iterable[Constraint], standing: Standing) -> Iterable[int
                 yield _place(standing.node.properties[name], values)
             case NodeResourceConstraint():
                 yield _place(standing.node.resources.get(constraint.resource), constraint.allowed)
+            case _:
+                pass
         after = constraint.take(standing)
         if isinstance(after, Reason):
             return

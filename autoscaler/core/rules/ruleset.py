@@ -16,6 +16,7 @@ from autoscaler.core.rules.constraints import And, Constraint, Exclusive, Minimu
 from autoscaler.core.rules.default_resources import DefaultResource
 from autoscaler.core.rules.node import SizeFacts
 from autoscaler.core.rules.per_array import KeepAlive, PerNodeArray
+from autoscaler.core.rules.room import takes_of_nodes
 from autoscaler.core.rules.shared import SharedConsumableConstraint, SharedResource
 
 NONE_KEPT = KeepAlive()
@@ -75,6 +76,8 @@ class Parts:
     """Its tasks share a node with no other job's (`exclusive-task`)."""
     shared: tuple[SharedConsumableConstraint, ...] = ()
     """What every task takes of resources that all nodes share."""
+    tried: bool = False
+    """What a task takes depends on the node: how many fit has to be tried on each."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ class Rules:
 
 
 def parts_of(constraint: Constraint) -> Parts:
-    """Amounts and exclusiveness are taken where all must hold; below `or`, `xor` and `not` they are only asked."""
+    """Amounts and exclusiveness are taken where all must hold. Below `or` and `xor` each node decides what is taken,
+    and below `not` nothing is.
+    """
     match constraint:
         case And(children):
             return _together([parts_of(child) for child in children])
@@ -131,7 +136,7 @@ def parts_of(constraint: Constraint) -> Parts:
         case SharedConsumableConstraint():
             return Parts(And(), shared=(constraint,))
         case _:
-            return Parts(constraint)
+            return Parts(constraint, tried=takes_of_nodes(constraint))
 
 
 def _together(parts: Sequence[Parts]) -> Parts:
@@ -146,6 +151,7 @@ def _together(parts: Sequence[Parts]) -> Parts:
         exclusive=any(part.exclusive for part in parts),
         alone=any(part.alone for part in parts),
         shared=tuple(one for part in parts for one in part.shared),
+        tried=any(part.tried for part in parts),
     )
 
 
