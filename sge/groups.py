@@ -41,6 +41,7 @@ class Groups:
         """
         usable("queue", queue)
         ours = usable("host group", host_group_of(group))
+        self._swept = False  # a host may never come to be in it
         self._define_complex()
         with objects.as_file(objects.host_group(ours, ())) as file:
             self._administrator.configure("-Ahgrp", str(file))
@@ -54,8 +55,10 @@ class Groups:
         it.
         """
         ours = host_group_of(group)
+        swept, self._swept = self._swept, False  # until it is known what came of it
         known = read_names(self._administrator.show("-shgrpl"))
         if ours not in known or read_host_group(self._administrator.show("-shgrp", ours))[1]:
+            self._swept = swept
             return ()
         for queue, having in self._attached(ours):
             if having:
@@ -67,15 +70,18 @@ class Groups:
             if pe.endswith(suffix) and pe.removesuffix(suffix) in pes:
                 refused += self._delete("-dp", pe)
         refused += [] if refused else self._delete("-dhgrp", ours)
-        self._swept = self._swept and not refused
+        self._swept = swept and not refused
         return tuple(refused)
 
     def sweep(self) -> tuple[str, ...]:
         """Clear every group that has no hosts; Grid Engine's words where it refused. Raises AutoscalerError."""
+        self._swept = False
         refused: list[str] = []
-        for name in read_names(self._administrator.show("-shgrpl")):
+        names = [name for name in read_names(self._administrator.show("-shgrpl")) if _group_of(name) is not None]
+        texts = self._administrator.show(*(word for name in names for word in ("-shgrp", name))) if names else ""
+        for name, hosts in map(read_host_group, split_objects(texts, "group_name")):
             group = _group_of(name)
-            if group is not None:
+            if group is not None and not hosts:
                 refused += self.clear(group)
         self._swept = not refused
         return tuple(refused)

@@ -53,6 +53,8 @@ LANES = 8
 """So many threads end machines at the same time."""
 SWEEP_EVERY = 10.0
 """Seconds between two tries to take away what is left of groups."""
+SWEEP_ANYWAY = 600.0
+"""Seconds after which it is looked for what is left of them, should a person have taken out their last host."""
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
 """Seconds until an order without an answer is asked for again, doubled each time."""
 
@@ -82,7 +84,7 @@ class Actor:
         self._lock = threading.Lock()
         self._unswept = ""
         """Why phantoms could not be swept away, said once."""
-        self._groups_swept_at = float("-inf")
+        self._groups_swept_at = means.clock() - SWEEP_EVERY
 
     @property
     def uncertain(self) -> bool:
@@ -205,10 +207,13 @@ class Actor:
 
     def _sweep_groups(self) -> None:
         """Take away what Grid Engine still has of groups without hosts: parallel environments that waiting jobs'
-        requests matched when the last host left, or what a crash left behind.
+        requests matched when the last host left, or what a crash or a person left behind.
         """
         groups, now = self._means.groups, self._now()
-        if groups is None or groups.swept or now - self._groups_swept_at < SWEEP_EVERY:
+        if groups is None:
+            return
+        pause = SWEEP_ANYWAY if groups.swept else SWEEP_EVERY
+        if now - self._groups_swept_at < pause:
             return
         self._groups_swept_at = now
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.actor import SWEEP_EVERY
+from autoscaler.act.actor import SWEEP_ANYWAY, SWEEP_EVERY
 from autoscaler.core.actions import Disable, Remove
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.store.journal import Result
@@ -132,6 +132,14 @@ def test_a_new_process_sweeps_once(bench: Bench, kept: Kept) -> None:
     kept.swept = False
     for _ in range(3):
         bench.now += SWEEP_EVERY
+        bench.act(Disable("fake-000001", "fake-1", REASON))
+
+    assert kept.calls == [("sweep",)]
+
+
+def test_what_a_person_may_have_left_of_groups_is_looked_for_every_ten_minutes(bench: Bench, kept: Kept) -> None:
+    for wait in (SWEEP_ANYWAY - 1, 1.0, 1.0):
+        bench.now += wait
         bench.act(Disable("fake-000001", "fake-1", REASON))
 
     assert kept.calls == [("sweep",)]
