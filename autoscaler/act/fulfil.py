@@ -1,10 +1,10 @@
-"""Writes into the store what has become of requests: which worker serves which created node, which of them ended, and
-which dynamic arrays are done with.
+"""Writes into the store what has become of requests: which worker serves which created node, which of them ended or
+failed, and which dynamic arrays are done with.
 """
 
 from __future__ import annotations
 
-from autoscaler.core.asking.created_nodes import bindings
+from autoscaler.core.asking.created_nodes import answers
 from autoscaler.core.asking.fulfilled import empty_arrays, lost_workers
 from autoscaler.core.model import Snapshot
 from autoscaler.store.store import Store
@@ -16,26 +16,27 @@ class Fulfilment:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._bound: frozenset[str] = frozenset()
+        self._bound: frozenset[tuple[str, str]] = frozenset()
 
     def note(self, snapshot: Snapshot) -> None:
         """After a successful look. Each line may have been written by an earlier process: then nothing changes."""
         store, now = self._store, snapshot.now
-        found = bindings(snapshot.fleet.orders)
+        found = tuple(answers(snapshot.fleet.orders))
         lost, empty = lost_workers(snapshot), empty_arrays(snapshot)
-        new = found.keys() - self._bound
+        new = frozenset(found) - self._bound
         late = self._late(snapshot)
         if not (new or lost or empty or late):
             return
         with store.database.transaction():
-            for node, worker_id in sorted(found.items()):
-                if node in new:
+            for node, worker_id in found:
+                if (node, worker_id) in new:
                     store.nodes.bind(node, worker_id)
             store.nodes.lose(lost, at=now)
             if empty:
                 store.requests.lapse(now)  # a set whose time is over names nothing any more
             for name in empty:
                 store.requests.remove_array(name)
+                store.nodes.end_failed(name, at=now)
             for worker_id, by in late.items():
                 store.wishes.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
         self._bound = frozenset(found)
@@ -57,5 +58,5 @@ class Fulfilment:
         """The cluster is given back: nobody wants anything any more."""
         with self._store.database.transaction():
             self._store.requests.clear()
-            for node in self._store.nodes.live():
-                self._store.nodes.end(node.id, at=at, by=by)
+            for row in self._store.nodes.listed(()):
+                self._store.nodes.end(row.node.id, at=at, by=by)

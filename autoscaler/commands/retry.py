@@ -1,4 +1,4 @@
-"""`sge-autoscaler retry`: try again at once what a provider lacked or refused."""
+"""`sge-autoscaler retry`: try again at once what a provider lacked or refused, and created nodes that failed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from autoscaler.commands.context import Invocation
 @click.command("retry")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
-    """Try again at the next pass what a provider lacked or refused, instead of waiting until its rest is over.
+    """Try again at the next pass what a provider lacked or refused, instead of waiting until its rest is over. Nodes
+    that callers of the REST API created, and that failed, get another machine.
 
     For after a quota was raised or an image was mended. A pause and the brake stay: those `resume` ends.
     """
     now = time.time()
     with invocation.store() as store:
         memory = store.memory.load()
-        store.wishes.retry(who=invocation.who, at=now)
+        nodes = store.retry(who=invocation.who, at=now)
     again = [f"{rest.bucket.instance_type} ({rest.message})" for rest in memory.rests if rest.until > now]
     again += [f"{array} ({message})" for array, message in memory.stopped.items()]
-    click.echo(f"tried again: {', '.join(dict.fromkeys(again))}" if again else "nothing rests")
+    again += [f"node {name}" for name in nodes]
+    click.echo(f"tried again: {', '.join(dict.fromkeys(again))}" if again else "nothing rests, and no node has failed")

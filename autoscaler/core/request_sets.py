@@ -107,6 +107,8 @@ class CreatedNode:
     placement_group: str | None = None
     worker_id: str | None = None
     """The machine that serves it, once there is one. One that ends without our doing is not replaced."""
+    lost: tuple[str, ...] = ()
+    """Machines that served it and failed, before somebody wanted it to be tried again."""
 
 
 class AutoStopAnswer(StrEnum):

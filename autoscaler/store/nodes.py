@@ -1,7 +1,8 @@
 """Nodes that callers created one by one, and the operations that created, ended or changed nodes.
 
-A row is a caller's wish for one worker. The loop writes which worker serves it, and that a worker ended by itself;
-callers write that it is to end. Names are unique among the nodes that have not ended; ids are never given twice.
+A row is a caller's wish for one worker. The loop writes which worker serves it, and that it failed with its worker;
+callers write that it is to end, or to be tried again. Names are unique among the nodes that have not ended; ids are
+never given twice.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from autoscaler.core.reasons import Reason
 from autoscaler.core.request_sets import CreatedNode
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration
@@ -49,6 +51,11 @@ TABLES: Migration = (
     "CREATE INDEX nodes_live ON nodes(number) WHERE ended_at IS NULL",
     "CREATE UNIQUE INDEX nodes_by_worker ON nodes(worker_id) WHERE worker_id IS NOT NULL",
 )
+FAILED: Migration = (
+    "ALTER TABLE nodes ADD COLUMN failed TEXT",
+    "ALTER TABLE nodes ADD COLUMN failed_at REAL",
+    "ALTER TABLE nodes ADD COLUMN lost TEXT NOT NULL DEFAULT '[]'",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,10 @@ class NodeRow:
     """`nodeAttributes` as they were given."""
     ended_at: float | None = None
     ended_by: str = ""
+    failed: Reason | None = None
+    """What failed, of one whose machine did: it is kept for its caller to see until somebody ends it, or wants it to be
+    tried again.
+    """
 
 
 class NodeTable:
@@ -147,8 +158,8 @@ class NodeTable:
         )
 
     def live(self) -> tuple[CreatedNode, ...]:
-        """Created and not ended, oldest first: what a plan sees."""
-        return tuple(row.node for row in self._rows("WHERE ended_at IS NULL"))
+        """Created, not ended and not failed, oldest first: what a plan sees."""
+        return tuple(row.node for row in self._rows("WHERE ended_at IS NULL AND failed IS NULL"))
 
     def listed(self, worker_ids: Iterable[str]) -> tuple[NodeRow, ...]:
         """Those that have not ended, and those whose worker is one of these, oldest first."""
@@ -160,13 +171,15 @@ class NodeTable:
         return next(self._rows("WHERE id = ?", (node_id,)), None)
 
     def bind(self, node_id: str, worker_id: str) -> bool:
-        """A worker serves this node from now on; False when the node or the worker is bound already.
+        """A worker serves this node from now on; False when the node or the worker is bound already, or failed it.
 
         An ended node is bound, too: its worker was ordered before the end was asked for, and has to be known as its.
         """
         return bool(
             self._database.execute(
-                "UPDATE OR IGNORE nodes SET worker_id = ? WHERE id = ? AND worker_id IS NULL", (worker_id, node_id)
+                "UPDATE OR IGNORE nodes SET worker_id = ? WHERE id = ? AND worker_id IS NULL"
+                " AND NOT EXISTS (SELECT 1 FROM json_each(nodes.lost) WHERE value = ?)",
+                (worker_id, node_id, worker_id),
             )
         )
 
@@ -178,17 +191,41 @@ class NodeTable:
             )
         )
 
-    def lose(self, worker_ids: Iterable[str], *, at: float) -> None:
-        """These machines ended: a node that one of them served ends with it, and is not replaced."""
+    def lose(self, workers: Mapping[str, Reason | None], *, at: float) -> None:
+        """These machines ended: a node that one of them served ends with it or, where a reason tells what failed, has
+        failed. Neither is replaced.
+        """
         self._database.execute_many(
             "UPDATE nodes SET ended_at = ?, ended_by = 'its machine ended' WHERE worker_id = ? AND ended_at IS NULL",
-            [(at, worker_id) for worker_id in worker_ids],
+            [(at, worker_id) for worker_id, failed in workers.items() if failed is None],
+        )
+        self._database.execute_many(
+            "UPDATE nodes SET failed = ?, failed_at = ? WHERE worker_id = ? AND ended_at IS NULL AND failed IS NULL",
+            [(notation.write(failed), at, worker_id) for worker_id, failed in workers.items() if failed is not None],
+        )
+
+    def retry(self) -> tuple[str, ...]:
+        """Let all that failed be tried again, each with another machine: their names."""
+        with self._database.transaction():
+            names = tuple(row.node.name for row in self._rows("WHERE failed IS NOT NULL AND ended_at IS NULL"))
+            self._database.execute(
+                "UPDATE nodes SET lost = json_insert(lost, '$[#]', worker_id), worker_id = NULL, failed = NULL,"
+                " failed_at = NULL WHERE failed IS NOT NULL AND ended_at IS NULL"
+            )
+        return names
+
+    def end_failed(self, node_array: str, *, at: float) -> None:
+        """The array of these nodes is gone, and nothing of them is left to be seen."""
+        self._database.execute(
+            "UPDATE nodes SET ended_at = ?, ended_by = 'its node array ended'"
+            " WHERE node_array = ? AND failed IS NOT NULL AND ended_at IS NULL",
+            (at, node_array),
         )
 
     def forget(self, before: float) -> None:
-        """Drop nodes that ended, and operations of which no node is left, before this time."""
+        """Drop nodes that ended or failed, and operations of which no node is left, before this time."""
         with self._database.transaction():
-            self._database.execute("DELETE FROM nodes WHERE ended_at < ?", (before,))
+            self._database.execute("DELETE FROM nodes WHERE ended_at < ? OR failed_at < ?", (before, before))
             self._database.execute(
                 "DELETE FROM operations WHERE at < ? AND NOT EXISTS ("
                 "SELECT 1 FROM json_each(operations.nodes) JOIN nodes ON nodes.id = value)",
@@ -211,8 +248,10 @@ def _row(row: sqlite3.Row) -> NodeRow:
             machine_type=row["machine_type"],
             placement_group=row["placement_group"],
             worker_id=row["worker_id"],
+            lost=notation.read(row["lost"], tuple[str, ...]),
         ),
         notation.read(row["attributes"], dict[str, Any]),
         row["ended_at"],
         row["ended_by"],
+        None if row["failed"] is None else notation.read(row["failed"], Reason),
     )

@@ -51,6 +51,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     journal.FOR_WHOM,
     journal.FOR_REQUESTS,
     verbs.TABLE,
+    nodes.FAILED,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -92,6 +93,12 @@ class Store:
             self.memory.save(plan.memory, at)
             self.auto_stops.answer_all(plan.auto_stops, at)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
+
+    def retry(self, *, who: str, at: float) -> tuple[str, ...]:
+        """A person or a caller wants what failed before this to be tried again: the names of created nodes that are."""
+        with self.database.transaction():
+            self.wishes.retry(who=who, at=at)
+            return self.nodes.retry()
 
     def findings(self, now: float) -> Evidence:
         """All evidence that is not too old to matter."""

@@ -42,6 +42,7 @@ ENDING = frozenset({"terminate", "remove", "shutdown"})
 OLD = 300.0
 """Seconds after which a look is no longer of now: far longer than any poll."""
 STOPPING = "all workers are being given back (`sge-autoscaler stop`): nothing is launched before the next `run`"
+RETRY = "POST /cloud/actions/retry/{}"
 NAMED = 3
 """At most so many nodes are named in one line of the log."""
 RECENT = 86_400.0
@@ -81,8 +82,8 @@ class Operations:
         return View(self.place, look, rows, wishes, failed, rests)
 
     def retry(self, who: str) -> None:
-        """Let the loop try again at once what its provider lacked or refused."""
-        self.store.wishes.retry(who=f"{who} (REST)", at=self.clock())
+        """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""
+        self.store.retry(who=f"{who} (REST)", at=self.clock())
         log.info("%s wants what failed to be tried again", who)
         self.ring()
 
@@ -115,7 +116,7 @@ class Operations:
         with self.store.database.transaction():
             view = self.view()
             array = self._array(name)
-            nodes = [node for node in view.nodes if node.node_array == name and not node.leaving]
+            nodes = [node for node in view.standing if node.node_array == name and not node.leaving]
             types = tuple(array.types.values())
             first = next(iter(types), None)
             kind = next((each for each in types if available(view, array, each)), first)
@@ -203,7 +204,7 @@ class Operations:
 
     def _end(self, node: Node, view: View, who: str) -> str | None:
         """Let a node end: at once where no machine serves it, else once its jobs have ended. Asked again: no change."""
-        if node.keep_alive:
+        if node.keep_alive and node.failed is None:
             return "this node is marked KeepAlive"
         if node.seen is not None and View.named(view.wishes.keep, node.seen):
             return "this node is kept: `sge-autoscaler keep --undo` lets it go"
@@ -247,6 +248,8 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
     """Why a verb cannot be carried out on a node."""
     if node.leaving:
         return "this node is ending"
+    if node.failed is not None:
+        return f"this node has failed: end it, or have all that failed tried again ({RETRY.format(view.place.cluster)})"
     if verb == "start":
         return None  # it is started, or about to be
     if not view.look.operates or verb == "deallocate":

@@ -27,6 +27,7 @@ def node_record(view: View, node: Node) -> dict[str, Any]:
     """A node as CycleCloud shows it. Names that do not apply are left out."""
     seen, row, kind = node.seen, node.row, node.type
     worker = seen.worker if seen else None
+    why = node.failed or node.withheld
     given = dict(row.attributes) if row else {}
     array = view.array(node.node_array)
     configuration = _merged(_object(array.configuration) if array else {}, given.pop("Configuration", None))
@@ -48,7 +49,7 @@ def node_record(view: View, node: Node) -> dict[str, Any]:
         "Configuration": configuration,
         "PlacementGroupId": node.placement_group,
         "RequestId": row.node.request_id or None if row else None,
-        "StatusMessage": text(node.withheld) if node.withheld is not None else None,
+        "StatusMessage": text(why) if why is not None else None,
     }
     if worker is not None and seen is not None:
         told |= {

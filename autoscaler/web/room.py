@@ -12,7 +12,7 @@ def room(view: View, array: SeenArray, kind: InstanceType | None) -> int:
     """How many more nodes of this type the limits allow. Without a type cores are not counted."""
     family = array.extends or array.name
     root = view.array(family) or array
-    shared, own = view.counted(family), [node for node in view.nodes if node.node_array == array.name]
+    shared, own = view.counted(family), [node for node in view.standing if node.node_array == array.name]
     coming = sum(view.coming.get(each.name, 0) for each in view.look.arrays if family in (each.name, each.extends))
     left = root.max_workers - len(shared) - coming
     if array.max_own_workers is not None:
@@ -32,7 +32,7 @@ def available(view: View, array: SeenArray, kind: InstanceType | None) -> int:
         return most
     waiting = sum(
         node.seen is None and node.node_array == array.name and (kind is None or node.type == kind)
-        for node in view.nodes
+        for node in view.standing
     )
     return max(0, min(most, told - waiting))
 

@@ -36,7 +36,7 @@ def status_of(view: View, *, with_nodes: bool) -> ClusterStatus:
 
 
 def _array(view: View, array: SeenArray, *, with_nodes: bool) -> NodeArrayStatus:
-    nodes = [node for node in view.nodes if node.node_array == array.name]
+    nodes = [node for node in view.standing if node.node_array == array.name]
     gone = {node.type.name: node.type for node in nodes if node.type is not None and node.type.name not in array.types}
     valid = [_bucket(view, array, kind, nodes, with_nodes=with_nodes, valid=True) for kind in array.types.values()]
     others = [_bucket(view, array, kind, nodes, with_nodes=with_nodes, valid=False) for kind in gone.values()]
@@ -55,8 +55,8 @@ def _bucket(
     active = [node for node in nodes if node.type is not None and node.type.name == kind.name]
     left = available(view, array, kind) if valid else 0
     most = min(_most(view, array), _array_cores(view, array) // kind.vcpus)
-    same_family = [node for node in view.nodes if node.type is not None and node.type.family == kind.family]
-    family, region = sum(node.vcpus for node in same_family), sum(node.vcpus for node in view.nodes)
+    same_family = [node for node in view.standing if node.type is not None and node.type.family == kind.family]
+    family, region = sum(node.vcpus for node in same_family), sum(node.vcpus for node in view.standing)
     told = offered(array, kind)
     all_cores = max(_most_cores(view), region)
     # What the provider still has is its quota, as far as it tells; it is never less than what stands.

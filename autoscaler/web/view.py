@@ -58,7 +58,14 @@ class Node:
     """Why no machine is launched for it."""
 
     @property
+    def failed(self) -> Reason | None:
+        """What failed, of a created node whose machine is gone and that nobody has ended."""
+        return self.row.failed if self.row is not None and self.row.ended_at is None else None
+
+    @property
     def status(self) -> str:
+        if self.failed is not None:
+            return FAILED
         if self.leaving:
             return TERMINATING
         if self.seen is None:
@@ -117,6 +124,11 @@ class View:
         ]
         return (*created, *(self._rented(each) for worker_id, each in seen.items() if worker_id not in served))
 
+    @cached_property
+    def standing(self) -> tuple[Node, ...]:
+        """Those that have a machine, or are to get one: all but failed ones."""
+        return tuple(node for node in self.nodes if node.seen is not None or node.failed is None)
+
     def _created(self, row: NodeRow, seen: SeenWorker | None) -> Node:
         node = row.node
         kind = seen.worker.type if seen else self.type_for(node.node_array, node.machine_type)
@@ -153,7 +165,7 @@ class View:
     def counted(self, family: str) -> list[Node]:
         """Nodes that count towards the limits of an array of the settings and those that stem from it."""
         names = {array.name for array in self.look.arrays if family in (array.name, array.extends)}
-        return [node for node in self.nodes if node.node_array in names]
+        return [node for node in self.standing if node.node_array in names]
 
     @cached_property
     def coming(self) -> dict[str, int]:

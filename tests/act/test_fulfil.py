@@ -10,9 +10,10 @@ import pytest
 
 from autoscaler.act.fulfil import Fulfilment
 from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.fleet import MachineState, OrderState
-from autoscaler.core.memory import Memory, WorkerNote
-from autoscaler.core.model import Snapshot
+from autoscaler.core.fleet import Ending, MachineState, OrderState
+from autoscaler.core.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.model import Snapshot, Wishes
+from autoscaler.core.reasons import Code, because
 from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.store import Store
@@ -48,6 +49,10 @@ def serving(store: Store) -> dict[str, str | None]:
     return {node.id: node.worker_id for node in store.nodes.live()}
 
 
+def failed(store: Store) -> dict[str, Code]:
+    return {row.node.id: row.failed.code for row in store.nodes.listed(()) if row.failed is not None}
+
+
 def arrays(store: Store) -> list[str]:
     return [array.name for array in store.requests.load(NOW).arrays]
 
@@ -67,11 +72,100 @@ def test_a_node_that_was_ended_while_it_was_ordered_is_known_by_its_worker(store
     assert row.node.worker_id == "i-w1"
 
 
-def test_a_node_ends_with_its_machine(store: Store) -> None:
+def test_a_node_fails_with_its_machine(store: Store) -> None:
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
     Fulfilment(store).note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
-    assert serving(store) == {}
+    assert (serving(store), failed(store)) == ({}, {"n1": Code.GONE})
+
+
+@pytest.mark.parametrize(
+    ("note", "machine", "why"),
+    (
+        (WorkerNote(NOW, terminated_at=NOW), {}, Code.BOOT_TIMEOUT),
+        (WorkerNote(NOW, disabling=Disabling.ENROL, disabled_at=NOW, terminated_at=NOW), {}, Code.JOIN_TIMEOUT),
+        (WorkerNote(NOW), {"failure": "capacity"}, Code.BOOT_FAILED),
+        (WorkerNote(NOW, heard_at=NOW), {"ending": Ending.INTERRUPTED}, Code.GONE),
+        (WorkerNote(NOW), {"ending": Ending.RELEASED}, Code.GONE),
+        (WorkerNote(NOW, disabling=Disabling.SILENT, heard_at=NOW, terminated_at=NOW), {}, Code.GONE),
+        (
+            WorkerNote(NOW, disabling=Disabling.BROKEN, quarantined=because(Code.BLACK_HOLE), heard_at=NOW),
+            {},
+            Code.BLACK_HOLE,
+        ),
+    ),
+    ids=["never up", "never heard", "no capacity", "interrupted", "gave up by itself", "silent", "quarantined"],
+)
+def test_a_node_says_what_failed(store: Store, note: WorkerNote, machine: dict[str, Any], why: Code) -> None:
+    create(store, "n1")
+    store.nodes.bind("n1", "i-w1")
+    ended = a_machine("w1", state=MachineState.TERMINATED, note=note, **machine)
+    Fulfilment(store).note(a_look(store, ended))
+    assert failed(store) == {"n1": why}
+
+
+@pytest.mark.parametrize(
+    ("drained", "note", "ending"),
+    (
+        ((), WorkerNote(NOW, disabling=Disabling.COMMAND, heard_at=NOW), Ending.UNKNOWN),
+        ((), WorkerNote(NOW, disabling=Disabling.AUTO_STOP, heard_at=NOW), Ending.UNKNOWN),
+        (("i-w1",), WorkerNote(NOW, terminated_at=NOW), Ending.UNKNOWN),
+        (("w1",), WorkerNote(NOW, terminated_at=NOW), Ending.UNKNOWN),
+        ((), WorkerNote(NOW, heard_at=NOW), Ending.RELEASED),
+    ),
+    ids=["drained", "asked to stop", "drained while it booted", "drained by its host's name", "shut itself down"],
+)
+def test_a_node_whose_machine_a_person_or_it_itself_let_go_ends(
+    store: Store, drained: tuple[str, ...], note: WorkerNote, ending: Ending
+) -> None:
+    create(store, "n1")
+    store.nodes.bind("n1", "i-w1")
+    ended = a_machine("w1", state=MachineState.TERMINATED, note=note, ending=ending)
+    Fulfilment(store).note(a_look(store, ended, Wishes(drain=frozenset(drained))))
+    assert (serving(store), failed(store)) == ({}, {})
+
+
+def test_a_failed_node_that_is_tried_again_is_served_by_the_worker_of_its_next_order(store: Store) -> None:
+    create(store, "n1", "n2")
+    fulfilment, lost = Fulfilment(store), a_machine("w1", state=MachineState.TERMINATED)
+    fulfilment.note(a_look(store, ANSWERED, lost, a_machine("w2")))
+    fulfilment.note(a_look(store, ANSWERED, lost, a_machine("w2")))
+    tried = store.nodes.retry()
+    fulfilment.note(a_look(store, ANSWERED, lost, a_machine("w2")))
+    before = serving(store)
+    again = replace(an_order(1, state=OrderState.ACCEPTED, age=10, ids=("i-w3",), nodes=("n1",)), id="order-2")
+    fulfilment.note(a_look(store, ANSWERED, again, lost, a_machine("w2"), a_machine("w3")))
+    assert (tried, before, serving(store)) == (
+        ("name-n1",),
+        {"n1": None, "n2": "i-w2"},
+        {"n1": "i-w3", "n2": "i-w2"},
+    )
+
+
+def test_what_comes_for_a_node_that_was_ended_when_it_was_tried_again_is_known_as_its(store: Store) -> None:
+    create(store, "n1")
+    store.nodes.bind("n1", "i-w1")
+    fulfilment = Fulfilment(store)
+    fulfilment.note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
+    store.nodes.retry()
+    store.nodes.end("n1", at=NOW, by="ann")
+    first = an_order(1, state=OrderState.ACCEPTED, ids=("i-w1",), nodes=("n1",))
+    again = replace(an_order(1, state=OrderState.ACCEPTED, age=10, ids=("i-w2",), nodes=("n1",)), id="order-2")
+    fulfilment.note(a_look(store, first, again, a_machine("w2")))
+    row = store.nodes.row("n1")
+    assert row is not None
+    assert row.node.worker_id == "i-w2"
+
+
+def test_failed_nodes_end_with_their_node_array(store: Store) -> None:
+    ask(store, Target("burst", count=1), expires=NOW - 1)
+    store.nodes.create([NodeRow(CreatedNode("n1", "burst-1", "burst", NOW))])
+    store.nodes.bind("n1", "i-w1")
+    fulfilment = Fulfilment(store)
+    fulfilment.note(a_look(store, a_machine("w1", state=MachineState.TERMINATED)))
+    kept = failed(store)
+    fulfilment.note(a_look(store))
+    assert (kept, failed(store), arrays(store)) == ({"n1": Code.GONE}, {}, [])
 
 
 def test_a_node_whose_machine_a_listing_leaves_out_lives_on(store: Store) -> None:

@@ -13,8 +13,11 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import cli, main
 from autoscaler.core.fleet import BucketKey, InstanceType, MachineState, Worker
 from autoscaler.core.memory import Memory, Rest
+from autoscaler.core.reasons import Code, because
+from autoscaler.core.request_sets import CreatedNode
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.lock import hold, lock_directory
+from autoscaler.store.nodes import NodeRow
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb
 from tests.simulated.cluster import START
@@ -168,7 +171,16 @@ def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.Capture
 
 def test_nothing_is_to_be_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     main(["retry"])
-    assert capsys.readouterr().out == "nothing rests\n"
+    assert capsys.readouterr().out == "nothing rests, and no node has failed\n"
+
+
+def test_nodes_that_failed_are_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", 1.0))])
+    store.nodes.bind("n1", "i-1")
+    store.nodes.lose({"i-1": because(Code.GONE)}, at=2.0)
+    main(["retry"])
+    assert capsys.readouterr().out == "tried again: node execute-1\n"
+    assert [node.id for node in store.nodes.live()] == ["n1"]
 
 
 def test_keeping_and_draining_end_each_other(store: Store) -> None:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.request_sets import CreatedNode
 from autoscaler.store.nodes import NodeRow, Operation
 from autoscaler.store.store import Store
+
+GONE = because(Code.GONE)
 
 
 @pytest.fixture
@@ -65,11 +68,41 @@ def test_a_name_is_free_again_once_its_node_ended(store: Store) -> None:
     assert [each.id for each in store.nodes.live()] == ["n2"]
 
 
-def test_a_node_whose_machine_ended_is_not_wanted_any_more(store: Store) -> None:
+@pytest.mark.parametrize("failed", (None, GONE), ids=["as wanted", "by a failure"])
+def test_a_node_whose_machine_ended_is_not_wanted_any_more(store: Store, failed: Reason | None) -> None:
     store.nodes.create([node(), node("n2", "execute-2")])
     store.nodes.bind("n1", "w1")
-    store.nodes.lose(["w1", "w9"], at=200.0)
+    store.nodes.lose({"w1": failed, "w9": failed}, at=200.0)
     assert [each.id for each in store.nodes.live()] == ["n2"]
+
+
+def test_a_node_that_failed_is_listed_until_it_is_ended(store: Store) -> None:
+    store.nodes.create([node()])
+    store.nodes.bind("n1", "w1")
+    store.nodes.lose({"w1": GONE}, at=200.0)
+    (listed,) = store.nodes.listed(())
+    store.nodes.end("n1", at=300.0, by="anna")
+    assert (listed.failed, store.nodes.listed(())) == (GONE, ())
+
+
+def test_a_failed_node_that_is_tried_again_is_never_served_by_the_worker_that_failed_it(store: Store) -> None:
+    store.nodes.create([node(), node("n2", "execute-2")])
+    store.nodes.bind("n1", "w1")
+    store.nodes.lose({"w1": GONE}, at=200.0)
+    tried, again = store.nodes.retry(), store.nodes.retry()
+    bound = [store.nodes.bind("n1", "w1"), store.nodes.bind("n1", "w3")]
+    (first, _) = store.nodes.live()
+    assert (tried, again, bound, first.worker_id, first.lost) == (
+        ("execute-1",), (), [False, True], "w3", ("w1",),
+    )  # fmt: skip
+
+
+def test_a_node_that_nobody_ends_after_it_failed_is_forgotten_in_time(store: Store) -> None:
+    store.nodes.create([node()])
+    store.nodes.bind("n1", "w1")
+    store.nodes.lose({"w1": GONE}, at=200.0)
+    store.nodes.forget(300.0)
+    assert store.nodes.row("n1") is None
 
 
 def test_old_ends_are_forgotten_and_live_nodes_with_their_operations_are_not(store: Store) -> None:

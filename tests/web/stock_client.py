@@ -74,7 +74,9 @@ class StockClient:
             )
             yield StockBucket(array["name"], machine_type, group, min(limits), tuple(mine))
 
-    def start(self, asked: Sequence[tuple[StockBucket, int]], **attributes: Any) -> dict[str, Record]:
+    def start(
+        self, asked: Sequence[tuple[StockBucket, int]], request_id: str | None = None, **attributes: Any
+    ) -> dict[str, Record]:
         """Create nodes of these buckets, in one call. By name those that the library believes in: created under the
         name that it had guessed.
         """
@@ -88,9 +90,24 @@ class StockClient:
             named = {"nodeAttributes": attributes} if attributes else {}
             definition = {"machineType": bucket.machine_type}
             sets.append({"count": number, "nodearray": bucket.node_array, "definition": definition, **group, **named})
-        operation = self.client.post("nodes/create", {"sets": sets}).json()["operationId"]
+        repeated = {"requestId": request_id} if request_id else {}
+        operation = self.client.post("nodes/create", {**repeated, "sets": sets}).json()["operationId"]
         created = self.client.nodes(operation=operation)
         return {node["Name"]: node for node in created if node["Name"] in guessed}
+
+    def failed(self) -> list[str]:
+        """Ids of the nodes that it hands to its driver to be ended, as of now."""
+        return [node["NodeId"] for node in self.client.nodes() if node["Status"] == "Failed"]
+
+    def retry_failed(self) -> None:
+        """Raises AssertionError for an answer that it takes for none."""
+        answer = self.client.ask("POST", f"/cloud/actions/retry/{self.client.cluster}")
+        assert answer.status_code == 200, answer.text
+        _ = answer.json()
+
+    def of_request(self, request_id: str) -> list[str]:
+        """Names of the nodes that a request of its brought, as it finds them after a lost answer."""
+        return [node["Name"] for node in self.client.nodes(request_id=request_id)]
 
     def end(self, ids: Sequence[str]) -> dict[str, str]:
         """End nodes as its `delete` does; by name those that were affected, with their target afterwards."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.core.life import Life
+from autoscaler.core.reasons import Code, because
 from tests.web.served import Served, array, worker
 from tests.web.stock_client import StockBucket, StockClient
 
@@ -76,6 +77,29 @@ def test_a_node_that_it_ends_is_started_no_more(stock: StockClient) -> None:
     told = stock.end([node["NodeId"]])
     stock.look()
     assert (told, running in bucket(stock).nodes) == ({running: "Terminated"}, False)
+
+
+def test_a_node_that_failed_is_handed_to_its_driver_until_that_ends_it(stock: StockClient, api: Served) -> None:
+    (node,) = stock.start([(bucket(stock), 1)]).values()
+    api.store.nodes.bind(node["NodeId"], "i-9")
+    api.store.nodes.lose({"i-9": because(Code.GONE)}, at=200.0)
+    failed = stock.failed()
+    stock.look()
+    stock.end(failed)
+    assert (failed, stock.failed(), bucket(stock).available) == ([node["NodeId"]], [], 8)
+
+
+def test_a_node_that_it_wants_tried_again_has_failed_no_more(stock: StockClient, api: Served) -> None:
+    (node,) = stock.start([(bucket(stock), 1)], KeepAlive=True).values()
+    api.store.nodes.bind(node["NodeId"], "i-9")
+    api.store.nodes.lose({"i-9": because(Code.GONE)}, at=200.0)
+    stock.retry_failed()
+    assert (stock.failed(), stock.client.nodes()[0]["Status"]) == ([], "Acquiring")
+
+
+def test_nodes_of_a_call_whose_answer_was_lost_are_found_by_its_request(stock: StockClient) -> None:
+    names = list(stock.start([(bucket(stock), 2)], request_id="r"))
+    assert stock.of_request("r") == names
 
 
 def test_what_it_may_ask_for_is_what_it_gets(stock: StockClient) -> None:

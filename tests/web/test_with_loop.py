@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,13 +164,68 @@ def test_an_end_that_a_person_takes_back_keeps_the_machine_and_not_the_node(scen
     assert while_it_serves == (node["Hostname"], [node["InstanceId"]], ["Terminating"])
 
 
-def test_a_node_whose_machine_is_lost_leaves_the_list_and_is_not_replaced(scene: Scene) -> None:
+def lost(scene: Scene) -> dict[str, Any]:
+    """A created node whose machine is lost."""
     scene.client.create(1)
     scene.run(lambda: scene.statuses() == ["Ready"])
     (machine,) = scene.world.cloud.machines
     scene.world.cloud.kill(machine)
+    scene.run(lambda: scene.statuses() == ["Failed"])
+    (node,) = scene.client.nodes()
+    return node
+
+
+def test_a_node_whose_machine_is_lost_has_failed_and_is_not_replaced(scene: Scene) -> None:
+    node = lost(scene)
+    for _ in range(5):
+        scene.loop.pass_once()
+        scene.world.cluster.advance(STEP)
+    assert (node["TargetState"], node["StatusMessage"], "InstanceId" in node) == (
+        "Started",
+        "its provider says that it is gone",
+        False,
+    )
+    assert (scene.statuses(), len(scene.world.cloud.machines)) == (["Failed"], 1)
+
+
+def test_a_failed_node_is_gone_once_its_caller_ends_it(scene: Scene) -> None:
+    lost(scene)
+    answer = scene.client.post("nodes/terminate", {"filter": 'Status === "Failed"'})
+    assert (answer.json()["nodes"][0]["status"], scene.client.nodes()) == ("OK", [])
+
+
+def test_a_failed_node_takes_nobodys_room(scene: Scene) -> None:
+    (array,) = scene.client.get("status").json()["nodearrays"]
+    lost(scene)
+    (after,) = scene.client.get("status").json()["nodearrays"]
+    counted = [{each[name] for name in ("availableCount", "activeCount", "regionalConsumedCoreCount")}
+               for each in (array["buckets"][0], after["buckets"][0])]  # fmt: skip
+    assert counted[0] == counted[1]
+
+
+def test_a_lost_node_that_is_tried_again_gets_another_machine_under_its_name(scene: Scene) -> None:
+    before = lost(scene)
+    scene.client.ask("POST", "/cloud/actions/retry/demo")
+    scene.run(lambda: scene.statuses() == ["Ready"])
+    (node,) = scene.client.nodes()
+    again = node["InstanceId"]
+    scene.again()
+    scene.loop.pass_once()
+    scene.client.post("nodes/terminate", {"names": [node["Name"]]})
     scene.run(lambda: not scene.client.nodes())
-    assert len(scene.world.cloud.machines) == 1
+    assert (node["NodeId"], node["Name"]) == (before["NodeId"], before["Name"])
+    assert (len(scene.world.cloud.machines), again in scene.world.cloud.machines, running(scene)) == (2, True, [])
+
+
+def test_a_node_that_never_comes_up_has_failed_and_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path / "store.sqlite", boot_delay=1e6)
+    with served(world.store_file, clock=world.clock) as api:
+        scene = Scene(world, api, start(world))
+        scene.loop.pass_once()
+        scene.client.create(1)
+        scene.run(lambda: scene.statuses() == ["Failed"], passes=400)
+        (node,) = scene.client.nodes()
+    assert "was not up within" in node["StatusMessage"]
 
 
 def test_nodes_are_served_by_the_next_process_after_a_crash(scene: Scene) -> None:

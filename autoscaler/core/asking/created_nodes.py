@@ -1,13 +1,15 @@
 """Nodes that callers created one by one: which worker serves which, and which still need one.
 
 The nth node of an order is served by the nth worker that the provider answered with. The loop writes that into the
-node's row; until it has, the order itself tells. A node that had a worker never gets another.
+node's row; until it has, the order itself tells. A node that had a worker gets another only when somebody wants it to
+be tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from autoscaler.core.fleet import Fleet, Order, OrderState
 from autoscaler.core.request_sets import CreatedNode
@@ -30,7 +32,7 @@ class Service:
 
 def serve(nodes: Sequence[CreatedNode], fleet: Fleet) -> Service:
     """Who serves whom now."""
-    found = bindings(fleet.orders)
+    found = bindings(fleet.orders, {node.id: node.lost for node in nodes if node.lost})
     by_worker: dict[str, CreatedNode] = {}
     unserved: list[CreatedNode] = []
     awaited = {node for order in fleet.orders if order.state is OrderState.SENT for node in order.nodes}
@@ -45,15 +47,21 @@ def serve(nodes: Sequence[CreatedNode], fleet: Fleet) -> Service:
     return Service(by_worker, tuple(unserved), orders)
 
 
-def bindings(orders: Sequence[Order]) -> dict[str, str]:
+def bindings(orders: Sequence[Order], lost: Mapping[str, Collection[str]] = MappingProxyType({})) -> dict[str, str]:
     """Node id → worker id, of nodes whose order was answered. Where a node was ordered twice (the first order failed),
-    the first answer holds.
+    the first answer holds that is none of its lost ones.
     """
     found: dict[str, str] = {}
-    for order in sorted(orders, key=lambda order: order.ordered_at):
-        for node, worker_id in zip(order.nodes, order.ids, strict=False):
+    for node, worker_id in answers(orders):
+        if worker_id not in lost.get(node, ()):
             found.setdefault(node, worker_id)
     return found
+
+
+def answers(orders: Sequence[Order]) -> Iterator[tuple[str, str]]:
+    """Node id and worker id of all that was ever ordered for a node and came, what was ordered first before."""
+    for order in sorted(orders, key=lambda order: order.ordered_at):
+        yield from zip(order.nodes, order.ids, strict=False)
 
 
 def by_wish(nodes: Sequence[CreatedNode]) -> Mapping[Wish, tuple[CreatedNode, ...]]:
