@@ -14,6 +14,7 @@ from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.growth.instance_types import not_offered
 from autoscaler.core.growth.options import Option, options_for
 from autoscaler.core.growth.registry import strategy_of
 from autoscaler.core.limits import Room, Usage, launches_left
@@ -124,7 +125,7 @@ def grow(
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
     if not chosen:
-        return Growth(buckets=verdicts, note=_nothing_note(array, sized, refused))
+        return Growth(buckets=verdicts, note=_nothing_note(array, sized, refused, ground))
     return _launch(array, chosen, reason, verdicts, ground)
 
 
@@ -151,7 +152,7 @@ def grow_asked(
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized))
     if not chosen:
-        return Growth(buckets=verdicts, note=reason.then(_nothing_note(array, sized, refused)))
+        return Growth(buckets=verdicts, note=reason.then(_nothing_note(array, sized, refused, ground)))
     return _launch(array, chosen, reason, verdicts, ground, asked=True)
 
 
@@ -264,7 +265,9 @@ def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reas
     return because(Code.BUCKET_TOO_SMALL, type=type_)
 
 
-def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequence[BucketVerdict]) -> Reason:
+def _nothing_note(
+    array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequence[BucketVerdict], ground: Ground
+) -> Reason:
     """Why nothing is launched although something is wanted: the cap of the preferred option, or that nothing can be
     had, and why the first of what is allowed cannot.
     """
@@ -272,6 +275,7 @@ def _nothing_note(array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequ
     if capped is not None and capped.cap is not None:
         wanted = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
         return wanted.then(capped.cap)
-    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=array.machine_types or None)
+    asked = not_offered(array, ground.buckets) or array.machine_types
+    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
     why = next((verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED), None)
     return nothing if why is None else nothing.then(why)

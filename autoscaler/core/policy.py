@@ -74,8 +74,8 @@ class NodeArrayPolicy:
     machine_types: tuple[str, ...] = ()
     """Set by a request: exactly these instance types, tried in this order, whatever family they are of."""
     unknown_types: tuple[str, ...] = ()
-    """Set where a request names instance types of which the provider offers none: jobs use what the settings allow, and
-    requests get nothing.
+    """Set where the provider offers nothing of what a request names, instance types or a price type: jobs use what the
+    settings allow, and requests get nothing.
     """
     extends: str | None = None
     """Set for a dynamic array: the array of the settings that it stems from, whose limits hold for both together."""

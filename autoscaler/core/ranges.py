@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
-from autoscaler.core.growth.options import allowed_types
+from autoscaler.core.growth.instance_types import allowed_types
 from autoscaler.core.limits import most_ever
 from autoscaler.core.model import Host
 from autoscaler.core.policy import Limits, NodeArrayPolicy

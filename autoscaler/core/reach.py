@@ -14,7 +14,8 @@ from functools import cached_property
 from autoscaler.core.capacity import offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket
-from autoscaler.core.growth.options import allowed_types, told_apart
+from autoscaler.core.growth.instance_types import allowed_types
+from autoscaler.core.growth.options import told_apart
 from autoscaler.core.limits import Room, most_ever
 from autoscaler.core.model import Demand, Host, Wanted
 from autoscaler.core.placement import PLENTY, place
@@ -144,7 +145,7 @@ _NEAREST = (Code.CAPPED, Code.BUCKET_NO_PRICE, Code.BUCKET_UNAVAILABLE, Code.BUC
 def _obstacle(bucket: Bucket, array: NodeArrayPolicy, room: Room) -> Reason | None:
     """Why no worker of this bucket will ever be launched as things are set."""
     if bucket.key.price_type not in array.price_types:
-        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name)
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name, price_type=bucket.key.price_type.value)
     if bucket.problem is not None:
         return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
     if array.limits.max_price_per_hour is not None and bucket.price_per_hour is None:

@@ -203,7 +203,8 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.CREATED_NODE: "It stays until the node is terminated by the API that created it, or drained by hand.",
         Code.ASKED_TO_STOP: "",
         Code.NO_SUCH_ARRAY: "Ask for an array of the settings, or create it: `Dynamic: True`.",
-        Code.TYPES_NOT_OFFERED: "Ask again with a `MachineType` that `sge-autoscaler buckets --all` lists.",
+        Code.TYPES_NOT_OFFERED: "Ask again with a `MachineType` that `sge-autoscaler buckets --all` lists, at "
+        "a price type that it has there (`Interruptible`).",
         Code.LACKS_RESOURCE: "Give it one by a default resource, or correct the name.",
         Code.RESOURCE_SHORT: "",
         Code.RESOURCE_DIFFERS: "",

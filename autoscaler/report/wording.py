@@ -167,7 +167,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.BATCH_DELAY: "{node_array} launched less than {delay_s} ago",
         Code.BUCKET_CHOSEN: "{count} {type} serve the demand best",
         Code.BUCKET_RESTING: "{type} rests until {until_at} after {failures} failures[: {message}]",
-        Code.BUCKET_NOT_ALLOWED: "{type} is not allowed in this node array",
+        Code.BUCKET_NOT_ALLOWED: "[{price_type} ]{type} is not allowed in this node array",
         Code.BUCKET_UNAVAILABLE: "{type} cannot be had: {message}",
         Code.BUCKET_NOT_BY_RULES: "{type} is not what rules allow for what waits ({places})",
         Code.BUCKET_TOO_SMALL: "{type} would run nothing of what waits",
@@ -190,7 +190,7 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.CREATED_NODE: "it serves the created node {node}",
         Code.ASKED_TO_STOP: "it asked to stop, and nothing needs it",
         Code.NO_SUCH_ARRAY: "{by} asks for workers of {node_array}, which is no node array",
-        Code.TYPES_NOT_OFFERED: "no machine type that is asked for {node_array} is offered: {asked}[; asked by {sets}]"
+        Code.TYPES_NOT_OFFERED: "nothing that is asked for {node_array} is offered: {asked}[; asked by {sets}]"
         "; requests get no worker of it, and jobs what the settings allow",
         Code.LACKS_RESOURCE: "it has no {resource}",
         Code.RESOURCE_SHORT: "of {resource} it has {left} left of {whole}, and {asked} is asked",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.core.fleet import Bucket, InstanceType, Order, PriceType, Worker
-from autoscaler.core.growth.options import allowed_types
+from autoscaler.core.growth.instance_types import allowed_types
 from autoscaler.core.life import Life, Machine, Sight, disabled
 from autoscaler.core.memory import Rest
 from autoscaler.core.model import Plan, Snapshot

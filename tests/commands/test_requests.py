@@ -280,5 +280,5 @@ def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pyte
     record = CASES / "requests" / "a-machine-type-that-nobody-has-launches-nothing-and-says-so"
     main(["buckets", "--from", str(record)])
     assert (
-        "no machine type that is asked for execute is offered: c3.xlarge; asked by standard" in capsys.readouterr().out
+        "nothing that is asked for execute is offered: c3.xlarge; asked by standard" in capsys.readouterr().out
     )

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from autoscaler.core.asking.arrays import arrays_present, families, in_force
 from autoscaler.core.fleet import PriceType
-from autoscaler.core.growth.options import allowed_types, options_for
+from autoscaler.core.growth.instance_types import allowed_types
+from autoscaler.core.growth.options import options_for
 from autoscaler.core.impossible.allowed import allowed_by
 from autoscaler.core.life import look
 from autoscaler.core.limits import Usage

@@ -10,7 +10,7 @@ import pytest
 from autoscaler.core.actions import Launch
 from autoscaler.core.asking.arrays import in_force
 from autoscaler.core.asking.targets import Need
-from autoscaler.core.fleet import LaunchFailure, OrderState
+from autoscaler.core.fleet import LaunchFailure, OrderState, PriceType
 from autoscaler.core.memory import Disabling, Event
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
@@ -208,7 +208,7 @@ def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -
         [
             "burst asked for workers of execute (3 workers); execute has no instance type that can be launched for it; "
             "asked for: m5.lage",
-            "no machine type that is asked for execute is offered: m5.lage; asked by burst; "
+            "nothing that is asked for execute is offered: m5.lage; asked by burst; "
             "requests get no worker of it, and jobs what the settings allow",
         ],
     )
@@ -228,6 +228,44 @@ def test_a_mistyped_machine_type_of_one_array_is_not_that_of_those_that_extend_i
     """Such as one of groups that jobs need, whose definition nobody has, or another caller's."""
     definitions = (MISTYPED, ArrayDefinition("burst", dynamic=True, extends="execute"))
     assert launched(planned(sets=(a_set(array="burst", count=2),), arrays=definitions)) == {"m5.large": 2}
+
+
+SPOT = ArrayDefinition("execute", price_type=PriceType.SPOT)
+
+
+def test_a_request_for_spot_workers_where_there_are_none_does_not_starve_the_queues_jobs() -> None:
+    made = planned(jobs(4), sets=(a_set(count=3),), arrays=(SPOT,))
+    assert (launched(made), [text(note) for note in made.notes]) == (
+        {"m5.large": 2},
+        [
+            "standard asked for workers of execute (3 workers); execute has no instance type that can be launched for "
+            "it; asked for: spot m5.large",
+            "nothing that is asked for execute is offered: spot m5.large; asked by standard; "
+            "requests get no worker of it, and jobs what the settings allow",
+        ],
+    )
+
+
+def test_machine_types_that_are_offered_at_another_price_type_alone_are_what_is_asked_for() -> None:
+    definition = replace(SPOT, machine_types=("m5.xlarge", "m5.lage"))
+    made = planned(jobs(4), sets=(), arrays=(definition,))
+    assert (launched(made), noted(made)) == ({"m5.large": 2}, [Code.TYPES_NOT_OFFERED])
+
+
+def test_spot_workers_are_launched_where_there_are_some() -> None:
+    made = planned(jobs(4), a_bucket(LARGE, price_type=PriceType.SPOT), a_bucket(LARGE), sets=(), arrays=(SPOT,))
+    (launch,) = made.actions
+    assert isinstance(launch, Launch)
+    assert launch.candidates[0].buckets[0].key.price_type is PriceType.SPOT
+
+
+def test_a_dynamic_array_for_spot_workers_that_nobody_has_says_so() -> None:
+    burst = ArrayDefinition("burst", dynamic=True, extends="execute", price_type=PriceType.SPOT)
+    made = planned(sets=(a_set(array="burst", count=1),), arrays=(burst,))
+    assert [text(note) for note in made.notes] == [
+        "standard asked for workers of burst (1 worker); burst has no instance type that can be launched for it; "
+        "asked for: spot m5.large"
+    ]
 
 
 def test_of_several_named_types_one_that_is_offered_is_enough() -> None:

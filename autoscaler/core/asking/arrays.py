@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from autoscaler.core.fleet import Bucket, Fleet
+from autoscaler.core.growth.instance_types import not_offered
 from autoscaler.core.memory import Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.request_sets import ArrayDefinition, Requests
@@ -27,7 +28,7 @@ def in_force(policy: Policy, requests: Requests, present: Iterable[str] = (), bu
     """
     definitions = {definition.name: definition for definition in requests.arrays}
     own = tuple(
-        _with_types_offered(_changed(array, definitions.get(array.name)), buckets)
+        _as_offered(_changed(array, definitions.get(array.name)), array, buckets)
         for array in policy.node_arrays
         if array.extends is None
     )
@@ -80,12 +81,13 @@ def _changed(array: NodeArrayPolicy, definition: ArrayDefinition | None) -> Node
     return plain if definition is None or not definition.wanted else _defined(plain, definition)
 
 
-def _with_types_offered(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> NodeArrayPolicy:
-    """A caller's slip of the pen must not take from the queue's jobs what the settings give them."""
-    offered = {bucket.type.name for bucket in buckets if array.takes(bucket.key)}
-    if not array.machine_types or not offered or offered.intersection(array.machine_types):
-        return array
-    return replace(array, machine_types=(), unknown_types=array.machine_types)
+def _as_offered(array: NodeArrayPolicy, settings: NodeArrayPolicy, buckets: Sequence[Bucket]) -> NodeArrayPolicy:
+    """A caller's slip of the pen, or wish for spot workers where there are none, must not take from the queue's jobs
+    what the settings give them.
+    """
+    as_set = not array.machine_types and array.price_types == settings.price_types
+    asked = () if as_set else not_offered(array, buckets)
+    return replace(array, machine_types=(), price_types=settings.price_types, unknown_types=asked) if asked else array
 
 
 def _dynamic(

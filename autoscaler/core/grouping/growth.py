@@ -16,6 +16,7 @@ from autoscaler.core.grouping.names import group_id
 from autoscaler.core.grouping.options import Ledger, Site, Usages, Way, array_for, can_complete, options_like, ways_for
 from autoscaler.core.grouping.verdicts import GroupTarget, group_targets, hopeless
 from autoscaler.core.grow import Ground
+from autoscaler.core.growth.instance_types import not_offered
 from autoscaler.core.life import Sight
 from autoscaler.core.model import Host, Wanted
 from autoscaler.core.placement import Board
@@ -192,7 +193,8 @@ def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Re
         first = first or (way if buckets else None)
         candidates += [Candidate((bucket,), way.workers) for bucket in buckets]
     if first is None:
-        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=array.machine_types or None)
+        asked = not_offered(array, ground.buckets) or array.machine_types
+        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
     number = ledger.next_number(array)
     name = group_id(array.name, number)
     made = because(Code.GROUP_LAUNCHED, group=name, workers=first.workers, type=first.option.type.name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from autoscaler.core.capacity import Offer, offer_of
 from autoscaler.core.cluster import Complex
 from autoscaler.core.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.growth.instance_types import allowed_types
 from autoscaler.core.growth.price_types import other_price_type
 from autoscaler.core.limits import Room, Usage, room_for
 from autoscaler.core.memory import Rest
@@ -42,33 +43,6 @@ class Option:
         """How many can be had now; None where some bucket does not say."""
         counts = [bucket.available for bucket in self.buckets]
         return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
-
-
-def allowed_types(array: NodeArrayPolicy, buckets: Sequence[Bucket]) -> dict[str, InstanceType]:
-    """The instance types this node array may use, of those that the provider knows, whether to be had now or not."""
-    known = {bucket.type.name: bucket.type for bucket in buckets if array.takes(bucket.key)}
-    if not array.wanted:
-        return {}
-    if array.machine_types:
-        return {name: known[name] for name in array.machine_types if name in known}
-    base = known.get(array.instance_type)
-    if array.hybrid:
-        family = array.family or (base.family if base else None)
-        most = array.max_cores_per_worker or None
-        return {
-            name: type_
-            for name, type_ in known.items()
-            if type_.family == family and (most is None or type_.vcpus <= most)
-        }
-    if base is None:
-        return {}
-    if array.descending:
-        return {
-            name: type_
-            for name, type_ in known.items()
-            if name == base.name or (type_.family == base.family and type_.vcpus < base.vcpus)
-        }
-    return {base.name: base}
 
 
 def options_for(
@@ -145,8 +119,10 @@ def _refusal(
     bucket: Bucket, array: NodeArrayPolicy, types: Mapping[str, InstanceType], rests: Sequence[Rest]
 ) -> Reason | None:
     """Why nothing can be ordered of this bucket now."""
-    if bucket.type.name not in types or bucket.key.price_type not in array.price_types:
+    if bucket.type.name not in types:
         return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name)
+    if bucket.key.price_type not in array.price_types:
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name, price_type=bucket.key.price_type.value)
     if bucket.problem is not None:
         return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
     if bucket.available is not None and bucket.available <= 0:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from autoscaler.core.capacity import as_node
 from autoscaler.core.demand import read_demand
 from autoscaler.core.fleet import Bucket
-from autoscaler.core.growth.options import allowed_types
+from autoscaler.core.growth.instance_types import allowed_types
 from autoscaler.core.life import look
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
