@@ -106,6 +106,8 @@ class WorkerNote:
     price_per_hour: float | None = None
     completed_at: float | None = None
     """When it was last to get what its own image had not given it as an execution host."""
+    asked_at: float | None = None
+    """When it, one of a group, last asked to stop and was idle: for its group that counts a while."""
     stop_undone: bool = False
     """A person enabled it although it had been told that it stops: that it asked counts no more."""
 

@@ -27,7 +27,7 @@ from autoscaler.core.actions import (
     Terminate,
 )
 from autoscaler.core.asking.asked import Asked, asking_to_stop, called_for, hold_for, read_asked
-from autoscaler.core.asking.auto_stop import answers, told_to_stop
+from autoscaler.core.asking.auto_stop import answers, remembering_who_asks, told_to_stop
 from autoscaler.core.asking.targets import Holding, unknown_arrays, unknown_types
 from autoscaler.core.brake import pressed
 from autoscaler.core.demand import Reading, details_wanted, read_demand
@@ -154,6 +154,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     steps += recovery.steps
     # Everything else is only told.
     steps += [stand_aside(machine, moment) for machine in sight.machines if machine.life in _STANDING]
+    steps = [remembering_who_asks(step, snapshot.requests.auto_stops, now) for step in steps]
     # Launches last: they cover only what nothing else does.
     lacking = [*outlook.lacking(reading.wanted), *_place(outlook, again)]
     short = _short_of_floors(snapshot, floors)

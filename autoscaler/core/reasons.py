@@ -130,6 +130,7 @@ class Code(StrEnum):
     GROUP_WHOLE = "GROUP_WHOLE"
     GROUP_IN_USE = "GROUP_IN_USE"
     GROUP_LEAVES = "GROUP_LEAVES"
+    GROUP_STAYS = "GROUP_STAYS"
 
     # -- workers that fell silent, are about to be taken, or are gone --------------------------------------
     SILENT = "SILENT"

@@ -145,6 +145,7 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.GROUP_WHOLE: "It came late, and was replaced. To wait longer: "
         "`CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
         Code.GROUP_IN_USE: "",
+        Code.GROUP_STAYS: "It stops when all workers of its group have asked within 10 min of each other.",
         Code.GROUP_LEAVES: "`sge-autoscaler keep HOST` keeps the group of an idle worker.",
         Code.SILENT: "Look at the machine and its `sge_execd`. Later or sooner: `CP_CAP_AUTOSCALE_SILENCE_TIMEOUT`.",
         Code.ALL_SILENT: "Look at the master's network and at `qhost`; nothing is ended meanwhile.",

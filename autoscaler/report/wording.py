@@ -132,6 +132,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.GROUP_WHOLE: "its group {group} is whole without it",
         Code.GROUP_IN_USE: "a job runs in its group {group}",
         Code.GROUP_LEAVES: "its group {group} leaves as a whole",
+        Code.GROUP_STAYS: "its group {group} leaves as a whole, and {others} neither asked to stop of late nor was "
+        "idle for long enough",
         Code.SILENT: "Grid Engine has not heard it for {silent_s}, {limit_s} is the limit; its jobs may well run on",
         Code.ALL_SILENT: "Grid Engine hears no host at all, which may be the master's own doing",
         Code.HEARD_AGAIN: "Grid Engine hears it again",

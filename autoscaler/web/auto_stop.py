@@ -97,6 +97,8 @@ class AutoStops:
     _allowance: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By worker id: how many questions it has left, and at what time that was so."""
     _told: dict[str, AutoStopAnswer] = field(default_factory=dict)
+    _unkept: str = ""
+    """Why questions could not be written down since the last pass."""
     _woken: threading.Condition = field(default_factory=threading.Condition)
 
     def passed(self, workers: Iterable[Worker], memory: Memory) -> None:
@@ -114,6 +116,7 @@ class AutoStops:
             self._allowance = {key: left for key, left in self._allowance.items() if key in self._workers}
             self._told = {key: told for key, told in self._told.items() if key in self._workers}
             self._passes += 1
+            self._unkept = ""
             self._woken.notify_all()
 
     def close(self) -> None:
@@ -155,7 +158,8 @@ class AutoStops:
             self.ring()
             answered = self._wait(worker, at)
         except StateNotKept as error:
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), 30)
+            self._say_once(worker, str(error))
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "nothing can be decided: see the autoscaler's log", 30)
         if answered is None:
             return self._not_yet()
         stops = answered.answer is AutoStopAnswer.STOPS
@@ -180,6 +184,13 @@ class AutoStops:
                     return None
                 if self._passes == seen:
                     self._woken.wait(left)
+
+    def _say_once(self, worker: Worker, why: str) -> None:
+        """Where files of the master are, and what ails them, is told here and not to workers."""
+        with self._woken:
+            known, self._unkept = self._unkept, why
+        if known != why:
+            log.warning("%s asked to stop, and is not answered: %s", worker.name or worker.id, why)
 
     def _worker(self, order_id: str, instance: str) -> Worker | None:
         """By its id, else by its host name, which is all that some clouds' machines know of themselves."""

@@ -13,11 +13,12 @@ import socketserver
 import sys
 import threading
 from collections import Counter
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from autoscaler.errors import SettingsError
-from autoscaler.web.auto_stop import AutoStops, Endpoint
+from autoscaler.web.auto_stop import AutoStops, Endpoint, Reply, refusal
 
 READ_WITHIN = 10.0
 """Seconds without a byte after which a caller that has not said what it wants is hung up on."""
@@ -100,16 +101,28 @@ class _Caller(BaseHTTPRequestHandler):
     timeout = READ_WITHIN
 
     def do_GET(self) -> None:
-        reply = self.server.auto_stops.asked(self.path, self.client_address[0])
+        self._reply(self.server.auto_stops.asked(self.path, self.client_address[0]))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses: a request that is none of HTTP, or another method."""
+        status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
+        only_get = "this is asked by GET: GET URL?instance=ID"
+        self._reply(refusal(status, only_get if status is HTTPStatus.METHOD_NOT_ALLOWED else status.phrase))
+
+    def _reply(self, reply: Reply) -> None:
         body = json.dumps(reply.says, ensure_ascii=False).encode() + b"\n"
+        self.close_connection = True
         self.send_response(reply.status)
+        if reply.status is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET")
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         if reply.retry_after is not None:
             self.send_header("Retry-After", str(reply.retry_after))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the base class
         """Nothing: a request line holds a token."""

@@ -551,6 +551,34 @@ def test_workers_of_a_group_that_leaves_are_told_that_they_stop_when_they_ask() 
     assert {answer for answer, _ in plan(snapshot).auto_stops.values()} == {AutoStopAnswer.STOPS}
 
 
+@pytest.mark.parametrize(
+    ("ago", "idle", "answer"),
+    (
+        (590, 595, AutoStopAnswer.STOPS),
+        (600, 605, AutoStopAnswer.STAYS),
+        (100, 90, AutoStopAnswer.STAYS),
+    ),
+    ids=("of late", "too long ago", "busy since"),
+)
+def test_workers_of_a_group_may_ask_one_after_another(ago: float, idle: float, answer: AutoStopAnswer) -> None:
+    first = a_member("w1", idle=idle)
+    assert first.note is not None
+    first = replace(first, note=replace(first.note, asked_at=NOW - ago))
+    asks = Requests(auto_stops=BOTH - {"i-w1"})
+    made = plan(in_groups(first, a_member("w2", idle=5), requests=asks, idle_timeout=3600.0))
+
+    assert [told for told, _ in made.auto_stops.values()] == [answer]
+
+
+def test_who_waits_for_its_group_is_told_for_whom() -> None:
+    asks = Requests(auto_stops=BOTH - {"i-w2"})
+    made = plan(in_groups(a_member("w1", idle=5), a_member("w2", idle=5), requests=asks))
+
+    ((_, reason),) = made.auto_stops.values()
+    assert (reason.code, dict(reason.facts)["others"]) == (Code.GROUP_STAYS, ("w2",))
+    assert [made.memory.workers[name].asked_at for name in ("i-w1", "i-w2")] == [NOW, None]
+
+
 def test_one_worker_alone_does_not_stop_out_of_its_group() -> None:
     snapshot = in_groups(a_member("w1", idle=5), a_member("w2", idle=5), requests=Requests(auto_stops=BOTH - {"i-w2"}))
 

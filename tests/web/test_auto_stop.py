@@ -185,12 +185,18 @@ def test_who_was_told_that_it_stops_is_told_so_again(store: Store) -> None:
     assert cluster.auto_stops.asked(path_of(), "127.0.0.1").says["stop"] is True
 
 
-def test_a_store_that_cannot_be_written_is_no_answer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_written_is_no_answer_and_its_place_is_told_to_no_worker(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def full(worker_id: str, at: float) -> None:
-        raise StateNotKept("no space left on device")
+        raise StateNotKept("/var/lib/here: no space left on device")
 
     monkeypatch.setattr(cluster.auto_stops.table, "ask", full)
-    assert cluster.status(path_of()) == 503
+    replies = [cluster.auto_stops.asked(path_of(), "127.0.0.1") for _ in range(3)]
+    assert [(reply.status, "/var" in str(reply.says)) for reply in replies] == [(503, False)] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "w1.cluster asked to stop, and is not answered: /var/lib/here: no space left on device"
+    ]
 
 
 def test_a_worker_that_asks_without_end_is_slowed_down(cluster: Cluster) -> None:
@@ -323,7 +329,15 @@ def test_the_answer_travels_as_json(listener: Listener) -> None:
 
 @pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"))
 def test_nothing_but_get_is_served(listener: Listener, method: str) -> None:
-    assert called(listener, path_of(), method)[0] == 501
+    status, body = called(listener, path_of(), method)
+    assert (status, b"asked by GET" in body) == (405, method != "HEAD")
+
+
+def test_what_is_no_http_is_told_so_as_json(listener: Listener) -> None:
+    with create_connection(address_of(listener), 5) as connection:
+        connection.sendall(b"GET / and so on HTTP/1.1\r\n\r\n")
+        head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
+    assert (head.split()[1], json.loads(body)) == (b"400", {"error": "Bad Request"})
 
 
 def test_a_machine_that_holds_connections_open_is_sent_away(listener: Listener) -> None:

@@ -11,6 +11,7 @@ from autoscaler.core.asking.created_nodes import Service, serve
 from autoscaler.core.asking.spare import Overview, spare_workers
 from autoscaler.core.asking.targets import Holding, Need, hold, needs_of
 from autoscaler.core.life import Sight
+from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Snapshot
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.steps import Moment
@@ -32,14 +33,26 @@ class Asked:
         }
 
 
+ASKED_OF_LATE = 600.0
+"""For so many seconds a worker of a group counts as asking to stop, if it has not been busy since."""
+
+
 def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
-    """Ids of workers that ask, without those that a person enabled after they had been told that they stop."""
-    notes = snapshot.memory.workers
+    """Ids of workers that ask, and of those of groups that asked of late; without those that a person enabled after
+    they had been told that they stop.
+    """
+    notes, since = snapshot.memory.workers, snapshot.now - ASKED_OF_LATE
+    of_late = {worker_id for worker_id, note in notes.items() if _still_asks(note, since)}
     return frozenset(
         worker_id
-        for worker_id in snapshot.requests.auto_stops
+        for worker_id in snapshot.requests.auto_stops | of_late
         if worker_id not in notes or not notes[worker_id].stop_undone
     )
+
+
+def _still_asks(note: WorkerNote, since: float) -> bool:
+    asked, idle_since = note.asked_at, note.idle_since
+    return asked is not None and asked > since and idle_since is not None and idle_since <= asked
 
 
 def read_asked(snapshot: Snapshot) -> Asked:

@@ -33,6 +33,14 @@ def told_to_stop(step: Step, asking: Set[str]) -> Step:
     return replace(step, note=replace(step.note, disabling=Disabling.AUTO_STOP))
 
 
+def remembering_who_asks(step: Step, asking: Set[str], now: float) -> Step:
+    """A group leaves as a whole, and its workers ask one by one: that an idle one asked counts until all have."""
+    machine = step.machine
+    if machine.worker.id not in asking or not machine.worker.group_id or step.note.idle_since is None:
+        return step
+    return replace(step, note=replace(step.note, asked_at=now))
+
+
 def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
     """Of every worker that asks and is known: what it is told."""
     found: dict[str, tuple[AutoStopAnswer, Reason]] = {}

@@ -138,6 +138,8 @@ def _bond(
         return Bond(keep=keep, wanted=wanted)
     idle = min(idle_for(machine, moment.now) or 0.0 for machine in group.serving)
     reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
+    if idle < group.array.idle_timeout and _asking(group, moment):
+        reason = because(Code.ASKED_TO_STOP)
     return Bond(back=reason.then(because(Code.GROUP_LEAVES, group=group.id)))
 
 
@@ -160,7 +162,15 @@ def _why_kept(
         return kept
     if any(machine.enabled_by_hand for machine in group.serving):
         return because(Code.ENABLED_BY_HAND)
-    if not group.serving or not all(could_leave(machine, moment) for machine in group.serving):
+    others = tuple(machine.name for machine in group.serving if not could_leave(machine, moment))
+    if others and _asking(group, moment):
+        return because(Code.GROUP_STAYS, group=group.id, others=others)
+    if others or not group.serving:
         idle = min((idle_for(machine, moment.now) or 0.0 for machine in group.serving), default=0.0)
         return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)
     return quiet(group.array)
+
+
+def _asking(group: Group, moment: Moment) -> bool:
+    """Whether some worker of it asks to stop."""
+    return any(machine.worker.id in moment.asking for machine in group.serving)
