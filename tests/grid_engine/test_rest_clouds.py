@@ -15,17 +15,22 @@ from autoscaler.played_cloud import PlayedCloud, played_cloud
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
-from tests.grid_engine.test_clouds import ASK, SCENARIOS, billable
+from tests.grid_engine.test_clouds import SCENARIOS, billable
 from tests.grid_engine.test_rest import said, serving
 from tests.grid_engine.waiting import Until
 from tests.web.seed_lines import CREATE_TOGETHER, NODE, NODES, STATUS, TERMINATE
 
+TELL = (
+    "import sys, urllib.request as u;"
+    "sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1], sys.argv[2].encode())).read())"
+)
 GROUPS: Mapping[str, Mapping[str, str]] = {
+    "aws": {"CP_CAP_AUTOSCALE_AWS_PLACEMENT_GROUPS": "execute=near"},
     "azure": {"CP_CAP_AUTOSCALE_AZURE_AVAILABILITY_SETS": "execute=tight"},
     "cyclecloud": {},
 }
 """Provider → what an operator sets so that nodes can be asked for near each other."""
-IN_GROUP = {"azure": "tight", "cyclecloud": "pg0"}
+IN_GROUP = {"aws": "near", "azure": "tight", "cyclecloud": "pg0"}
 
 
 def over(cell: Cell, cloud: PlayedCloud, name: str) -> Autoscaling:
@@ -74,6 +79,8 @@ def test_nodes_near_each_other_are_asked_for_by_the_placement_groups_name(
         scaling = replace(scaling, settings={**scaling.settings, **GROUPS[name]})
         show_on_failure["autoscaler"] = lambda: told(scaling)
         kind, group = SCENARIOS[name]["CP_CAP_AUTOSCALE_INSTANCE_TYPE"], IN_GROUP[name]
+        if name == "aws":
+            controlled(empty_cell, cloud, "stock", groups={group: "cluster"})
         with scaling.running():
             until(lambda: "REST API at" in scaling.said(), 30)
             until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"], 30)
@@ -87,11 +94,20 @@ def test_nodes_near_each_other_are_asked_for_by_the_placement_groups_name(
 
 def groups_asked_for(cell: Cell, cloud: PlayedCloud, name: str) -> list[str]:
     """The placement group of each machine, as the control plane was asked for it."""
-    state = cloud.billable.replace("/control/billable", "/control/state")
-    done = cell.runner((sys.executable, "-c", ASK, state), timeout=10)
+    match name:
+        case "aws":
+            asked = controlled(cell, cloud, "machines").values()
+            return [machine["launch"]["Placement"]["GroupName"] for machine in asked]
+        case "azure":
+            made = controlled(cell, cloud, "state")["machines"].values()
+            return [machine["properties"]["availabilitySet"]["id"].rpartition("/")[2] for machine in made]
+        case _:
+            return [node["PlacementGroupId"] for node in controlled(cell, cloud, "")["nodes"]]
+
+
+def controlled(cell: Cell, cloud: PlayedCloud, verb: str, **values: Any) -> Any:
+    """What the control plane answers to what nobody could ask of the cloud itself."""
+    url = cloud.billable.replace("/control/billable", f"/control/{verb}")
+    done = cell.runner((sys.executable, "-c", TELL, url, json.dumps(values)), timeout=10)
     assert done.returncode == 0, done.stderr.decode()
-    world = json.loads(done.stdout)
-    if name == "cyclecloud":
-        return [node["PlacementGroupId"] for node in world["nodes"]]
-    sets = [machine["properties"]["availabilitySet"]["id"] for machine in world["machines"].values()]
-    return [each.rpartition("/")[2] for each in sets]
+    return json.loads(done.stdout)
