@@ -102,13 +102,15 @@ class _Reader:
                     wrong(at, "name at least one alternative")
                 return Or(children) if operator == "or" else XOr(children)
             case "not":
-                return Not(self.constraint(table(value, at), at, depth))
+                return Not(self.constraint(table(value, at) or wrong(at, "name what must not be met"), at, depth))
             case "exclusive" | "exclusive-task" as operator:
                 return Exclusive(tasks=operator == "exclusive-task") if truth(value, at) else And()
             case "in-a-placement-group":
                 return InAPlacementGroup(truth(value, at))
             case "never":
                 return Never(words(value, at))
+            case "shared-consumable-constraint" | "shared-non-consumable-constraint":
+                return wrong(at, 'declare the resource in shared_resources, and ask for it by its name: {"licenses": 2}')
             case _ if name.startswith(NODE):
                 return _on_property(name.removeprefix(NODE), value, at)
             case _ if name in self.shared:

@@ -94,6 +94,7 @@ def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> Non
         (MinimumResource("os", 1), "its os is linux, and 1 is asked"),
         (NodeResourceConstraint("os", ("windows", "macos")), "its os is linux, and windows or macos is asked"),
         (NodeResourceConstraint("level", "16"), 'its level is 16, and "16" is asked'),
+        (NodeResourceConstraint("mem", "4g"), 'its mem is 8g, and "4g" is asked'),
         (NodeResourceConstraint("absent", "x"), "it has no absent"),
         (NodePropertyConstraint("vcpu_count", (44,)), "its node.vcpu_count is 4, and 44 is asked"),
         (NodePropertyConstraint("spot", (False,)), "its node.spot is true, and false is asked"),

@@ -56,6 +56,11 @@ def told(document: str, *, toml: bool = False) -> str:
         ('{"or": []}', ".or: name at least one alternative"),
         ('{"xor": {"a": 1}}', ".xor: a list is expected, not an object"),
         ('{"not": [{"a": 1}]}', ".not: an object is expected, not a list"),
+        ('{"not": {}}', ".not: name what must not be met"),
+        (
+            '{"shared-consumable-constraint": {}}',
+            ".shared-consumable-constraint: declare the resource in shared_resources",
+        ),
         ('{"and": {"a": 1}}', ".and: a list is expected, not an object"),
         ('{"exclusive": "yes"}', ".exclusive: true or false is expected, not 'yes'"),
         ('{"exclusive_task": 1}', ".exclusive_task: true or false is expected, not 1"),

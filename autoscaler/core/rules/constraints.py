@@ -256,10 +256,11 @@ def _fits(there: Value, pattern: Value) -> bool:
 
 
 def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
-    is_ = shown(there)
-    # Text that looks like the number it is not is shown as text.
-    asked = [f'"{value}"' if isinstance(value, str) and value == is_ else shown(value) for value in allowed]
-    return because(Code.RESOURCE_DIFFERS, resource=what, value=is_, asked=" or ".join(asked))
+    # Text is told as such where something else is there: "16" is not 16, and "4g" is no size.
+    asked = [
+        f'"{value}"' if isinstance(value, str) and not isinstance(there, str) else shown(value) for value in allowed
+    ]
+    return because(Code.RESOURCE_DIFFERS, resource=what, value=shown(there), asked=" or ".join(asked))
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:
