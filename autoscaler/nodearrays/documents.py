@@ -110,7 +110,7 @@ class _Reader:
             case "never":
                 return Never(words(value, at))
             case "shared-consumable-constraint" | "shared-non-consumable-constraint":
-                return wrong(at, 'declare the resource in shared_resources, and ask for it by its name: {"licenses": 2}')
+                return wrong(at, 'declare it in shared_resources, and ask for it by its name: {"licenses": 2}')
             case _ if name.startswith(NODE):
                 return _on_property(name.removeprefix(NODE), value, at)
             case _ if name in self.shared:

@@ -59,7 +59,7 @@ def told(document: str, *, toml: bool = False) -> str:
         ('{"not": {}}', ".not: name what must not be met"),
         (
             '{"shared-consumable-constraint": {}}',
-            ".shared-consumable-constraint: declare the resource in shared_resources",
+            ".shared-consumable-constraint: declare it in shared_resources",
         ),
         ('{"and": {"a": 1}}', ".and: a list is expected, not an object"),
         ('{"exclusive": "yes"}', ".exclusive: true or false is expected, not 'yes'"),
