@@ -18,6 +18,8 @@ BODY = 60.0
 """Seconds in which its body must have come, from its head on."""
 UNREAD = 5.0
 """Seconds for which the rest of a request is taken in that is answered already, so that its client reads the answer."""
+UNTAKEN = 60.0
+"""Seconds in which a client must take in enough of an answer for more of it to be sent."""
 WAITING = 100
 """Connections that may wait for a request at once: for one more, the one that has waited longest is ended."""
 LARGEST_HEAD = 16 * 1024
@@ -31,6 +33,7 @@ class TimedProtocol(H11Protocol):
         self._greeted = greeted
         self._awaited: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._untaken: asyncio.TimerHandle | None = None
         self.began = self.loop.time()
 
     @property
@@ -49,6 +52,7 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._stop_watch()
+        self._stop_untaken()
 
     def handle_events(self) -> None:
         super().handle_events()
@@ -58,9 +62,18 @@ class TimedProtocol(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._untaken = self._untaken or self.loop.call_later(UNTAKEN, self.give_up)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_untaken()
+
     def give_up(self) -> None:
         """End it, whatever is not sent yet."""
         self._stop_watch()
+        self._stop_untaken()
         self.connections.discard(self)  # at once: it takes no one's room
         self.transport.abort()
 
@@ -86,3 +99,8 @@ class TimedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_untaken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None

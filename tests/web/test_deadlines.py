@@ -33,9 +33,13 @@ class Connections:
         self._at = urlsplit(api.client.url)
         self._open_ones = open_ones
 
-    def open(self, sent: bytes = b"") -> socket.socket:
-        made = socket.create_connection((self._at.hostname, self._at.port), timeout=5.0)
-        self._open_ones.enter_context(made)
+    def open(self, sent: bytes = b"", *, receives: int | None = None) -> socket.socket:
+        """`receives`: so many bytes wait to be taken in at most."""
+        made = self._open_ones.enter_context(socket.socket())
+        made.settimeout(5.0)
+        if receives is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
+        made.connect((self._at.hostname, self._at.port))
         made.sendall(sent)
         return made
 
@@ -100,6 +104,22 @@ def test_a_body_that_does_not_come_ends_the_call(
         assert until(lambda: ended(slow), 5.0)
         assert until(lambda: [call.status for call in api.calls.newest(1)] == [408], 5.0)
     assert caplog.records == []
+
+
+def test_a_client_that_does_not_take_in_its_answers_is_given_up(
+    api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "UNTAKEN", 0.3)
+    calls = 200
+    deaf = connections.open(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * calls, receives=4096)
+
+    def answered() -> int:
+        return len(api.calls.newest(calls))
+
+    assert until(lambda: answered() > 0)
+    assert not until(lambda: answered() == calls, 1.5)
+    assert until(lambda: ended(deaf), 5.0)
+    assert answered() < calls
 
 
 def test_who_is_refused_before_his_body_came_reads_why(connections: Connections) -> None:
