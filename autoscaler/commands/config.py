@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,6 +22,7 @@ from autoscaler.nodearrays.rule_files import RuleFiles
 from autoscaler.policies import registry as policies
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
+from autoscaler.web.auto_stop import Endpoint
 from providers.registry import known, known_prefixes, settings_of
 from providers.settings import main_names, read_settings
 
@@ -73,6 +76,9 @@ def check(file: Path | None) -> None:
         problems += _wrong_for_provider(settings)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
+    problems += _wrong_addresses(settings)
+    for program in _programs_missing(settings):
+        click.echo(f"note: {program}: no program that can be run is there, on this host")
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
     if problems:
@@ -87,6 +93,31 @@ def _wrong_in_files(settings: Settings) -> list[str]:
     except SettingsError as error:
         return [str(error)]
     return []
+
+
+def _wrong_addresses(settings: Settings) -> list[str]:
+    """Of what is to listen."""
+    process, wrong = settings.process, []
+    try:
+        if process.auto_stop:
+            Endpoint.parse(process.auto_stop)
+    except SettingsError as error:
+        wrong.append(str(error))
+    try:
+        if process.http:
+            from autoscaler.web.server import address  # takes a while to import
+
+            address(process.http, process.http_certificate, process.http_key)
+    except SettingsError as error:
+        wrong.append(str(error))
+    return wrong
+
+
+def _programs_missing(settings: Settings) -> list[str]:
+    """Of health checks: each once, and with the setting that names it."""
+    commands = {queue.health_check for queue in settings.queues.values() if queue.health_check}
+    programs = sorted({shlex.split(command)[0] for command in commands})
+    return [f"CP_CAP_AUTOSCALE_HEALTH_CHECK = {program}" for program in programs if shutil.which(program) is None]
 
 
 @command.command()

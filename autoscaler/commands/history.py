@@ -10,6 +10,7 @@ import click
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._look import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
+from autoscaler.errors import NotFound
 from autoscaler.report.history import document, print_history, told, write_csv
 
 
@@ -28,9 +29,13 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     """
     if step is not None and step < 1:
         raise click.BadParameter("a period is at least one second", param_hint="--step")
+    if as_csv and as_json:
+        raise click.UsageError("--csv or --json: not both")
     now = time.time()
     with reading_store(invocation) as store:
         found = told(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
+    if array and array not in found.arrays:
+        raise NotFound(f"nothing is known of a node array {array} in that time; of {', '.join(found.arrays) or 'none'}")
     if as_json:
         print_json(document(found, now))
     elif as_csv:

@@ -50,6 +50,8 @@ class Told:
     periods: tuple[Sample, ...]
     """Without gaps from the first to the last that is known; `seconds` is 0 where nothing is."""
     zone: tzinfo | None
+    arrays: tuple[str, ...] = ()
+    """Names of all node arrays of which something is known in that time."""
 
     @property
     def total(self) -> Sample:
@@ -66,9 +68,10 @@ def told(
     wanted = step or next((one for one in STEPS if (until - since) / one <= LINES), STEPS[-1])
     length = max(wanted, finest)
     samples = table.between(since, until, now=now)
+    known = tuple(sorted({name for one in samples for name in one.arrays}))
     if array:
         samples = tuple(replace(one, arrays={k: v for k, v in one.arrays.items() if k == array}) for one in samples)
-    return Told(since, until, length, tuple(_periods(samples, length, zone)), zone)
+    return Told(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
 
 
 def document(told: Told, now: float) -> dict[str, Any]:

@@ -41,6 +41,29 @@ def test_check_finds_what_is_wrong_for_the_chosen_provider(environ: dict[str, st
     assert (done.exit_code, message in done.output) == (2, True), done.output
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("CP_CAP_AUTOSCALE_AUTOSTOP", "8650"),
+        ("CP_CAP_AUTOSCALE_AUTOSTOP", "master:8650"),
+        ("CP_CAP_AUTOSCALE_HTTP", "localhost"),
+    ),
+)
+def test_check_finds_addresses_at_which_nothing_could_listen(name: str, value: str) -> None:
+    done = CliRunner().invoke(command, ["check"], env={**WELL, name: value})
+    assert (done.exit_code, name in done.output, value in done.output) == (2, True, True), done.output
+
+
+def test_check_notes_a_health_check_that_is_not_here(tmp_path: Path) -> None:
+    (tmp_path / "check").write_text("#!/bin/sh\n")
+    done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
+    said = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: no program that can be run is there, on this host"
+    assert (done.exit_code, said in done.output) == (0, True), done.output
+    (tmp_path / "check").chmod(0o755)
+    done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
+    assert "note" not in done.output
+
+
 def test_check_finds_nothing_where_all_is_given() -> None:
     done = CliRunner().invoke(command, ["check"], env=WELL)
     assert done.exit_code == 0, done.output

@@ -135,3 +135,15 @@ def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> Non
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no duration"):
         Duration().convert(text, None, None)
+
+
+def test_a_node_array_of_which_nothing_is_known_is_told_and_which_are(
+    filled: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", "--array", "exectue"]) == 3
+    assert "nothing is known of a node array exectue in that time; of big, execute" in capsys.readouterr().err
+
+
+def test_one_format_is_printed_at_a_time(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--csv", "--json"]) == 2
+    assert "not both" in capsys.readouterr().err
