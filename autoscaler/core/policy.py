@@ -81,7 +81,7 @@ class NodeArrayPolicy:
     """Set for a dynamic array: the array of the settings that it stems from, whose limits hold for both together."""
     group_cores: int | None = None
     group_count: int | None = None
-    """Set for an array of groups: vCPUs or workers of each."""
+    """Set for an array of groups: vCPUs or workers of each; the same number where it has groups of both kinds."""
     wanted: bool = True
     """False: nothing is launched for it any more (a dynamic array that no request names)."""
     rules: Rules | None = field(default=None, repr=False, hash=False)

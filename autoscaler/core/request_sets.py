@@ -73,7 +73,9 @@ class ArrayDefinition:
     """`MaxCount`, `MaxCoreCount`: further limits, never above what is set (rule 5)."""
     group_cores: int | None = None
     group_count: int | None = None
-    """Set for the dynamic array of a grouped target (`execute:64`): the size of each of its groups."""
+    """Set for the dynamic array of a grouped target (`execute:64`): the size of each of its groups, the same number
+    where some are of so many vCPUs and some of so many workers.
+    """
     keep_alive: tuple[tuple[str, bool], ...] = ()
     """From `KeepAlive`: by live set that names the array and said so, whether its workers stay, however idle."""
     health_check: str | None = None

@@ -119,7 +119,7 @@ def read_update(
         element.check_existence(node_arrays, dynamic, made)
         target, defined = element.read()
         if target is not None:
-            if any(target.node_array == other.node_array for other in targets):
+            if any(_kind(target) == _kind(other) for other in targets):
                 wrong(element.at, f"{target.node_array} is named twice: give each array once, with its one target")
             targets.append(target)
         for definition in defined:
@@ -134,10 +134,19 @@ def _define(definitions: dict[str, ArrayDefinition], definition: ArrayDefinition
     """Several groups of one array name it several times: the same of it each time, or only once more than its name."""
     existing = definitions.get(definition.name)
     plain = ArrayDefinition(definition.name)
-    if existing is not None and existing not in (plain, definition) and definition != plain:
-        wrong(element.at, f"{definition.name} is named twice: give each array once, with all that is said of it")
     if existing is None or existing == plain:
         definitions[definition.name] = definition
+        return
+    cores, count = (definition.group_cores or existing.group_cores, definition.group_count or existing.group_count)
+    before, now = (replace(each, group_cores=cores, group_count=count) for each in (existing, definition))
+    if definition != plain and now != before:
+        wrong(element.at, f"{definition.name} is named twice: give each array once, with all that is said of it")
+    definitions[definition.name] = before
+
+
+def _kind(target: Target) -> tuple[str, bool]:
+    """The array, and whether groups of so many workers are meant: it may have those of as many vCPUs besides."""
+    return target.node_array, target.group_count is not None
 
 
 def set_name_from(value: Any, *, of_policy: bool = False) -> str:

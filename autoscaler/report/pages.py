@@ -49,7 +49,8 @@ last words), `reason` |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
 `left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
 `node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: a \
-list of objects with the sums of these, `nodes` (created one by one), \
+list of objects with the sums of these, `groups_of_workers` (how many of `groups` are of `group_count`), `nodes` \
+(created one by one), \
 `workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `wanted` (false: it goes with its last worker), `keep_alive` \
 (sets for which its workers stay, however idle); `nodes`: a list of \

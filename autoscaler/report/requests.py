@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.report.wording import count
 
 NONE_LIVES: Mapping[str, int] = MappingProxyType({})
 
@@ -99,6 +100,8 @@ def _totals(requests: Requests) -> dict[str, dict[str, Any]]:
         total = totals.setdefault(target.node_array, {})
         for name, amount in _amounts(target).items():
             total[name] = amount if name.startswith("group_") else total.get(name, 0) + amount
+        if target.groups and target.group_count is not None:
+            total["groups_of_workers"] = total.get("groups_of_workers", 0) + target.groups
     for node in requests.nodes:
         total = totals.setdefault(node.node_array, {})
         total["nodes"] = total.get("nodes", 0) + 1
@@ -170,6 +173,11 @@ def _wish(amounts: Mapping[str, Any]) -> str:
         if name in amounts:
             parts.append(f"{amounts[name]} {one if amounts[name] == 1 else many}")
     if "groups" in amounts:
-        size = f"{amounts['group_cores']} vCPUs" if "group_cores" in amounts else f"{amounts['group_count']} workers"
-        parts.append(f"{amounts['groups']} group{'s' * (amounts['groups'] != 1)} of {size}")
+        of_workers = amounts.get("groups_of_workers", 0 if "group_cores" in amounts else amounts["groups"])
+        kinds = [("group_cores", "vCPUs", amounts["groups"] - of_workers), ("group_count", "workers", of_workers)]
+        parts += [
+            f"{count(groups, 'group')} of {amounts[size]} {unit}"
+            for size, unit, groups in kinds
+            if groups or (size in amounts and not amounts["groups"])
+        ]
     return " + ".join(parts)

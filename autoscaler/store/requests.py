@@ -115,8 +115,7 @@ class RequestTable:
         """Replace all that a set wants; the arrays it names are those of its targets and definitions. Returns whether
         anything but the time is new.
 
-        Raises SettingsError, having changed nothing, where an array would have two sizes of groups or more of anything
-        than the limits above.
+        Raises SettingsError, having changed nothing, where there would be more of anything than the limits above.
         """
         named = sorted({target.node_array for target in targets} | {definition.name for definition in definitions})
         with self._database.transaction():
@@ -138,7 +137,7 @@ class RequestTable:
         news = False
         for given in definitions:
             existing = known.get(given.name)
-            known[given.name] = _bounded(merged(existing or ArrayDefinition(given.name), _one_size(given, known)))
+            known[given.name] = _bounded(merged(existing or ArrayDefinition(given.name), given))
             if known[given.name] == existing:
                 continue
             news = True
@@ -254,18 +253,3 @@ def _bounded(definition: ArrayDefinition) -> ArrayDefinition:
             problem = f"{what} would have {size} bytes, {most} may be; null takes a key out"
             raise DefinitionRefused(definition.name, attribute, problem)
     return definition
-
-
-def _one_size(given: ArrayDefinition, known: dict[str, ArrayDefinition]) -> ArrayDefinition:
-    """The definition, unless its groups are counted otherwise than those the array has already."""
-    before = known.get(given.name)
-    if before is not None:
-        for mine, other, words, attribute in (
-            ("group_cores", "group_count", "vCPUs", "GroupInstanceCount"),
-            ("group_count", "group_cores", "workers", "GroupCoreCount"),
-        ):
-            if getattr(given, other) is not None and getattr(before, mine) is not None:
-                size = getattr(before, mine)
-                problem = f"its groups are of {size} {words} each: ask for that, or for groups of another size"
-                raise DefinitionRefused(given.name, attribute, problem)
-    return given

@@ -96,6 +96,7 @@ def test_different_groups_have_different_names_in_grid_engine(one: str, other: s
 
 def test_a_groups_parallel_environment_is_known_by_its_name() -> None:
     assert is_of_group(pe_of("mpi", group_id("execute:64", 12)), "mpi")
+    assert is_of_group(pe_of("mpi", group_id("execute:64", 12, of_workers=True)), "mpi")
 
 
 def test_a_parallel_environment_of_somebody_else_is_none_of_a_group() -> None:
@@ -596,3 +597,62 @@ def test_with_the_queues_demand_off_a_request_is_met_by_any_group() -> None:
     off = replace(snapshot, policy=replace(snapshot.policy, queue_demand=False))
 
     assert not launches(plan(off))
+
+
+# -- groups of as many vCPUs and workers ------------------------------------------------------------------------------
+
+
+def asking_for(*, of_vcpus: int = 0, of_workers: int = 0) -> Requests:
+    """So many groups of 4 vCPUs and so many of 4 workers, as two callers ask for them."""
+    by_cores, by_count = asking(of_vcpus), asking(of_workers, name="other")
+    counted = replace(by_count.sets[0], targets=(Target("execute:4", groups=of_workers, group_count=4),))
+    definition = replace(by_cores.arrays[0], group_cores=4 if of_vcpus else None, group_count=4 if of_workers else None)
+    return Requests(sets=(*by_cores.sets, counted), arrays=(definition,))
+
+
+def members(group: str, count: int, **kwargs: Any) -> list[AWorker]:
+    return [a_member(f"{group[-2:].strip('-')}{number}", group=group, idle=5, **kwargs) for number in range(count)]
+
+
+def test_an_array_has_groups_of_both_kinds_each_with_a_name_of_its_own() -> None:
+    decided = plan(in_groups(requests=asking_for(of_vcpus=1, of_workers=2)))
+
+    assert launches(decided) == [
+        ("execute:4", "execute:4-1", {"m5.large": 2}),
+        ("execute:4", "execute:4-w1", {"m5.large": 4}),
+        ("execute:4", "execute:4-w2", {"m5.large": 4}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("there", "lacking"),
+    (
+        pytest.param(members("execute:4-1", 2), ["execute:4-w1"], id="vCPUs first"),
+        pytest.param(members("execute:4-w1", 4), ["execute:4-1"], id="workers first"),
+    ),
+)
+def test_whoever_asked_first_the_other_kind_is_launched_beside(there: list[AWorker], lacking: list[str]) -> None:
+    decided = plan(in_groups(*there, requests=asking_for(of_vcpus=1, of_workers=1)))
+
+    assert [group for _, group, _ in launches(decided)] == lacking
+    assert {told(decided, each.worker.name or "") for each in there} == {("keep", Code.REQUESTED)}
+
+
+def test_a_group_of_one_kind_meets_no_target_of_the_other() -> None:
+    there = [replace(each, note=None) for each in members("execute:4-1", 2)]
+    decided = plan(in_groups(*there, requests=asking_for(of_workers=1)))
+
+    assert [group for _, group, _ in launches(decided)] == ["execute:4-w1"]
+
+
+def test_a_job_gets_a_group_of_vcpus_in_an_array_of_groups_of_workers() -> None:
+    decided = plan(in_groups(a_job(slots=4, pe="mpi*"), requests=asking_for(of_workers=1)))
+
+    assert [group for _, group, _ in launches(decided)] == ["execute:4-1", "execute:4-w1"]
+
+
+def test_with_the_store_lost_a_group_of_workers_is_as_large_as_it_was() -> None:
+    """A job that needs the whole group has the rest of it ordered."""
+    decided = plan(in_groups(*members("execute:4-w1", 3), a_job(slots=8, pe="mpi*")))
+
+    assert launches(decided) == [("execute:4", "execute:4-w1", {"m5.large": 1})]

@@ -79,6 +79,13 @@ def test_groups_of_two_sets_add_up_and_keep_their_size() -> None:
     assert (array["groups"], array["group_count"]) == (4, 2)
 
 
+def test_groups_of_as_many_vcpus_and_workers_are_told_apart() -> None:
+    targets = (Target("e:2", groups=3, group_cores=2), Target("e:2", groups=1, group_count=2))
+    told = requests_document(Requests(sets=(RequestSet("a", "ann", 0.0, None, targets),)), 0.0)
+    assert (told["node_arrays"][0]["groups"], told["node_arrays"][0]["groups_of_workers"]) == (4, 1)
+    assert requests_text(told).splitlines()[-1] == "  e:2: 3 groups of 2 vCPUs + 1 group of 2 workers"
+
+
 def test_what_only_flagged_arrays_are_left_of_is_still_shown() -> None:
     requests = Requests(arrays=(ArrayDefinition("big", dynamic=True, wanted=False),))
     assert "big: nothing" in requests_text(requests_document(requests, 0.0))

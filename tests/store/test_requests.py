@@ -122,14 +122,13 @@ def test_a_dynamic_array_that_another_extends_stays(table: RequestTable) -> None
     assert table.remove_array("big") is False
 
 
-def test_groups_of_one_array_are_counted_in_one_way_and_a_refused_update_changes_nothing(table: RequestTable) -> None:
+def test_an_array_may_have_groups_of_so_many_vcpus_and_of_so_many_workers(table: RequestTable) -> None:
     by_cores = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_cores=16)
     by_count = ArrayDefinition("execute:16", dynamic=True, extends="execute", group_count=16)
     ask(table, "a", Target("execute:16", groups=1, group_cores=16), arrays=[by_cores])
-    before = table.load(1.0)
-    with pytest.raises(SettingsError, match=r"^execute:16: GroupInstanceCount: its groups are of 16 vCPUs each"):
-        ask(table, "b", Target("execute:16", groups=1, group_count=16), arrays=[EXECUTE, by_count])
-    assert table.load(1.0) == before
+    ask(table, "b", Target("execute:16", groups=1, group_count=16), arrays=[EXECUTE, by_count])
+    (both,) = (array for array in table.load(1.0).arrays if array.name == "execute:16")
+    assert (both.group_cores, both.group_count) == (16, 16)
 
 
 def test_a_set_can_be_taken_back(table: RequestTable) -> None:

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.fleet import Fleet, InstanceType, Order, PriceType
+from autoscaler.core.grouping.names import is_of_workers
 from autoscaler.core.life import Life, Machine, Sight
 from autoscaler.core.memory import Disabling, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import counts_as_coming, outstanding
 
+GroupKind = tuple[str, bool]
+"""A node array, and whether its groups are of so many workers, and not of so many vCPUs."""
 NO_MORE = frozenset({"capacity", "quota"})
 """Failures that say that its cloud has no further worker of that kind."""
 _STANDS = frozenset({Life.IN_SERVICE, Life.UNHEARD, Life.SILENT, Life.DISABLED_BY_HAND})
@@ -30,6 +33,7 @@ class Group:
 
     id: str
     array: NodeArrayPolicy
+    """As groups of its kind see it."""
     type: InstanceType
     price_type: PriceType
     zone: str
@@ -46,6 +50,10 @@ class Group:
     """Workers that the listing leaves out now, and whose end nobody confirmed."""
     orders: frozenset[str] = frozenset()
     """Ids of the orders it came from, as far as they are known."""
+
+    @property
+    def kind(self) -> GroupKind:
+        return self.array.name, is_of_workers(self.id)
 
     @property
     def have(self) -> int:
@@ -99,6 +107,17 @@ class Group:
         return not names.isdisjoint(own.union(self.ordered))
 
 
+def of_kind(array: NodeArrayPolicy, *, of_workers: bool) -> NodeArrayPolicy:
+    """An array of groups as its groups of so many workers see it, or those of so many vCPUs: it may have both."""
+    size = array.group_cores or array.group_count
+    return replace(array, group_cores=None if of_workers else size, group_count=size if of_workers else None)
+
+
+def kind_of(array: NodeArrayPolicy) -> GroupKind:
+    """What `of_kind` made it."""
+    return array.name, array.group_count is not None
+
+
 def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
     """How many workers of this type make one group of that array; None where it is no array of groups."""
     if array.group_count is not None:
@@ -141,9 +160,9 @@ def _listed(name: str, machines: Sequence[Machine], moment: Moment) -> Group | N
     if not machines:
         return None
     first = min(machines, key=lambda machine: (machine.worker.created_at, machine.worker.id))
-    array, worker = first.array, first.worker
-    if array is None:
+    if first.array is None:
         return None
+    array, worker = of_kind(first.array, of_workers=is_of_workers(name)), first.worker
     staying = tuple(machine for machine in machines if machine.life in _STANDS or counts_as_coming(machine, moment))
     return Group(
         name,
@@ -161,9 +180,10 @@ def _listed(name: str, machines: Sequence[Machine], moment: Moment) -> Group | N
 def _to_come(name: str, coming: Sequence[tuple[Order, int]], policy: Policy) -> Group | None:
     """A group of which only orders are known."""
     order, count = coming[0]
-    array, key = policy.node_array(order.node_array), order.bucket
-    if array is None:
+    known, key = policy.node_array(order.node_array), order.bucket
+    if known is None:
         return None
+    array = of_kind(known, of_workers=is_of_workers(name))
     want = workers_of(array, order.type) or count
     return Group(name, array, order.type, key.price_type, key.zone, key.placement_group, want)
 

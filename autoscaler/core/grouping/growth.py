@@ -11,7 +11,7 @@ from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.fleet import Fleet
 from autoscaler.core.grouping.bonds import Bond
-from autoscaler.core.grouping.groups import Group, groups_of
+from autoscaler.core.grouping.groups import Group, GroupKind, groups_of, kind_of, of_kind
 from autoscaler.core.grouping.names import group_id
 from autoscaler.core.grouping.options import Ledger, Site, Usages, Way, array_for, can_complete, options_like, ways_for
 from autoscaler.core.grouping.verdicts import GroupTarget, group_targets, hopeless
@@ -43,7 +43,7 @@ class Grouping:
     groups: tuple[Group, ...]
     given_up: Mapping[str, Reason]
     """By group id: never to be completed."""
-    targets: Mapping[str, GroupTarget]
+    targets: Mapping[GroupKind, GroupTarget]
     site: Site
 
 
@@ -81,10 +81,12 @@ def grow_groups(
         if bonds[group.id].wanted and group.lacking and not ledger.has(group.id):
             ledger, note = _refill(group, ledger, because(Code.GROUP_LOST, group=group.id, have=group.have))
             notes.append(note)
-    for name, target in grouping.targets.items():
-        array = policy.node_array(name)
-        if array is not None:
-            there = sum(bonds[group.id].targeted and group.array.name == name for group in groups)
+    for kind, target in grouping.targets.items():
+        name, of_workers = kind
+        known = policy.node_array(name)
+        if known is not None:
+            array = of_kind(known, of_workers=of_workers)
+            there = sum(bonds[group.id].targeted and group.kind == kind for group in groups)
             ledger, note = _for_target(array, target.count - there, target.reason, ledger)
             notes.append(note)
     return GroupGrowth(ledger.launches, tuple(note for note in notes if note is not None), told)
@@ -196,7 +198,8 @@ def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Re
         asked = not_offered(array, ground.buckets) or array.machine_types
         return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
     number = ledger.next_number(array)
-    name = group_id(array.name, number)
+    name, of_workers = kind_of(array)
+    name = group_id(name, number, of_workers=of_workers)
     made = because(Code.GROUP_LAUNCHED, group=name, workers=first.workers, type=first.option.type.name)
     launch = Launch(array.name, tuple(candidates), reason.then(made), group_id=name)
     return ledger.plus(array, launch, number=number), first

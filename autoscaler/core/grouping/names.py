@@ -1,5 +1,7 @@
-"""What groups are called: `execute:64-1` is the first group of the node array `execute:64`, and what Grid Engine calls
-its host group and its parallel environments.
+"""What groups are called, and what Grid Engine calls a group's host group and its parallel environments.
+
+`execute:64-1` is the first group of 64 vCPUs of the node array `execute:64`, `execute:64-w1` the first one of 64
+workers: what a group is made of shows in what its workers carry, whoever asks for what, and with the store lost.
 
 The host group's name says that it is ours, and nobody else's begins so. A group's parallel environment begins with
 the name of the one that jobs ask for, so that `-pe 'mpi*' 64` finds it.
@@ -18,8 +20,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 _SEPARATOR = "_"
 
 
-def group_id(node_array: str, number: int) -> str:
-    return f"{node_array}-{number}"
+_OF_WORKERS = re.compile(r"-w[1-9]\d*$")
+
+
+def group_id(node_array: str, number: int, *, of_workers: bool = False) -> str:
+    return f"{node_array}-{'w' if of_workers else ''}{number}"
+
+
+def is_of_workers(group: str) -> bool:
+    """Whether its size is a number of workers, and not of vCPUs."""
+    return _OF_WORKERS.search(group) is not None
 
 
 def host_group_of(group: str) -> str:
@@ -34,7 +44,7 @@ def pe_of(base: str, group: str) -> str:
 
 def is_of_group(pe: str, base: str) -> bool:
     """Whether this looks like a group's parallel environment of `base`."""
-    return re.fullmatch(rf"{re.escape(base)}{_SEPARATOR}.+{_SEPARATOR}\d+-[1-9]\d*", pe) is not None
+    return re.fullmatch(rf"{re.escape(base)}{_SEPARATOR}.+{_SEPARATOR}\d+-w?[1-9]\d*", pe) is not None
 
 
 def _written(group: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.actions import Launch
 from autoscaler.core.asking.arrays import GROUPS, family_of
 from autoscaler.core.fleet import ANY, Bucket, BucketKey, LaunchFailure
-from autoscaler.core.grouping.groups import NO_MORE, Group, workers_of
+from autoscaler.core.grouping.groups import NO_MORE, Group, GroupKind, kind_of, of_kind, workers_of
 from autoscaler.core.grouping.names import group_id
 from autoscaler.core.grow import Ground
 from autoscaler.core.growth.options import Option, options_for
@@ -49,8 +49,8 @@ class Ledger:
     """For groups."""
     kin: Mapping[str, str] = field(default_factory=dict)
     """Node arrays that only this pass brings, with the one of the settings that each stems from."""
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """By node array: up to which number its groups are taken by this pass."""
+    numbers: Mapping[GroupKind, int] = field(default_factory=dict)
+    """Up to which number the groups of a kind are taken by this pass."""
     had: Mapping[BucketKey, int] = field(default_factory=dict)
     """Workers that launches of this pass want of each bucket first."""
     spent: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Ledger:
             usage=usage,
             launches=(*self.launches, launch),
             kin=kin,
-            numbers={**self.numbers, array.name: number} if number else self.numbers,
+            numbers={**self.numbers, kind_of(array): number} if number else self.numbers,
             had={**self.had, **had},
             spent={**self.spent, family: self.spent.get(family, 0) + most_of(launch).workers},
         )
@@ -99,9 +99,10 @@ class Ledger:
         return bucket.available is None or bucket.available - self.had.get(bucket.key, 0) >= count
 
     def next_number(self, array: NodeArrayPolicy) -> int:
-        """The smallest that no group of the array has."""
-        number = self.numbers.get(array.name, 0) + 1
-        while group_id(array.name, number) in self.site.taken:
+        """The smallest that no group of the array and of this kind has."""
+        name, of_workers = kind_of(array)
+        number = self.numbers.get((name, of_workers), 0) + 1
+        while group_id(name, number, of_workers=of_workers) in self.site.taken:
             number += 1
         return number
 
@@ -165,12 +166,11 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
             by_cores = -(-size // option.type.vcpus)
             size = size if found.new_used <= by_cores else found.new_used * option.type.vcpus
             break
-    while (known := policy.node_array(f"{root.name}{GROUPS}{size}")) is not None and known.group_cores != size:
-        size += 1
-    if known is not None:
-        return known
+    name = f"{root.name}{GROUPS}{size}"
+    if (known := policy.node_array(name)) is not None:
+        return of_kind(known, of_workers=False)
     own = replace(root.limits, min_workers=0)
-    return replace(root, name=f"{root.name}{GROUPS}{size}", extends=root.name, group_cores=size, limits=own)
+    return replace(root, name=name, extends=root.name, group_cores=size, limits=own)
 
 
 def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[Option, ...]:

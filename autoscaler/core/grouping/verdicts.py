@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from autoscaler.core.fleet import LaunchFailure
 from autoscaler.core.grouping.bonds import Bond
-from autoscaler.core.grouping.groups import NO_MORE, Group
+from autoscaler.core.grouping.groups import NO_MORE, Group, GroupKind
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.request_sets import Requests
@@ -26,21 +27,21 @@ class GroupTarget:
     reason: Reason
 
 
-def group_targets(requests: Requests, policy: Policy, now: float) -> dict[str, GroupTarget]:
-    """By node array, in the policy's order: the groups that live sets want, added up."""
-    found: dict[str, GroupTarget] = {}
-    for array in policy.node_arrays:
+def group_targets(requests: Requests, policy: Policy, now: float) -> dict[GroupKind, GroupTarget]:
+    """In the policy's order: the groups of each kind that live sets want, added up."""
+    found: dict[GroupKind, GroupTarget] = {}
+    for array, of_workers in product(policy.node_arrays, (False, True)):
         asked = [
             (live.name, target.groups)
             for live in requests.sets
             if live.expires_at is None or live.expires_at > now
             for target in live.targets
-            if target.node_array == array.name and target.groups
+            if target.node_array == array.name and target.groups and (target.group_count is not None) is of_workers
         ]
         if asked and array.wanted:
             count, sets = sum(groups for _, groups in asked), tuple(sorted({name for name, _ in asked}))
             reason = because(Code.REQUESTED, node_array=array.name, sets=sets, groups=count)
-            found[array.name] = GroupTarget(count, reason)
+            found[array.name, of_workers] = GroupTarget(count, reason)
     return found
 
 
@@ -70,7 +71,7 @@ def hopeless(
 def bonds_of(
     groups: Sequence[Group],
     used: frozenset[str],
-    targets: Mapping[str, GroupTarget],
+    targets: Mapping[GroupKind, GroupTarget],
     given_up: Mapping[str, Reason],
     moment: Moment,
     *,
@@ -91,7 +92,7 @@ def bonds_of(
 def _targeted(
     groups: Sequence[Group],
     used: frozenset[str],
-    targets: Mapping[str, GroupTarget],
+    targets: Mapping[GroupKind, GroupTarget],
     given_up: Mapping[str, Reason],
     *,
     queue_demand: bool,
@@ -106,8 +107,8 @@ def _targeted(
     if not queue_demand:
         spare.sort(key=lambda group: not group.busy)
     found: dict[str, Reason] = {}
-    for name, target in targets.items():
-        mine = [group for group in spare if group.array.name == name]
+    for kind, target in targets.items():
+        mine = [group for group in spare if group.kind == kind]
         found |= {group.id: target.reason for group in mine[: target.count]}
     return found
 
