@@ -107,7 +107,7 @@ def test_the_worker_of_a_created_node_stays() -> None:
 
 def test_nobody_stops_while_paused() -> None:
     made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Wishes(paused=True))))
-    assert (stops(made), made.actions) == (0, ())
+    assert (answers(made), made.actions) == ({"i-w1": (STAYS, Code.PAUSED)}, ())
 
 
 def test_a_worker_that_is_not_known_gets_no_answer_yet() -> None:

@@ -53,5 +53,10 @@ def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStop
         elif step.note.disabling is Disabling.AUTO_STOP:
             found[worker_id] = AutoStopAnswer.STOPS, because(Code.ASKED_TO_STOP)
         else:
-            found[worker_id] = AutoStopAnswer.STAYS, step.verdict.reason
+            found[worker_id] = AutoStopAnswer.STAYS, _why_it_stays(step.verdict.reason)
     return found
+
+
+def _why_it_stays(reason: Reason) -> Reason:
+    """Where it would stop but for a pause or the brake, that alone."""
+    return reason.trail[-1] if reason.code is Code.ASKED_TO_STOP and reason.trail else reason
