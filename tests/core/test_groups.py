@@ -549,7 +549,8 @@ def test_who_stays_of_a_group_that_leaves_follows() -> None:
 def test_workers_of_a_group_that_leaves_are_told_that_they_stop_when_they_ask() -> None:
     snapshot = in_groups(a_member("w1", idle=5), a_member("w2", idle=5), requests=Requests(auto_stops=BOTH))
 
-    assert {answer for answer, _ in plan(snapshot).auto_stops.values()} == {AutoStopAnswer.STOPS}
+    told = {(answer, reason.code) for answer, reason in plan(snapshot).auto_stops.values()}
+    assert told == {(AutoStopAnswer.STOPS, Code.GROUP_LEAVES)}
 
 
 @pytest.mark.parametrize(

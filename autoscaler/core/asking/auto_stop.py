@@ -48,8 +48,11 @@ def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStop
         worker_id = step.machine.worker.id
         if worker_id not in asking:
             continue
-        if step.machine.life in _GOING or step.note.disabling is Disabling.GROUP:
+        if step.machine.life in _GOING:
             found[worker_id] = AutoStopAnswer.STOPS, step.verdict.reason
+        elif step.note.disabling is Disabling.GROUP:
+            leaves = because(Code.GROUP_LEAVES, group=step.machine.worker.group_id)
+            found[worker_id] = AutoStopAnswer.STOPS, leaves
         elif step.note.disabling is Disabling.AUTO_STOP:
             found[worker_id] = AutoStopAnswer.STOPS, because(Code.ASKED_TO_STOP)
         else:
