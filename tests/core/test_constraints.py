@@ -99,6 +99,7 @@ def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> Non
         (NodePropertyConstraint("vcpu_count", (44,)), "its node.vcpu_count is 4, and 44 is asked"),
         (NodePropertyConstraint("spot", (False,)), "its node.spot is true, and false is asked"),
         (Or((FIVE, Never("no"))), "it meets no alternative of 2; of ncpus it has 4 left of 4, and 5 is asked; no"),
+        (Or((MinimumResource("x", 1), MinimumResource("x", 2))), "it meets no alternative of 2; it has no x"),
         (XOr((FIVE,)), "it meets no alternative of 1; of ncpus it has 4 left of 4, and 5 is asked"),
         (XOr((ONE, FIVE, Not(FIVE))), 'it meets several alternatives where only one may be met: {"ncpus": 1}, '
          '{"not": {"ncpus": 5}}'),

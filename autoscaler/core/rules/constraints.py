@@ -264,6 +264,6 @@ def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:
-    for link in why:
+    for link in dict.fromkeys(why):  # what several say is told once
         reason = reason.then(link)
     return reason
