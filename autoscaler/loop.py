@@ -186,9 +186,13 @@ class Loop:
         return last_look(snapshot, sight, plan, provider=provider.name, operates=isinstance(provider, Operates))
 
     def _note_failures(self, snapshot: Snapshot) -> None:
-        """What a provider accepted and later failed to bring up counts against its bucket, once for each machine."""
+        """What a provider accepted and later failed to bring up counts against its bucket, once for each machine. One
+        that was up is lost, whatever its provider calls it.
+        """
+        notes = snapshot.memory.workers
+        up = {worker_id for worker_id, note in notes.items() if note.heard_at is not None}
         for worker in snapshot.fleet.workers:
-            if worker.failure is not None and not worker.exists:
+            if worker.failure is not None and not worker.exists and worker.id not in up:
                 said = worker.message or "it ended before it had come up"
                 failure = LaunchFailure(worker.bucket, snapshot.now, worker.failure, said, worker.order_id or "")
                 self.store.journal.fail(failure, worker_id=worker.id)

@@ -22,10 +22,12 @@ from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, because
+from autoscaler.core.request_sets import CreatedNode
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError
 from autoscaler.loop import Loop, staying
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observation, Observer
+from autoscaler.store.nodes import NodeRow
 from autoscaler.store.wishes import Verb
 from providers.fake import FakeProvider, FakeSettings
 from tests.simulated.autoscaler import POLICY, TAG, World, start
@@ -363,3 +365,26 @@ def test_a_machine_that_failed_before_it_came_up_counts_against_its_bucket_once(
         loop.pass_once()
     failures = loop.store.journal.failures(0)
     assert [(failure.kind, failure.message) for failure in failures] == [("capacity", "no machine was left")] * 2
+
+
+def test_a_machine_that_was_up_and_is_told_as_failed_counts_against_no_bucket(world: World) -> None:
+    lost: set[str] = set()
+
+    class Losing(FakeProvider):
+        """Its cloud calls failed whatever has no machine any more."""
+
+        def workers(self) -> Sequence[Worker]:
+            return [
+                replace(worker, state=MachineState.TERMINATED, failure="capacity") if worker.id in lost else worker
+                for worker in super().workers()
+            ]
+
+    loop = start(world, provider=Losing(FakeSettings(), cell=TAG, cloud=world.cloud))
+    loop.store.nodes.create([NodeRow(CreatedNode("n1", "execute-1", "execute", world.clock()))])
+    for _ in range(40):
+        loop.pass_once()
+        world.cluster.advance(5.0)
+        notes = loop.store.memory.load().workers
+        lost |= {worker_id for worker_id, note in notes.items() if note.heard_at is not None}
+    assert lost
+    assert loop.store.journal.failures(0) == ()

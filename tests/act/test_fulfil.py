@@ -85,6 +85,7 @@ def test_a_node_fails_with_its_machine(store: Store) -> None:
         (WorkerNote(NOW, terminated_at=NOW), {}, Code.BOOT_TIMEOUT),
         (WorkerNote(NOW, disabling=Disabling.ENROL, disabled_at=NOW, terminated_at=NOW), {}, Code.JOIN_TIMEOUT),
         (WorkerNote(NOW), {"failure": "capacity"}, Code.BOOT_FAILED),
+        (WorkerNote(NOW, heard_at=NOW), {"failure": "capacity"}, Code.GONE),
         (WorkerNote(NOW, heard_at=NOW), {"ending": Ending.INTERRUPTED}, Code.GONE),
         (WorkerNote(NOW), {"ending": Ending.RELEASED}, Code.GONE),
         (WorkerNote(NOW, disabling=Disabling.SILENT, heard_at=NOW, terminated_at=NOW), {}, Code.GONE),
@@ -94,7 +95,7 @@ def test_a_node_fails_with_its_machine(store: Store) -> None:
             Code.BLACK_HOLE,
         ),
     ),
-    ids=["never up", "never heard", "no capacity", "interrupted", "gave up by itself", "silent", "quarantined"],
+    ids=["never up", "never heard", "no capacity", "lost", "interrupted", "gave up by itself", "silent", "quarantined"],
 )
 def test_a_node_says_what_failed(store: Store, note: WorkerNote, machine: dict[str, Any], why: Code) -> None:
     create(store, "n1")

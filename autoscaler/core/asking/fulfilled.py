@@ -49,7 +49,8 @@ def _wanted(worker_id: str, worker: Worker | None, note: WorkerNote | None, snap
 
 def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> Reason:
     message = worker.message if worker is not None else None
-    if worker is not None and worker.failure is not None:
+    came_up = note is not None and note.heard_at is not None
+    if worker is not None and worker.failure is not None and not came_up:
         return because(Code.BOOT_FAILED, message=message)
     if note is not None and note.disabling is Disabling.BROKEN and note.quarantined is not None:
         return note.quarantined
