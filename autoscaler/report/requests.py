@@ -47,7 +47,7 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
         ]
     if not lines and not told["node_arrays"]:
         return "nobody asks for anything"
-    lines.append("in sum:")
+    lines.append("in sum:" if told["node_arrays"] else "in sum: nothing")
     for array in told["node_arrays"]:
         flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
         there = f"; {array['workers']} there" if array["workers"] else ""

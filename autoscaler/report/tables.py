@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from autoscaler.report.wording import duration
+from autoscaler.report.wording import count, duration
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -22,7 +22,9 @@ def print_plan(told: Mapping[str, Any]) -> None:
     console.print(told["sentence"], soft_wrap=True)
     _print(console, "actions", _actions(told["actions"]))
     _print(console, "waiting jobs", _shapes(told["shapes"]))
-    _print(console, "workers and hosts", _workers(told["workers"]))
+    there, gone = _there(told["workers"])
+    _print(console, "workers and hosts", _workers(there))
+    _say_gone(console, gone)
     _print(console, "what can be launched", _buckets(told["buckets"]) if told["actions"] or told["counted"] else None)
     for note in told["notes"]:
         console.print(f"note: {note['text']} [{note['code']}]", markup=False, soft_wrap=True)
@@ -38,12 +40,14 @@ def print_workers(rows: Sequence[Row]) -> None:
     if not rows:
         _console().print("no workers")
         return
-    table = _table("name", "id", "type", "slots", "state", "verdict", "price/h", "why")
-    for row in rows:
+    table = _table("name", "id", "type", "array or group", "slots", "state", "verdict", "price/h", "why")
+    there, gone = _there(rows)
+    for row in there:
         table.add_row(
             row["name"],
             row["id"] or "-",
             row["instance_type"] or "-",
+            row["group_id"] or row["node_array"] or "-",
             "-" if row["slots"] is None else f"{row['used']}/{row['slots']}",
             row["state"] or "-",
             row["verdict"],
@@ -51,6 +55,7 @@ def print_workers(rows: Sequence[Row]) -> None:
             row["reason"]["text"],
         )
     _print(_console(), "", table)
+    _say_gone(_console(), gone)
 
 
 def print_orphans(rows: Sequence[Row]) -> None:
@@ -157,6 +162,17 @@ def _actions(rows: Sequence[Row]) -> Table | None:
             what = row["host"] or row["worker_id"]
         table.add_row(row["kind"], what, _why(row["reason"]))
     return table if rows else None
+
+
+def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """Without machines that are gone and leave nothing to do, and how many of these their provider still lists."""
+    there = [row for row in rows if (row["reason"]["code"], row["verdict"]) != ("GONE", "wait")]
+    return there, len(rows) - len(there)
+
+
+def _say_gone(console: Console, gone: int) -> None:
+    if gone:
+        console.print(f"besides, {count(gone, 'machine')} that {'is' if gone == 1 else 'are'} gone: --json lists them")
 
 
 def _shapes(rows: Sequence[Row]) -> Table | None:

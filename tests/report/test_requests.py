@@ -60,6 +60,11 @@ def test_a_set_that_only_says_something_of_an_array_names_it() -> None:
     ]
 
 
+def test_where_nothing_is_wanted_the_sum_says_so() -> None:
+    nothing = Requests(sets=(RequestSet("a", "ann", 0.0, None, ()),))
+    assert requests_text(requests_document(nothing, 0.0)).splitlines()[-1] == "in sum: nothing"
+
+
 def test_arrays_whose_workers_are_kept_alive_say_so() -> None:
     arrays = (
         ArrayDefinition("execute", keep_alive=(("a", True), ("b", False))),

@@ -251,8 +251,32 @@ def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsy
 
 
 def test_what_a_machine_cost_an_hour_is_not_told_when_it_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    row: dict[str, Any] = {"name": "w1", "id": "i-1", "instance_type": "m5.large", "slots": None, "verdict": "wait"}
-    row |= {"price_per_hour": 0.096, "reason": {"text": "its provider says that it is gone"}}
+    row = a_row("w1", "UNHEARD")
     print_workers([row | {"state": state} for state in ("running", "terminated")])
     _, running, terminated = (line for line in capsys.readouterr().out.splitlines() if line.strip())
     assert ("0.096" in running, "0.096" in terminated) == (True, False)
+
+
+def a_row(name: str, code: str, **more: Any) -> dict[str, Any]:
+    """One worker as `workers` has it."""
+    row: dict[str, Any] = {
+        "name": name,
+        "id": f"i-{name}",
+        "instance_type": "m5.large",
+        "node_array": "execute:4",
+        "group_id": None,
+    }
+    row |= {"state": "running", "slots": None, "verdict": "wait", "price_per_hour": 0.096}
+    return row | {"reason": {"code": code, "text": "so"}} | more
+
+
+def test_machines_that_are_gone_are_counted_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_workers([a_row("w1", "GONE"), a_row("w2", "GONE"), a_row("w3", "GONE", verdict="remove")])
+    _, remains, besides = (line for line in capsys.readouterr().out.splitlines() if line.strip())
+    assert (remains.startswith("w3"), besides) == (True, "besides, 2 machines that are gone: --json lists them")
+
+
+def test_a_worker_is_shown_with_its_array_or_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    print_workers([a_row("w1", "BOOTING"), a_row("w2", "BOOTING", group_id="execute:4-w1")])
+    _, one, other = (line.split() for line in capsys.readouterr().out.splitlines() if line.strip())
+    assert (one[3], other[3]) == ("execute:4", "execute:4-w1")
