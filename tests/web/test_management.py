@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from autoscaler.core.life import Life
+from autoscaler.core.reasons import Code, because
 from autoscaler.store.wishes import Verb
 from tests.web.served import PASSWORD, USER, Served, worker
 
@@ -40,6 +41,37 @@ def test_a_node_with_a_machine_is_drained(api: Served) -> None:
     (wish,) = api.store.wishes.in_force()
     assert (wish.verb, wish.host, wish.who, api.store.nodes.live()) == (Verb.DRAIN, "i-1", "anna (REST)", ())
     assert (node["Name"], node["Status"], node["TargetState"]) == ("execute-1", "Terminating", "Terminated")
+
+
+def fail(api: Served, **asked: Any) -> None:
+    """Create a node whose machine fails."""
+    api.client.create(1, **asked)
+    api.store.nodes.bind(api.client.nodes()[0]["NodeId"], "i-1")
+    api.store.nodes.lose({"i-1": because(Code.GONE)}, at=200.0)
+
+
+def test_a_failed_node_that_was_to_be_kept_alive_can_be_ended(api: Served) -> None:
+    fail(api, nodeAttributes={"KeepAlive": True})
+    assert (end(api, names=["execute-1"]), api.client.nodes()) == ([("execute-1", "OK")], [])
+
+
+@pytest.mark.parametrize("verb", ("start", "restart", "deallocate"))
+def test_a_verb_on_a_failed_node_says_what_can_be_done_with_it(api: Served, verb: str) -> None:
+    fail(api)
+    (told,) = api.client.post(f"nodes/{verb}", {"names": ["execute-1"]}).json()["nodes"]
+    assert (told["status"], told["error"]) == (
+        "Error",
+        "this node has failed: end it, or have all that failed tried again (POST /cloud/actions/retry/demo)",
+    )
+
+
+def test_an_array_that_is_scaled_gets_another_for_a_failed_node_under_another_name(api: Served) -> None:
+    fail(api)
+    api.client.post("scale/execute", totalNodeCount="1")
+    assert [(node["Name"], node["Status"]) for node in api.client.nodes()] == [
+        ("execute-1", "Failed"),
+        ("execute-2", "Acquiring"),
+    ]
 
 
 def test_the_log_says_who_changes_which_nodes(api: Served, caplog: pytest.LogCaptureFixture) -> None:
