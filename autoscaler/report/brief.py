@@ -9,7 +9,7 @@ from autoscaler.core.reasons import Code, Fact, Reason
 from autoscaler.report.wording import duration, shown, text
 
 _WORDS: dict[Code, str] = {
-    Code.RUNS_JOBS: "runs jobs",
+    Code.RUNS_JOBS: "busy",
     Code.RESERVED: "reserved",
     Code.IDLE: "idle",
     Code.IDLE_NOT_LONG_ENOUGH: "idle",

@@ -89,3 +89,51 @@ def test_a_created_node_keeps_its_worker_until_somebody_drains_it(
         autoscaling.command("drain", host)
         until(autoscaling.all_gone, 30, "the drained worker did not leave")
         until(lambda: nodes(autoscaling) == {}, 15, "the node outlived its machine")
+
+
+def test_idle_workers_stay_for_a_set_that_keeps_them_alive_and_go_when_it_lapses(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, LIMITED)
+    show_on_failure["autoscaler"] = autoscaling.said
+    kept = [ArrayDefinition("execute", keep_alive=(("standard", True),))]
+
+    with autoscaling.running():
+        until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
+        with written(autoscaling) as store:
+            store.requests.update("standard", "ann", time.time(), None, [Target("execute", count=1)], kept)
+        (host,) = until(lambda: serving(autoscaling), 30, "nobody came")
+        with written(autoscaling) as store:
+            store.requests.update("standard", "ann", time.time(), None, [], kept)
+        until(lambda: f"keeping {host} (kept for standard)" in autoscaling.said(), 15, "nothing says what keeps it")
+        ask(autoscaling, "other", Target("execute", count=0))
+        autoscaling.command("requests", "--end", "standard")
+        until(autoscaling.all_gone, 30, "the worker stayed for a set that ended")
+
+    assert f"disabling {host} (idle" in autoscaling.said()
+
+
+def test_groups_of_as_many_vcpus_and_workers_stand_side_by_side_across_a_restart(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_WORKERS": "3"})
+    show_on_failure["autoscaler"] = autoscaling.said
+    of_two = ArrayDefinition("execute:2", dynamic=True, extends="execute", group_cores=2, group_count=2)
+    both = [Target("execute:2", groups=1, group_count=2), Target("execute:2", groups=1, group_cores=2)]
+
+    with autoscaling.running():
+        until(lambda: list(autoscaling.state.glob("*.sqlite")), 15, "the autoscaler did not start")
+        with written(autoscaling) as store:
+            store.requests.update("standard", "ann", time.time(), None, both, [of_two])
+        until(lambda: len(serving(autoscaling)) == 3, 40, "the groups did not come")
+    first = {each.worker_id for each in autoscaling.lifetimes()}
+    with autoscaling.running():
+        again = "nothing to do; keeping ip"
+        until(lambda: again in autoscaling.said().rpartition("serving cell")[2], 20, "the next run does something")
+
+    groups = empty_cell.out("qconf", "-shgrpl").split()
+    assert {each.worker_id for each in autoscaling.lifetimes()} == first
+    assert {name for name in groups if "execute" in name} == {
+        "@sge-autoscaler-execute_2-1",
+        "@sge-autoscaler-execute_2-w1",
+    }

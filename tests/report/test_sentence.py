@@ -122,7 +122,7 @@ def test_a_thousand_workers_still_make_a_line() -> None:
     told = plan(launch(50), *leaving, shapes=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers)
     assert sentence(told, 99999) == (
         "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); "
-        "keeping 990 workers (runs jobs)"
+        "keeping 990 workers (busy)"
     )
 
 
@@ -134,7 +134,7 @@ def test_many_workers_that_callers_ask_for_are_told_without_naming_each_set() ->
 
 def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
     workers = (*(kept(f"w{n}") for n in range(5)), kept("w6", because(Code.RESERVED)))
-    assert "keeping 6 workers (5 runs jobs, 1 reserved)" in sentence(plan(workers=workers), 3)
+    assert "keeping 6 workers (5 busy, 1 reserved)" in sentence(plan(workers=workers), 3)
 
 
 @pytest.mark.parametrize(
