@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from providers.cyclecloud.api import Api
+from providers.cyclecloud.nodes import same_region
 from providers.cyclecloud.settings import Boot, CycleCloudSettings
 from providers.cyclecloud.status import Status
 from providers.interface import Problem, ProviderError, Refused, Throttled
@@ -70,6 +71,12 @@ def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem
             yield Problem(
                 f"node array {array.name} has a cloud-init of its own, which our boot script replaces",
                 f"set {PREFIX}BOOT to cluster-init, and let a cluster-init script run the boot script",
+                fatal=False,
+            )
+        if settings.location and array.region and not same_region(array.region, settings.location):
+            yield Problem(
+                f"node array {array.name} is in {array.region}, and {PREFIX}LOCATION says {settings.location}",
+                f"set {PREFIX}LOCATION to {array.region.replace(' ', '').lower()}",
                 fatal=False,
             )
     yield from _twice(status, settings)

@@ -73,6 +73,10 @@ class CycleCloudProvider:
         self._nodes: tuple[Mapping[str, Any], ...] = ()
         self._evictions: dict[str, float] = {}
 
+    @property
+    def location(self) -> str:
+        return self.settings.location
+
     def buckets(self) -> Sequence[Bucket]:
         status = self._recent(FRESH)
         found: dict[BucketKey, Bucket] = {}

@@ -43,6 +43,11 @@ class CycleCloudSettings(BaseSettings):
     boot: Boot = Field(
         Boot.CLOUD_INIT, description="How the boot script reaches a node: cloud-init, cluster-init or none."
     )
+    location: str = Field(
+        "",
+        description="Azure region of the node arrays (`eastus`): by it the file of VM sizes tells what a size has, and "
+        "callers of our REST API are told it. Default: not known.",
+    )
     capacity_delay: Annotated[float, Field(ge=0)] = Field(
         300.0, description="Seconds after a bucket's last capacity failure in which nothing is ordered of it."
     )

@@ -195,6 +195,13 @@ def test_nodes_of_a_group_of_workers_are_asked_for_in_a_placement_group_of_their
     assert [node["PlacementGroupId"] for node in nodes(cloud)] == ["execute_8-1"] * 2
 
 
+@pytest.mark.parametrize(("said", "told"), (("eastus", 0), ("East US", 0), ("westeurope", 3), ("", 0)))
+def test_a_region_that_the_node_arrays_are_not_in_is_told(cloud: CycleCloudPlane, said: str, told: int) -> None:
+    provider = cloud.connect(CELL, location=said)
+    wrong = [problem.what for problem in provider.check() if "is in eastus" in problem.what]
+    assert (provider.location, len(wrong)) == (said, told)
+
+
 def test_a_placement_group_of_any_name_is_made_by_the_cluster_for_who_orders_it(cloud: CycleCloudPlane) -> None:
     provider = cloud.connect(CELL)
     bucket = provider.buckets()[0]
