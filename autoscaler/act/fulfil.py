@@ -4,11 +4,18 @@ failed, and which dynamic arrays are done with.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
 from autoscaler.core.asking.created_nodes import answers
 from autoscaler.core.asking.fulfilled import empty_arrays, lost_workers
 from autoscaler.core.model import Snapshot
+from autoscaler.core.request_sets import RequestSet
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb
+
+
+log = logging.getLogger("autoscaler.requests")
 
 
 class Fulfilment:
@@ -17,10 +24,12 @@ class Fulfilment:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._bound: frozenset[tuple[str, str]] = frozenset()
+        self._live: Mapping[str, RequestSet] = {}
 
     def note(self, snapshot: Snapshot) -> None:
         """After a successful look. Each line may have been written by an earlier process: then nothing changes."""
         store, now = self._store, snapshot.now
+        self._tell_lapsed(snapshot)
         found = tuple(answers(snapshot.fleet.orders))
         lost, empty = lost_workers(snapshot), empty_arrays(snapshot)
         new = frozenset(found) - self._bound
@@ -40,6 +49,14 @@ class Fulfilment:
             for worker_id, by in late.items():
                 store.wishes.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
         self._bound = frozenset(found)
+
+    def _tell_lapsed(self, snapshot: Snapshot) -> None:
+        """Why workers leave now that were wanted at the last look: nobody asked for them again in time."""
+        before, self._live = self._live, {live.name: live for live in snapshot.requests.sets}
+        for name, live in before.items():
+            wanted = ", ".join(live.arrays)
+            if name not in self._live and wanted and live.expires_at is not None and live.expires_at <= snapshot.now:
+                log.info("request set %s of %s has lapsed, which named %s", name, live.by, wanted)
 
     def _late(self, snapshot: Snapshot) -> dict[str, str]:
         """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets

@@ -231,3 +231,31 @@ def test_with_the_cluster_given_back_nobody_wants_anything(store: Store) -> None
     ask(store, Target("burst", count=1))
     Fulfilment(store).end_all(NOW, "stop")
     assert (store.requests.load(NOW).sets, arrays(store), serving(store)) == ((), [], {})
+
+
+def lapses(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "lapsed" in record.getMessage()]
+
+
+def test_a_set_that_nobody_renewed_is_told_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    fulfilment = Fulfilment(store)
+    ask(store, Target("burst", count=1), expires=NOW + 60)
+    with caplog.at_level("INFO", logger="autoscaler.requests"):
+        fulfilment.note(a_look(store))
+        later = replace(a_look(store), now=NOW + 60, requests=store.requests.load(NOW + 60))
+        fulfilment.note(later)
+        fulfilment.note(later)
+    assert lapses(caplog) == ["request set standard of ann has lapsed, which named burst"]
+
+
+@pytest.mark.parametrize("targets", ([], [Target("burst", count=1)]))
+def test_a_set_that_was_taken_back_or_wanted_nothing_did_not_lapse(
+    store: Store, caplog: pytest.LogCaptureFixture, targets: list[Target]
+) -> None:
+    fulfilment = Fulfilment(store)
+    ask(store, *targets, expires=NOW + 60)
+    with caplog.at_level("INFO", logger="autoscaler.requests"):
+        fulfilment.note(a_look(store))
+        store.requests.end("standard")
+        fulfilment.note(replace(a_look(store), now=NOW + (30 if targets else 60)))
+    assert lapses(caplog) == []
