@@ -14,7 +14,6 @@ from autoscaler.core.request_sets import RequestSet
 from autoscaler.store.store import Store
 from autoscaler.store.wishes import Verb
 
-
 log = logging.getLogger("autoscaler.requests")
 
 
