@@ -48,7 +48,9 @@ def test_a_refused_caller_changes_nothing(api: Served) -> None:
 
 def test_every_call_is_written_down_with_who_made_it(api: Served) -> None:
     operation = api.client.create(request_id="r").json()["operationId"]
+    assert until(lambda: len(api.calls.newest()) == 1)  # each is written once it is answered
     api.client.get("nodes", request_id="none")
+    assert until(lambda: len(api.calls.newest()) == 2)
     requests.get(f"{api.client.url}/operations/", timeout=10)
     assert until(lambda: len(api.calls.newest()) == 3)
     told = [(call.who, call.method, call.target, call.status, call.operation) for call in api.calls.newest()]
