@@ -64,6 +64,8 @@ class SeenArray:
     """Of the instance types and price types that it may use, those it prefers first."""
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     wanted: bool = True
+    keep_alive: tuple[str, ...] = ()
+    """Request sets for which its workers stay."""
     configuration: str = "{}"
     """`Configuration` of requests, as JSON."""
     attributes: str = "{}"
@@ -166,6 +168,7 @@ def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence
         buckets=tuple(sorted((each for each in mine if each.type.name in types), key=preferred)),
         price_types=array.price_types,
         wanted=array.wanted,
+        keep_alive=array.keep_alive,
         configuration=said.configuration,
         attributes=said.attributes,
     )

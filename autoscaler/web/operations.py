@@ -208,6 +208,8 @@ class Operations:
             return "this node is marked KeepAlive"
         if node.seen is not None and View.named(view.wishes.keep, node.seen):
             return "this node is kept: `sge-autoscaler keep --undo` lets it go"
+        if sets := view.keepers(node):
+            return f"nodes of {node.node_array} are marked KeepAlive by request set {', '.join(sets)}"
         now, by = self.clock(), f"{who} (REST)"
         if node.row is not None:
             self.store.nodes.end(node.id, at=now, by=by)

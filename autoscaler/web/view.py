@@ -129,6 +129,12 @@ class View:
         """Those that have a machine, or are to get one: all but failed ones."""
         return tuple(node for node in self.nodes if node.seen is not None or node.failed is None)
 
+    def keepers(self, node: Node) -> tuple[str, ...]:
+        """Request sets that keep its machine with all of its node array; none where it is on its way out."""
+        array = self.array(node.node_array)
+        there = node.seen is not None and node.failed is None and not node.leaving
+        return array.keep_alive if there and array is not None else ()
+
     def _created(self, row: NodeRow, seen: SeenWorker | None) -> Node:
         node = row.node
         kind = seen.worker.type if seen else self.type_for(node.node_array, node.machine_type)

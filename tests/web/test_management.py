@@ -13,7 +13,7 @@ import requests
 from autoscaler.core.life import Life
 from autoscaler.core.reasons import Code, because
 from autoscaler.store.wishes import Verb
-from tests.web.served import PASSWORD, USER, Served, worker
+from tests.web.served import PASSWORD, USER, Served, array, worker
 
 
 def end(api: Served, verb: str = "terminate", **selectors: Any) -> list[tuple[str, str]]:
@@ -192,3 +192,22 @@ def test_nothing_is_tried_again_for_others(
 ) -> None:
     answer = requests.post(f"{api.client.url}/cloud/actions/retry/{cluster}", auth=login, timeout=10)
     assert (answer.status_code, api.store.wishes.load().retried_at) == (status, None)
+
+
+def test_a_node_whose_array_a_request_set_keeps_alive_says_so_and_is_not_ended(api: Served) -> None:
+    api.see(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
+    (node,) = api.client.nodes()
+    (told,) = api.client.post("nodes/terminate", {"ids": [node["NodeId"]]}).json()["nodes"]
+    assert (node["KeepAlive"], told["status"], told["error"], api.store.wishes.in_force()) == (
+        True,
+        "Error",
+        "nodes of execute are marked KeepAlive by request set nightly",
+        (),
+    )
+
+
+def test_one_that_a_person_drains_can_still_be_ended(api: Served) -> None:
+    api.store.wishes.ask(Verb.DRAIN, who="ann", at=1.0, host="i-1")
+    api.see(worker("i-1"), arrays=(array(keep_alive=("nightly",)),))
+    (node,) = api.client.nodes()
+    assert (node["KeepAlive"], end(api, ids=[node["NodeId"]])[0][1]) == (False, "OK")
