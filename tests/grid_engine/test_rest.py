@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from autoscaler.web.passwords import set_password
+from providers.local import fates
 from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, machines, told
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
+from tests.grid_engine.test_lost import machine_of
 from tests.grid_engine.test_sigkill import STARTED_AGAIN
 from tests.grid_engine.waiting import Until
 from tests.web.seed_lines import CREATE, CREATE_TOGETHER, NODE, NODES, STATUS, TERMINATE, argv
@@ -21,6 +23,7 @@ from tests.web.seed_lines import CREATE, CREATE_TOGETHER, NODE, NODES, STATUS, T
 URL, USER, PASSWORD = "http://127.0.0.1:8651", "anna", "s3cret/pass:word"
 SERVED = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651", "CP_CAP_AUTOSCALE_HTTP_CLUSTER": "demo"}
 CLIENT = {"URL": URL, "USERNAME": USER, "PASSWORD": PASSWORD, "CLUSTER": "demo", "BOOT": "none"}
+RETRY = "curl --location --request POST '${CC-URL}/cloud/actions/retry/${CLUSTER}'"
 STATUS_WITH_NODES = STATUS.replace("/status", "/status?nodes=true")
 ROOT = Path(__file__).parents[2]
 
@@ -133,3 +136,32 @@ def test_a_repeated_request_makes_no_second_machine_however_the_autoscaler_was_k
         (node,) = said(empty_cell, NODES)["nodes"]
         rented = scaling.rented()
     assert (repeated, rented, len(machines(scaling))) == ("409", {node["Hostname"]}, 1)
+
+
+def test_a_node_whose_machine_dies_has_failed_until_its_caller_has_it_tried_again(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = serving(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+
+    def node() -> dict[str, Any]:
+        (found,) = said(empty_cell, NODES)["nodes"]
+        return dict(found)
+
+    with scaling.running():
+        until(lambda: "REST API at" in scaling.said())
+        until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
+        said(empty_cell, CREATE)
+        until(lambda: node()["Status"] == "Ready", 30)
+        first = node()
+        fates.kill(machine_of(scaling, first["Hostname"]), empty_cell.tree)
+        until(lambda: node()["Status"] == "Failed", 30)
+        failed = node()
+        until(lambda: scaling.execution_hosts() == set(), 30)
+        said(empty_cell, RETRY)
+        until(lambda: node()["Status"] == "Ready", 30)
+        again = node()
+        hosts = scaling.execution_hosts()
+    assert (failed["NodeId"], again["NodeId"], again["Name"]) == (first["NodeId"], first["NodeId"], first["Name"])
+    assert (failed["StatusMessage"], failed["TargetState"]) == ("its provider says that it is gone", "Started")
+    assert (hosts, len(machines(scaling))) == ({again["Hostname"]}, 2)
