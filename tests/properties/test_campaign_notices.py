@@ -194,6 +194,10 @@ class Bug:
     """Of the first history."""
     events: tuple[Event, ...] = ()
     """Instead of drawn ones."""
+    groups: bool = False
+    """Whether there are groups of workers."""
+    calm: bool = False
+    """Whether it shows only when all should come to rest."""
 
 
 LAG, LOST, WORK, WAIT = (
@@ -215,7 +219,7 @@ BUGS = (
     Bug(removes_at_the_first_look, 1, 2),
     Bug(overlooks_suspended_jobs, 1, 12, (MANY, WHILE, WHILE, *STOPPED, *(WHILE,) * 6)),
     Bug(overlooks_other_queues, 1, 21, (WORK, ELSEWHERE, *(WHILE,) * 6)),
-    Bug(ends_machines_that_are_still_hosts, 1, 6),
+    Bug(ends_machines_that_are_still_hosts, 1, 9, (WORK, *(WHILE,) * 10)),
     Bug(takes_a_failed_listing_for_an_empty_one, 2, 9, (OUTAGE, WORK, WAIT, WAIT)),
     Bug(forgets_open_orders, 3, 9, (LAG, WORK, WAIT, WORK, WAIT, WAIT)),
     Bug(asks_anew_for_an_order_without_an_answer, 3, 9, (LAG, LOST, WORK, WAIT, WAIT)),
@@ -229,7 +233,7 @@ BUGS = (
     Bug(starts_again_what_must_not, 7, 16, (ONCE, WHILE, WHILE, DEATH, WHILE, WHILE, WHILE)),
     Bug(fences_at_the_first_silence, 1, 0, (MANY, WHILE, WHILE, MUTE, WHILE, WHILE, WHILE)),
     Bug(forgets_workers_that_a_listing_leaves_out, 5, 5, (*CROWD, *LONG, HIDDEN, WORK, HIDDEN, WORK, WAIT)),
-    Bug(never_ends_machines, 8, 9, (WORK, WAIT, WAIT)),
+    Bug(never_ends_machines, 8, 9, (WORK, WAIT, WAIT), calm=True),
 )
 
 
@@ -237,8 +241,9 @@ def found(bug: Bug, directory: Path, patch: Patch) -> list[str]:
     """What the campaign says first, and where: [] if nothing."""
     decide = bug.plant(patch)
     for seed in range(bug.seed, bug.seed + HISTORIES):
-        history = replace(History.of(seed, STEPS), events=bug.events) if bug.events else History.of(seed, STEPS)
-        calm = CALM_PASSES if bug.rule == 8 else 0
+        drawn = History.of(seed, STEPS, groups=bug.groups)
+        history = replace(drawn, events=bug.events) if bug.events else drawn
+        calm = CALM_PASSES if bug.calm else 0
         played = play(history, directory / f"{seed}.sqlite", decide=decide, calm_passes=calm)
         if played.broken:
             return list(played.broken)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -34,8 +35,16 @@ class Bench:
     def __post_init__(self) -> None:
         self.groups = Groups(Administrator(self))
 
-    def __call__(self, argv: object, *, timeout: float, **more: object) -> Completed:
-        words = tuple(argv)  # type: ignore[arg-type]
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        words = tuple(argv)
         if not only_reads(words):
             self.changes += 1
         if only_reads(words) or self.changes != self.failing:

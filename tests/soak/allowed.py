@@ -43,7 +43,8 @@ class Allowed:
             room.add(name, slots, slots * 4, [(MAIN, slots), (OTHER, OTHER_SLOTS)])
         for number, bucket in enumerate(cluster):
             cores = bucket.type.vcpus
-            room.add(f"new-{number}", cores, bucket.type.memory / GIB, [(MAIN, cores), (OTHER, OTHER_SLOTS)])
+            memory, queues = bucket.type.memory / GIB, [(MAIN, cores), (OTHER, OTHER_SLOTS)]
+            room.add(f"new-{number}", cores, memory, queues, group=bucket.type.name)
         return room
 
 

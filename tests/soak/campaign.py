@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoscaler.core.plan import plan
@@ -16,29 +16,39 @@ from autoscaler.loop import Pass
 from autoscaler.store.wishes import Verb
 from tests.soak.callers import CALLS, calm_callers, with_callers
 from tests.soak.events import HAPPENINGS, Event, happen
+from tests.soak.group_events import EVENTS, for_groups, has_groups, with_groups
 from tests.soak.jobs import OTHER
+from tests.soak.promises import RULE as PROMISES
+from tests.soak.promises import differing, wanting, within_limits
 from tests.soak.world import Decide, World, policy_of
 
 CALM_PASSES = 600
 """Passes without troubles after which all must be done and gone; a cap of launches an hour makes them many."""
+SETTLED_PASSES = 300
+"""The same for what callers want."""
+STAYS = 5
+"""Passes for which what callers want must stay as it is."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What happens: `seed` chooses the set-up, `events` come one before each pass."""
+    """What happens: `seed` chooses the set-up, `events` come one before each pass. `groups`: whether there are any."""
 
     seed: int
     events: tuple[Event, ...]
+    groups: bool = False
 
     @classmethod
-    def of(cls, seed: int, steps: int) -> History:
+    def of(cls, seed: int, steps: int, *, groups: bool | None = None) -> History:
+        """`groups`: None for a chance of the seed's."""
         chance = random.Random(seed)
         names, weights = list(HAPPENINGS), [weight for weight, _ in HAPPENINGS.values()]
         some = set(chance.sample(names, k=chance.randint(len(names) // 3, len(names)))) | {"single", "time_passes"}
         weights = [weight if name in some else 0 for name, weight in zip(names, weights, strict=True)]
         chosen = chance.choices(names, weights, k=steps)
         events = [Event(name, chance.randrange(1 << 16), chance.randrange(1 << 16)) for name in chosen]
-        return cls(seed, with_callers(seed, events))
+        called, groups = with_callers(seed, events), has_groups(seed) if groups is None else groups
+        return cls(seed, with_groups(seed, called) if groups else called, groups)
 
 
 @dataclass(frozen=True)
@@ -55,11 +65,13 @@ def play(history: History, store_file: Path, *, decide: Decide = plan, calm_pass
     """Play it until a rule is broken, or to its end. No `calm_passes`: without looking whether all comes to rest."""
     chance = random.Random(-history.seed - 1)
     persistent = {"p1": 2} if chance.random() < 0.4 else {}
-    world = World(store_file, policy_of(chance), persistent, decide=decide, old_names=chance.random() < 0.4)
+    policy, old_names = policy_of(chance), chance.random() < 0.4
+    policy = for_groups(policy, history.seed) if history.groups else policy
+    world = World(store_file, policy, persistent, decide=decide, grouped=history.groups, old_names=old_names)
     steps = 0
     try:
         for event in history.events:
-            happen(world, event, CALLS)
+            happen(world, event, {**CALLS, **EVENTS})
             world.step()
             steps += 1
             if world.rules.broken:
@@ -74,6 +86,8 @@ def play(history: History, store_file: Path, *, decide: Decide = plan, calm_pass
 def converge(world: World, passes: int = CALM_PASSES) -> int:
     """Troubles stop and people tidy up; then rule 8 and rule 9 must hold. Returns the passes that took."""
     calm(world)
+    first = keep_promises(world, min(passes, SETTLED_PASSES)) if wanting(world) else 0
+    calm_callers(world)
     for number in range(1, passes + 1):
         done = world.step()
         world.rest(15.0)
@@ -83,7 +97,7 @@ def converge(world: World, passes: int = CALM_PASSES) -> int:
             help_out(world, done)
     else:
         world.rules.breaks(8, f"after {passes} passes: jobs {unfinished(world)}, left {left_over(world)}")
-        return passes
+        return first + passes
     if not world.rules.broken:
         for _ in range(2):
             done = world.step()
@@ -91,7 +105,23 @@ def converge(world: World, passes: int = CALM_PASSES) -> int:
                 world.rules.breaks(9, f"all is done, and yet {done and done.plan.actions}")
     if open_orders := [record.id for record in world.people.journal.orders(0) if not record.closed]:
         world.rules.breaks(8, f"orders without an end: {open_orders}")
-    return number + 2
+    return first + number + 2
+
+
+def keep_promises(world: World, passes: int) -> int:
+    """What callers want is there at last, and stays, and nothing else. Returns the passes that took."""
+    met = 0
+    for number in range(1, passes + 1):
+        done = world.step()
+        world.rest(15.0)
+        met = met + 1 if not unfinished(world) and not differing(world) else 0
+        if world.rules.broken or met > STAYS or not wanting(world):
+            return number
+        if number % 10 == 0:
+            help_out(world, done)
+    if within_limits(world) and not unfinished(world):
+        world.rules.breaks(PROMISES, f"after {passes} passes: {differing(world)}")
+    return passes
 
 
 def calm(world: World) -> None:
@@ -114,7 +144,6 @@ def calm(world: World) -> None:
         for name in hosts:
             world.unwish(verb, name)
     world.people.wishes.resume(who="ann", at=now)
-    calm_callers(world)
     world.read_wishes()
     for job in cell.jobs:
         job.held = job.failed = False
@@ -173,8 +202,10 @@ def unfinished(world: World) -> list[tuple[int, str | None, int]]:
 
 
 def left_over(world: World) -> list[str]:
-    """What of ours is still anywhere: machines, execution hosts."""
-    return [*(machine.name for machine in world.living), *(set(world.cell.hosts) - set(world.persistent))]
+    """What of ours is still anywhere: machines, execution hosts, objects of groups."""
+    objects = world.cell.groups.left() if world.cell.groups is not None else []
+    hosts = set(world.cell.hosts) - set(world.persistent)
+    return [*(machine.name for machine in world.living), *hosts, *objects]
 
 
 def shorten(history: History, fails: Callable[[History], bool]) -> History:
@@ -184,12 +215,12 @@ def shorten(history: History, fails: Callable[[History], bool]) -> History:
         at = 0
         while at < len(events):
             fewer = [*events[:at], *events[at + size :]]
-            if fails(History(history.seed, tuple(fewer))):
+            if fails(replace(history, events=tuple(fewer))):
                 events = fewer
             else:
                 at += size
         size //= 2
-    return History(history.seed, tuple(events))
+    return replace(history, events=tuple(events))
 
 
 def kind(broken: str) -> str:

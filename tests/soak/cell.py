@@ -11,6 +11,7 @@ from typing import Literal
 
 from tests.sge.grid_engine_model import ROOT, GridEngineModel
 from tests.soak import texts
+from tests.soak.group_objects import COMPLEXES, GroupObjects
 from tests.soak.job_commands import JobCommands
 from tests.soak.jobs import MAIN, OTHER, OTHER_SLOTS, PES, Instance, Job, Room, Run
 from tests.soak.processes import Processes
@@ -21,7 +22,9 @@ _SIZES = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 1024.0}
 
 
 class Cell(GridEngineModel):
-    """`hears(host)`: whether its execd reported of late; `frozen(place)`: whether nothing moves there."""
+    """`hears(host)`: whether its execd reported of late; `frozen(place)`: whether nothing moves there; `grouped`:
+    whether there is a parallel environment of groups.
+    """
 
     def __init__(
         self,
@@ -29,10 +32,13 @@ class Cell(GridEngineModel):
         hears: Callable[[str], bool],
         frozen: Callable[[str], bool],
         processes: Processes,
+        *,
+        grouped: bool = False,
     ) -> None:
         super().__init__(MAIN)
         self.now, self.hears, self.frozen, self.processes = now, hears, frozen, processes
         self.jobs: list[Job] = []
+        self.groups = GroupObjects(self.group, lambda: self.jobs) if grouped else None
         self.off: dict[Instance, Who] = {}
         """Disabled queue instances, and who disabled them."""
         self.broken: set[Instance] = set()
@@ -77,6 +83,8 @@ class Cell(GridEngineModel):
             return False
         self.members = [member for member in self.members if member != name]
         self.slots.pop(name, None)
+        if self.groups is not None:
+            self.groups.forget(name)
         del self.hosts[name]
         self.deleted_by_people.add(name)
         self._drop_states()
@@ -127,7 +135,8 @@ class Cell(GridEngineModel):
             slots, memory = self.values(name)
             reserved = name in self.reserved
             queues = [(at[0], self.total(at) - (reserved and at[0] == MAIN)) for at in self.instances_of(name)]
-            room.add(name, slots, memory, [(queue, n) for queue, n in queues if opened((queue, name))])
+            opened_now = [(queue, n) for queue, n in queues if opened((queue, name))]
+            room.add(name, slots, memory, opened_now, self._group_of(name))
         for job, run in self.runs:
             room.take(job, run.on)
         return room
@@ -137,11 +146,19 @@ class Cell(GridEngineModel):
         room = Room()
         for name in self.hosts:
             slots, memory = self.values(name)
-            room.add(name, slots, memory, [(at[0], self.total(at)) for at in self.instances_of(name)])
+            all_of_it = [(at[0], self.total(at)) for at in self.instances_of(name)]
+            room.add(name, slots, memory, all_of_it, self._group_of(name))
         return room
+
+    def _group_of(self, host: str) -> str:
+        return self.groups.open_to_jobs(host) if self.groups is not None else ""
 
     def lets_in(self, at: Instance) -> bool:
         return at[1] in self.members and at not in self.off and at not in self.broken and self.hears(at[1])
+
+    def opened(self, name: str) -> bool:
+        """Whether jobs can start on it at all: it has slots, and is open somewhere."""
+        return self.values(name)[0] > 0 and any(map(self.lets_in, self.instances_of(name)))
 
     def able(self) -> list[tuple[Job, list[int]]]:
         """Jobs with the tasks of them that would start if a host were there."""
@@ -217,9 +234,17 @@ class Cell(GridEngineModel):
                 del self.off[at]
         return 0, "\n".join(lines)
 
+    def _shown_group(self, group: str) -> str:
+        if self.groups is not None and group in self.groups.hosts:
+            return self.groups.shown(group)
+        return super().answer(("qconf", "-shgrp", group))[1]
+
     # -- texts -----------------------------------------------------------------------------------------------------
 
     def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+        of_groups = self.groups.answer(argv) if self.groups is not None else None
+        if of_groups is not None:
+            return of_groups
         match argv:
             case ("qstat", "-u", "*", "-r", "-f", "-xml"):
                 return 0, texts.listing(self)
@@ -228,10 +253,7 @@ class Cell(GridEngineModel):
             case ("qstat", "-j", numbers, "-xml"):
                 return 0, texts.details(self, {int(number) for number in numbers.split(",")})
             case ("qconf", "-sc"):
-                return 0, (
-                    "slots s INT <= YES YES 1 1000\nh_vmem h_vmem MEMORY <= YES YES 0 0\n"
-                    "arch a RESTRING == YES NO NONE 0\nhostname h HOST == YES NO NONE 0\n"
-                )
+                return 0, COMPLEXES
             case ("qconf", "-se", "global"):
                 return 0, "hostname global\ncomplex_values NONE\n"
             case ("qconf", "-srqs"):
@@ -248,5 +270,7 @@ class Cell(GridEngineModel):
                 return 0, f"pe_name {name}\nslots 999\nuser_lists NONE\nallocation_rule {PES[name]}\n"
             case ("qconf", "-sq", name):
                 return 0, texts.queues(self)[name]
+            case ("qconf", "-shgrp", *words) if self.groups is not None:
+                return 0, "".join(map(self._shown_group, (word for word in words if word != "-shgrp")))
             case _:
                 return self._about_jobs.answer(argv) or super().answer(argv)

@@ -197,6 +197,7 @@ def freezes(world: World, a: int, b: int) -> bool:
     machine = _one(world.living, a)
     if machine is not None:
         world.stuck ^= {machine.id}
+        world.strike(machine)
     return machine is not None
 
 
@@ -206,6 +207,7 @@ def notice(world: World, a: int, b: int) -> bool:
     if b % 5 == 4:
         world.cloud.notices.clear()
     elif machine is not None:
+        world.strike(machine)
         at = world.clock.now + (5.0, 40.0, 120.0)[b // 5 % 3]
         world.cloud.notices.append(Interruption(machine.id, at, "rebalance" if b % 5 == 3 else "terminate"))
     return machine is not None
@@ -218,6 +220,7 @@ def black_hole(world: World, a: int, b: int) -> bool:
         owner = ("ann", "bob")[number * (b // 4 % 2) % 2]
         failure = JobFailure(name or "", 900_000 + number, world.clock.now, "21 : in recognizing job", owner)
         world.failures.append(failure)
+        world.strike(world.machine_of(name or ""))
     return name is not None
 
 
@@ -226,6 +229,7 @@ def sick(world: World, a: int, b: int) -> bool:
     machine, now = _one(world.living, a), world.clock.now
     if machine is not None:
         since = (now, now - 300.0, None)[b % 3]
+        world.strike(machine)
         world.health[machine.id] = Health(machine.id, now, since is None, "the scratch disk is gone", since)
     return machine is not None
 
@@ -240,6 +244,7 @@ def mute(world: World, a: int, b: int) -> bool:
     """The execd of a host is dead for a while, or for long; its jobs run on."""
     place = _one(sorted({*world.persistent, *(machine.id for machine in world.living)}), a)
     if place is not None:
+        world.strike(world.cloud.machines.get(place))
         world.mute_until[place] = world.clock.now + (10, 60, 110, 500)[b % 4]
     return place is not None
 
@@ -248,6 +253,7 @@ def queue_error(world: World, a: int, b: int) -> bool:
     name = _one(sorted(set(world.cell.members) - set(world.persistent)), a)
     if name is not None:
         world.cell.broken ^= {(MAIN, name)}
+        world.strike(world.machine_of(name))
     return name is not None
 
 
@@ -397,6 +403,7 @@ def retry(world: World, a: int, b: int) -> bool:
 
 def delete_host(world: World, a: int, b: int) -> bool:
     name = _one(sorted(set(world.cell.hosts) - set(world.persistent)), a)
+    world.strike(world.machine_of(name or ""))
     return name is not None and world.cell.delete_by_hand(name)
 
 

@@ -5,7 +5,7 @@ Written from what Grid Engine does, apart from `autoscaler.core`, so that an err
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 MAIN, OTHER = "main.q", "other.q"
@@ -15,6 +15,10 @@ Instance = tuple[str, str]
 SPREAD, ONE_HOST, PAIRS = "mpi", "smp", "two"
 """PEs: `$fill_up`, `$pe_slots`, and two slots on every host."""
 PES = {SPREAD: "$fill_up", ONE_HOST: "$pe_slots", PAIRS: "2"}
+GROUPED = "grp"
+"""A PE of which every group of workers has one of its own."""
+IN_GROUP = f"{GROUPED}*"
+"""What jobs ask for that want all their hosts in one group, and as few as do."""
 OTHER_SLOTS = 1
 """Slots that the other queue has on every host of the group."""
 
@@ -94,9 +98,13 @@ class Room:
     slots: dict[Instance, int] = field(default_factory=dict)
     of_host: dict[str, int] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
+    group: dict[str, str] = field(default_factory=dict)
+    """By host that jobs may have as one of a group: the group."""
 
-    def add(self, host: str, slots: int, memory: float, queues: Iterable[tuple[str, int]]) -> None:
+    def add(self, host: str, slots: int, memory: float, queues: Iterable[tuple[str, int]], group: str = "") -> None:
         self.of_host[host], self.memory[host] = slots, memory
+        if group:
+            self.group[host] = group
         self.slots.update({(queue, host): count for queue, count in queues})
 
     def take(self, job: Job, on: dict[Instance, int]) -> None:
@@ -114,13 +122,24 @@ class Room:
             hosts = [at for at, count in free.items() if count >= 2][: job.slots // 2]
             return dict.fromkeys(hosts, 2) if len(hosts) * 2 == job.slots else None
         if job.pe == SPREAD:
-            on: dict[Instance, int] = {}
-            for at, count in free.items():
-                if share := min(count, job.slots - sum(on.values())):
-                    on[at] = share
-            return on if sum(on.values()) == job.slots else None
+            return _filled(free, job.slots)
+        if job.pe == IN_GROUP:
+            inside = [
+                {at: count for at, count in free.items() if self.group.get(at[1]) == group}
+                for group in sorted(set(self.group.values()))
+            ]
+            return next((on for some in inside if (on := _filled(some, job.slots)) is not None), None)
         return next(({at: job.slots} for at, count in free.items() if count >= job.slots), None)
 
     def _most(self, job: Job, at: Instance) -> int:
         most = min(self.slots[at], self.of_host[at[1]])
         return max(min(most, int(self.memory[at[1]] // job.memory)) if job.memory else most, 0)
+
+
+def _filled(free: Mapping[Instance, int], slots: int) -> dict[Instance, int] | None:
+    """One host after the other, as far as they go."""
+    on: dict[Instance, int] = {}
+    for at, count in free.items():
+        if share := min(count, slots - sum(on.values())):
+            on[at] = share
+    return on if sum(on.values()) == slots else None

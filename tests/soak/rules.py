@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from autoscaler.core.actions import PHANTOM_PREFIX
 from providers.fake import Machine
-from providers.interface import LaunchOrder
+from providers.interface import GROUP_ID, LaunchOrder
 from tests.soak.cell import SCHEDULE_INTERVAL
+from tests.soak.group_rules import GroupRules, group_of, host_group
 from tests.soak.job_rules import JobRules
-from tests.soak.jobs import MAIN, Job, Room, Run
+from tests.soak.jobs import IN_GROUP, MAIN, Job, Room, Run
+from tests.soak.promises import keeps_nodes
+from tests.soak.retries import Retries
 
 if TYPE_CHECKING:
     from tests.soak.world import World
@@ -84,6 +87,8 @@ class Rules:
         self.made_before_loss: dict[str, str] = {}
         """The same, as it was when a store was last lost."""
         self.jobs = JobRules(world, self.breaks)
+        self.groups = GroupRules(self, self.breaks)
+        self.retries = Retries(world, self.breaks)
 
     def breaks(self, rule: int, what: str) -> None:
         text = f"rule {rule}: {what}"
@@ -96,6 +101,7 @@ class Rules:
         self.look = Look(self.world.clock.now)
         self.changes = []
         self.jobs.begin_pass()
+        self.groups.begin_pass()
 
     def reads(self, part: str, *, damaged: str = "") -> None:
         look, cell = self.look, self.world.cell
@@ -111,6 +117,7 @@ class Rules:
                     look.silent.add(name)
                 calm = cell.closed(name) and name not in cell.occupied | cell.reserved
                 look.empty[name] = look.empty.get(name, True) and calm
+            self.groups.reads()
         if part == "qstat":
             self.jobs.reads_qstat(bool(damaged))
             look.able = [(job, len(tasks)) for job, tasks in cell.able() if MAIN in job.pools and not job.foreign_host]
@@ -136,9 +143,9 @@ class Rules:
         if not look.good:
             return
         cell, gap = self.world.cell, min(look.began - self.looked_at, LONGEST_GAP)
-        self.silent_for = {
-            name: self.silent_for[name] + gap if name in self.silent_for else 0.0 for name in look.silent
-        }
+        silent = look.silent | (self.silent_for.keys() & cell.hosts.keys() if look.guessed else set())
+        self.silent_for = {name: self.silent_for[name] + gap if name in self.silent_for else 0.0 for name in silent}
+        self.groups.decides(gap)
         self.looked_at = look.began
         for name in cell.hosts:
             kept = self.looks.setdefault(name, [])
@@ -154,6 +161,7 @@ class Rules:
         self.listed.clear()
         self.orders.clear()
         self.jobs.loses_store()
+        self.groups.loses_store()
         self.made_before_loss = dict(self.made_for)
         self.store_began = self.world.clock.now
         cell = self.world.cell
@@ -186,9 +194,12 @@ class Rules:
             self.made_for[name] = bearer.id if bearer is not None else ""
         if name not in {machine.name for machine in world.ours}:
             self.breaks(4, f"{what}: {name} is no worker of ours")
+        if argv[:2] == ("qmod", "-e"):
+            self.groups.opens(name)
+        if argv[:2] == ("qmod", "-d"):
+            self.groups.closes(name)
         removing = argv[1] in ("-dattr", "-purge", "-de")
-        offers = name in cell.hosts and cell.values(name)[0] > 0
-        shutting = argv[:2] == ("qmod", "-d") and offers and any(map(cell.lets_in, cell.instances_of(name)))
+        shutting = argv[:2] == ("qmod", "-d") and name in cell.hosts and cell.opened(name)
         gone = name in self.made_for and not world.lives(self.made_for[name])
         by_person = [at for at in cell.instances_of(name) if cell.off.get(at) == "person"]
         if world.keeps(world.machine_of(name)) and not gone and (removing or (shutting and not self._leaves(name))):
@@ -227,8 +238,11 @@ class Rules:
                 continue
             if machine.cell != world.tag:
                 self.breaks(4, f"terminates {worker_id}, which is not ours")
+            if machine.id not in world.served:
+                self.retries.fails([machine.bucket.type.name])
             if world.keeps(machine):
                 self.breaks(4, f"terminates {worker_id}, which is to be kept")
+            keeps_nodes(world, machine, self.breaks)
             if self._may_be_fenced(machine):
                 continue
             if machine.name in cell.occupied | cell.reserved and self.made_for.get(machine.name) == machine.id:
@@ -257,25 +271,29 @@ class Rules:
         self.orders.add(order.order_id)
         if not new:
             return
+        self.groups.launched(order, new, before)
+        grouped = GROUP_ID in order.tags
         records = self.world.people.journal.orders(0)
         ordered_at = {record.id: record.ordered_at for record in records}
         asked = {record.id for record in records if record.asked or record.nodes}
         self._keeps_to_limits(order, ordered_at)
-        if order.order_id not in asked and order.count > self.world.policy.node_arrays[0].scale_up_batch:
-            self.breaks(
-                5, f"a batch of {order.count}, where {self.world.policy.node_arrays[0].scale_up_batch} are allowed"
-            )
+        batch = self.world.policy.node_arrays[0].scale_up_batch
+        if order.order_id not in asked and not grouped and order.count > batch:
+            self.breaks(5, f"a batch of {order.count}, where {batch} are allowed")
         if len({machine.token for machine in self.world.ours if machine.order.order_id == order.order_id}) > 1:
             self.breaks(3, f"order {order.order_id} was met twice")
         # Asked again, or late: judged when it was made. What callers ask for needs no job.
         if first and ordered_at[order.order_id] == self.look.began and order.order_id not in asked:
-            self._is_needed(new, before)
+            if not grouped:
+                self._is_needed(new, before)
+            elif not self.look.guessed and not self.groups.needs(order):
+                self.breaks(3, f"launches a group of {order.node_array}, which nobody wants")
 
     def _keeps_to_limits(self, order: LaunchOrder, ordered_at: Mapping[str, float]) -> None:
         world = self.world
         array = world.policy.node_arrays[0]
         limits, now = array.limits, world.clock.now
-        known = [machine for machine in world.living if self._knowable(machine)]
+        known = [machine for machine in world.living if self.knowable(machine)]
         if len(known) > limits.max_workers:
             self.breaks(5, f"{len(known)} workers, where {limits.max_workers} are allowed")
         cores = sum(machine.bucket.type.vcpus for machine in known)
@@ -299,21 +317,27 @@ class Rules:
             decided_at - _able_since(job) >= queue.scale_up_timeout for job, _ in self.look.able
         ):
             self.breaks(3, f"launches {len(new)} though no job waited {queue.scale_up_timeout:g} s")
-        coming = [m for m in world.living if m.id in before and self._knowable(m) and self._is_coming(m)]
+        coming = [m for m in world.living if m.id in before and self.knowable(m) and self.is_coming(m)]
         for room in self.look.rooms:
             for machine in (*coming, *new[:-1]):
                 type_ = machine.bucket.type
-                room.add(machine.name, type_.vcpus, type_.memory / 2**30, [(MAIN, type_.vcpus)])
-        needed = [*self.look.able, *self.look.again]
+                queues, group = [(MAIN, type_.vcpus)], host_group(group_of(machine))
+                room.add(
+                    machine.name, type_.vcpus, type_.memory / 2**30, queues, group=group if group_of(machine) else ""
+                )
+        grouped = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe == IN_GROUP]
+        needed = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe != IN_GROUP]
+        for room in self.look.rooms:
+            take_what_fits(room, grouped)
         if all(fits(room, needed) for room in self.look.rooms):
             what = [(job.number, count, job.slots, job.pe) for job, count in needed]
             self.breaks(3, f"launches {len(new)} where {len(new) - 1} and {len(coming)} coming would do for {what}")
 
-    def _knowable(self, machine: Machine) -> bool:
+    def knowable(self, machine: Machine) -> bool:
         """Whether the autoscaler can know of it: by this store's order or any listing since."""
         return machine.order.order_id in self.orders or machine.id in self.listed
 
-    def _is_coming(self, machine: Machine) -> bool:
+    def is_coming(self, machine: Machine) -> bool:
         world, cell, name = self.world, self.world.cell, machine.name
         late = world.clock.now - machine.created_at >= world.policy.node_arrays[0].boot_timeout
         if (
@@ -331,6 +355,7 @@ class Rules:
     def check(self) -> None:
         world, cell = self.world, self.world.cell
         self.jobs.check()
+        self.groups.check()
         for job, run in cell.runs:
             if missing := run.hosts - cell.hosts.keys():
                 self.breaks(1, f"{sorted(missing)} removed under job {job.number}")
@@ -340,6 +365,14 @@ class Rules:
         for name, slots in world.persistent.items():
             if name not in cell.hosts or cell.slots.get(name) != slots or name not in cell.members:
                 self.breaks(4, f"persistent {name} was changed")
+
+
+def take_what_fits(room: Room, able: Sequence[tuple[Job, int]]) -> None:
+    for job, count in able:
+        for _ in range(count):
+            on = room.place(job)
+            if on is not None:
+                room.take(job, on)
 
 
 def fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:

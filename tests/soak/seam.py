@@ -155,7 +155,7 @@ class FaultyProvider:
 
     def buckets(self) -> Sequence[Bucket]:
         self._looks("buckets")
-        return self.inner.buckets()
+        return self.world.offered(self.inner.buckets())
 
     def workers(self) -> Sequence[Worker]:
         self._looks("workers")
@@ -170,10 +170,16 @@ class FaultyProvider:
         world.instants.pass_by("before launch")
         world.rules.orders_machines(order)
         before = {machine.id for machine in world.living}
+        types = [bucket.type.name for bucket in order.buckets]
         try:
             launched = self.inner.launch(order)
+        except Exception:
+            world.rules.retries.fails(types)
+            raise
         finally:
             world.rules.launched(order, [machine for machine in world.living if machine.id not in before], before)
+        if launched.shortfalls:
+            world.rules.retries.fails(types)
         world.instants.pass_by("after launch")
         return launched
 

@@ -10,6 +10,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,5 +53,5 @@ def _told(history: History, played: Played, directories: Iterator[Path]) -> str:
         broken = _played(shorter, directories).broken
         return bool(broken) and kind(broken[0]) == kind(first)
 
-    short = shorten(History(history.seed, history.events[: played.steps]), fails)
+    short = shorten(replace(history, events=history.events[: played.steps]), fails)
     return "\n  ".join((f"seed {history.seed} after {played.steps} steps:", *played.broken, "as in", repr(short)))

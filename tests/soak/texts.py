@@ -53,7 +53,8 @@ def queues(cell: Cell) -> dict[str, str]:
     """`qconf -sq NAME`, `*` included."""
     own = ",".join(["0", *(f"[{name}={slots}]" for name, slots in cell.slots.items())])
     lists = {MAIN: " ".join((cell.group, *cell.attached)), OTHER: cell.group}
-    main = f"qname {MAIN}\nhostlist {lists[MAIN]}\nslots {own}\npe_list {' '.join(PES)}\nrerun FALSE\n"
+    pes = " ".join(PES) if cell.groups is None else cell.groups.pe_list()
+    main = f"qname {MAIN}\nhostlist {lists[MAIN]}\nslots {own}\npe_list {pes}\nrerun FALSE\n"
     other = f"qname {OTHER}\nhostlist {lists[OTHER]}\nslots {OTHER_SLOTS}\npe_list NONE\nrerun FALSE\n"
     return {MAIN: main, OTHER: other, "*": f"{main}\n{other}"}
 
@@ -116,6 +117,10 @@ def _host(cell: Cell, name: str) -> str:
         f"   <resourcevalue name='h_vmem' dominance='hc'>{left:.3f}G</resourcevalue>\n"
         f"   <resourcevalue name='slots' dominance='hc'>{free:.6f}</resourcevalue>\n"
     )
+    for pair in cell.hosts[name].split(","):
+        if pair.startswith("group_id="):
+            group = pair.partition("=")[2]
+            more += f"   <resourcevalue name='group_id' dominance='hf'>{group}</resourcevalue>\n"
     if cell.hears(name):
         return host(name, *instances, more=more)
     return host(name, *instances, load={}, column="-", more=more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
@@ -14,11 +14,12 @@ from autoscaler.act.means import Means
 from autoscaler.act.owners import Nobody
 from autoscaler.core.actions import AskGridEngine, Disable, PushBack
 from autoscaler.core.evidence import Health, JobFailure
-from autoscaler.core.fleet import Interruption
+from autoscaler.core.fleet import Bucket, Interruption
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits, LostJobs, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.reasons import Code
+from autoscaler.core.request_sets import Target
 from autoscaler.errors import NotObservable
 from autoscaler.loop import Loop, Pass
 from autoscaler.observe import Observer
@@ -27,6 +28,7 @@ from autoscaler.store.wishes import Verb
 from providers.fake import FakeCloud, Machine
 from providers.interface import LaunchOrder
 from sge.admin import Administrator
+from sge.groups import Groups
 from sge.lookup import Lookup
 from sge.phantoms import Phantoms
 from tests.sge.grid_engine_model import Killed
@@ -100,6 +102,8 @@ class World:
     boot_delay: float = 20.0
     decide: Decide = plan
     tag: str = TAG
+    grouped: bool = False
+    """Whether there are groups of workers, a parallel environment of theirs, and zones."""
     old_names: bool = False
     """Whether the names of machines that are gone are given again."""
     stuck: set[str] = field(default_factory=set)
@@ -113,7 +117,7 @@ class World:
         self.cloud = cloud(clock=self.clock, boot_delay=self.boot_delay)
         self.allowed = Allowed(self.policy.node_arrays[0], tuple(self.cloud.catalog.buckets()), self.persistent)
         self.processes = Processes(self.answering, self.lives)
-        self.cell = Cell(self.clock, self.hears, self.stuck.__contains__, self.processes)
+        self.cell = Cell(self.clock, self.hears, self.stuck.__contains__, self.processes, grouped=self.grouped)
         for name, slots in self.persistent.items():
             self.cell.add_persistent(name, slots, memory=slots * 4)
         self.names = NamesInMemory()
@@ -123,6 +127,8 @@ class World:
         """By machine or persistent host: until when its execd is dead, while jobs run on."""
         self.served: set[str] = set()
         """Machines that were open once, with their execd heard."""
+        self.struck: set[str] = set()
+        """Machines that anything ever spoke against: they may have to go, whoever wants them."""
         self.failures: list[JobFailure] = []
         """What accounting tells of jobs that could not be run."""
         self.health: dict[str, Health] = {}
@@ -168,6 +174,23 @@ class World:
         """Machines that ended without being asked to."""
         return {machine.id for machine in self.ours if machine.ended_at is not None and machine.message != BY_REQUEST}
 
+    @property
+    def targets(self) -> Sequence[Target]:
+        """What live request sets want."""
+        return [target for one in self.people.requests.load(self.clock.now).sets for target in one.targets]
+
+    def offered(self, buckets: Sequence[Bucket]) -> Sequence[Bucket]:
+        """What the cloud lists: with groups, of one family and in two zones, one of them with a placement group."""
+        if not self.grouped:
+            return buckets
+        near = [bucket for bucket in buckets if bucket.type.family == "m5" and bucket.type.vcpus <= 8]
+        places = (("a", ""), ("b", "pg-1"))
+        return [
+            replace(bucket, key=replace(bucket.key, zone=zone, placement_group=group))
+            for bucket in near
+            for zone, group in places
+        ]
+
     def lost(self, run: Run) -> bool:
         """Whether a machine that bears a part of it is gone: one that it was handed to, or was to be handed to."""
         bare = run.hosts - run.delivered.keys() - self.persistent.keys()
@@ -211,10 +234,11 @@ class World:
         while True:
             store = Store(mortal_store(self.store_file, self.instants).database, self._new_order)
             runner, provider = FaultyRunner(self), FaultyProvider(self)
+            administrator = Administrator(runner)
             means = Means(
-                Administrator(runner), provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
+                administrator, provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
                 Phantoms(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
-                Lookup(runner).jobs, Nobody(),
+                Lookup(runner).jobs, Nobody(), groups=Groups(administrator) if self.grouped else None,
             )  # fmt: skip
             observer = Observer(
                 runner, provider, store, self.policy, details_wanted, UTC,
@@ -242,6 +266,7 @@ class World:
         failures = tuple(failure for failure in self.failures if failure.at > since)
         evidence = replace(snapshot.evidence, failures=failures, health=dict(self.health))
         made = self.decide(replace(snapshot, evidence=evidence))
+        self.rules.retries.decides(made.memory.rests)
         self._count(made)
         return made
 
@@ -301,7 +326,7 @@ class World:
         self.cell.tick()
         for name in hosts:
             machine = self.machine_of(name)
-            if machine is not None and any(map(self.cell.lets_in, self.cell.instances_of(name))):
+            if machine is not None and self.cell.opened(name):
                 self.served.add(machine.id)
 
     def call(self) -> None:
@@ -320,12 +345,21 @@ class World:
     def wish(self, verb: Verb, host: str = "") -> None:
         self.people.wishes.ask(verb, who="ann", at=self.clock.now, host=host)
         machine = self.machine_of(host)
+        if verb is Verb.DRAIN:
+            self.strike(machine or self.cloud.machines.get(host))
+        if verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
+            self.struck |= {each.id for each in self.living}
         if verb is Verb.KEEP and machine is not None:
             self.meant[host] = machine.id
 
     def keeps(self, machine: Machine | None) -> bool:
         """Whether a person keeps it: it, not another one that has its name by now."""
         return machine is not None and machine.name in self.kept and self.meant.get(machine.name) == machine.id
+
+    def strike(self, machine: Machine | None) -> None:
+        """Something speaks against this machine by itself, now or for a while."""
+        if machine is not None:
+            self.struck.add(machine.id)
 
     def unwish(self, verb: Verb, host: str = "") -> None:
         self.people.wishes.end(verb, who="ann", at=self.clock.now, host=host)
@@ -339,6 +373,7 @@ class World:
 
     def disable_by_hand(self, at: Instance) -> None:
         """A person's `qmod -d`. Where the journal says that we were about to, it counts as ours."""
+        self.strike(self.machine_of(at[1]))
         if at not in self.cell.off and self._is_ours_to_disable(at[1]):
             self.cell.off[at] = "us"
         else:

@@ -1,0 +1,149 @@
+"""The soak's campaign with groups of workers, promises to callers and retries can fail: each bug planted here breaks
+one of the rules that it looks after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.asking.asked import Asked
+from autoscaler.core.grouping import groups as groups_
+from autoscaler.core.grouping import growth, names, options, verdicts
+from autoscaler.core.grouping.bonds import Bond
+from autoscaler.core.grouping.groups import Group
+from autoscaler.core.growth.options import Option
+from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code, because
+from sge.admin import Administrator, Change
+from sge.groups import Groups
+from tests.properties.test_campaign_notices import WAIT, WHILE, Bug, Patch, directory, found
+from tests.soak.campaign import History, play
+from tests.soak.events import Event
+from tests.soak.world import Decide
+
+__all__ = ["directory"]
+STEPS = 60
+
+
+def opens_before_all_are_ready(patch: Patch) -> Decide:
+    bond = verdicts._bond
+    patch.setattr(verdicts, "_bond", lambda *of: replace(bond(*of), hold=None))
+    return plan
+
+
+def lets_the_idle_of_a_busy_group_go(patch: Patch) -> Decide:
+    patch.setattr(verdicts, "_why_kept", lambda *of: None)
+    return plan
+
+
+def refills_with_any_type(patch: Patch) -> Decide:
+    def others(group: Group, ledger: options.Ledger) -> Sequence[Option]:
+        ways = options.ways_for(group.array, ledger)
+        return tuple(way.option for way in ways if way.option.type != group.type)
+
+    patch.setattr(growth, "options_like", others)
+    return plan
+
+
+def wants_one_more(patch: Patch) -> Decide:
+    count = groups_.workers_of
+    more: Callable[..., int] = lambda *of: (count(*of) or 0) + 1  # noqa: E731
+    patch.setattr(groups_, "workers_of", more)
+    patch.setattr(options, "workers_of", more)
+    return plan
+
+
+def keeps_halves(patch: Patch) -> Decide:
+    patch.setattr(growth, "hopeless", lambda *of: {})
+    patch.setattr(verdicts, "_bond", lambda *of: Bond(hold=because(Code.GROUP_INCOMPLETE)))
+    patch.setattr(growth, "_refill", lambda group, ledger, reason: (ledger, None))
+    return plan
+
+
+def leaves_objects_behind(patch: Patch) -> Decide:
+    patch.setattr(Groups, "clear", lambda groups, group: ())
+    patch.setattr(Groups, "sweep", lambda groups: ())
+    return plan
+
+
+def joins_no_host_group(patch: Patch) -> Decide:
+    enrol = Administrator.enrol
+
+    def alone(*of: object) -> Change:
+        return enrol(*of[:6])  # type: ignore[arg-type]
+
+    patch.setattr(Administrator, "enrol", alone)
+    return plan
+
+
+def gives_every_group_the_same_name(patch: Patch) -> Decide:
+    patch.setattr(names, "_written", lambda group: "all_of_1-1")
+    return plan
+
+
+def launches_for_nobody(patch: Patch) -> Decide:
+    grow = growth.grow_groups
+
+    def for_all(made: growth.Grouping, *of: object) -> growth.GroupGrowth:
+        arrays = [array for array in made.site.ground.policy.node_arrays if array.group_cores]
+        targets = {(array.name, False): verdicts.GroupTarget(1, because(Code.REQUESTED)) for array in arrays}
+        return grow(replace(made, targets=targets), *of)  # type: ignore[arg-type]
+
+    patch.setattr("autoscaler.core.plan.grow_groups", for_all)
+    return plan
+
+
+def forgets_targets(patch: Patch) -> Decide:
+    patch.setattr(growth, "_for_target", lambda array, count, reason, ledger: (ledger, None))
+    return plan
+
+
+def lets_created_nodes_go(patch: Patch) -> Decide:
+    patch.setattr(Asked, "nodes", property(lambda asked: {}))
+    return plan
+
+
+def does_not_forgive(patch: Patch) -> Decide:
+    patch.setattr("autoscaler.core.plan.forgiven", forgiven := lambda snapshot: snapshot)
+    patch.setattr("autoscaler.core.rests.forgiven", forgiven)
+    return plan
+
+
+ASK, ASK_ANY, ASK_SMALL = (Event("asks_for_groups", 4, b) for b in (17, 29, 4))
+"""For one group: of 8 cores in m5.large, of 8 in m5.xlarge or else m5.large, of 4 in any type."""
+NOTHING = Event("asks_for_groups", 4, 0)
+HALF, PLENTY = Event("runs_short", 0, 2), Event("runs_short", 0, 1)
+MPI, MPI_SMALL = Event("mpi", 3, 3), Event("mpi", 0, 3)
+"""Of 8 slots and of 2, for 200 s."""
+DEATH, NODE, RETRY = Event("member_dies", 0, 0), Event("creates", 1, 0), Event("retry", 0, 0)
+SOLD_OUT = tuple(Event("sold_out", number, 0) for number in range(3))
+SLOW = Event("never_boots", 0, 0)
+BUGS = (
+    Bug(opens_before_all_are_ready, 10, 3, (SLOW, ASK, *(WHILE,) * 4), groups=True),
+    Bug(lets_the_idle_of_a_busy_group_go, 10, 3, (ASK, *(WHILE,) * 3, MPI_SMALL, NOTHING, *(WHILE,) * 8), groups=True),
+    Bug(refills_with_any_type, 10, 3, (ASK_ANY, *(WHILE,) * 3, DEATH, *(WHILE,) * 3), groups=True),
+    Bug(wants_one_more, 10, 3, (ASK, WAIT), groups=True),
+    Bug(keeps_halves, 10, 3, (HALF, ASK, *(WHILE,) * 40), groups=True),
+    Bug(leaves_objects_behind, 8, 3, (MPI, *(WHILE,) * 4), groups=True, calm=True),
+    Bug(joins_no_host_group, 10, 3, (ASK, *(WHILE,) * 4), groups=True),
+    Bug(gives_every_group_the_same_name, 10, 3, (ASK, ASK_SMALL, *(WHILE,) * 4), groups=True),
+    Bug(launches_for_nobody, 3, 3, (MPI, *(WHILE,) * 20), groups=True),
+    Bug(forgets_targets, 12, 3, (ASK, WAIT), groups=True, calm=True),
+    Bug(lets_created_nodes_go, 12, 3, (NODE, *(WHILE,) * 10), groups=True),
+    Bug(does_not_forgive, 11, 3, (*SOLD_OUT, NODE, *(WHILE,) * 3, RETRY, WAIT), groups=True),
+)
+
+
+@pytest.mark.parametrize("seed", (3, 7, 8))
+def test_where_no_bug_is_planted_none_is_noticed(seed: int, directory: Path) -> None:
+    played = play(History.of(seed, STEPS, groups=True), directory / "store.sqlite", calm_passes=100)
+    assert (played.broken, played.world.injected["workers of groups"] > 0) == ((), True)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
+def test_a_planted_bug_is_noticed(bug: Bug, directory: Path, monkeypatch: Patch) -> None:
+    assert any(broken.startswith(f"rule {bug.rule}: ") for broken in found(bug, directory, monkeypatch))

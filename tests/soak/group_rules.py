@@ -1,0 +1,217 @@
+"""What docs/groups.md says of groups, checked against machines, hosts and jobs as they really are: rule 10.
+
+A group is one instance type in one place, never more than asked, opened to jobs when it is whole, kept as long as any
+of it is used, known to Grid Engine as exactly its hosts, and never half for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from providers.fake import Machine
+from providers.interface import GROUP_ID, LaunchOrder
+from tests.soak.jobs import GROUPED, IN_GROUP, Job
+
+if TYPE_CHECKING:
+    from tests.soak.rules import Rules
+    from tests.soak.world import World
+
+RULE = 10
+HALF_FOR = 900.0
+"""Seconds for which good looks may find a part of a group that never served: an order without an answer counts for ten
+minutes, and a boot for two.
+"""
+_HOST_GROUP = "@sge-autoscaler-"
+
+
+def group_of(machine: Machine | None) -> str:
+    """The id of its group; '' where it is of none."""
+    return "" if machine is None else machine.order.tags.get(GROUP_ID, "")
+
+
+def host_group(group: str) -> str:
+    """What docs/groups.md calls it in Grid Engine."""
+    return _HOST_GROUP + group.replace(":", "_")
+
+
+def of_workers(group: str) -> bool:
+    """Whether its size is a number of workers, as its id tells: `execute:64-w1`."""
+    return group.rpartition("-")[2].startswith("w")
+
+
+def want(machine: Machine) -> int:
+    """How many of its type make its group whole."""
+    size = int(machine.order.node_array.rpartition(":")[2])
+    return size if of_workers(group_of(machine)) else -(-size // machine.bucket.type.vcpus)
+
+
+@dataclass
+class GroupRules:
+    """Told of every look and change by Rules."""
+
+    rules: Rules
+    breaks: Callable[[int, str], None]
+    busy: set[str] = field(default_factory=set)
+    """Machines that had work on them whenever this pass looked."""
+    looked: bool = False
+    half_for: dict[str, float] = field(default_factory=dict)
+    """By group: for how long good looks have found only a part of it."""
+
+    @property
+    def world(self) -> World:
+        return self.rules.world
+
+    # -- what is so --------------------------------------------------------------------------------------------------
+
+    def members(self, group: str) -> list[Machine]:
+        return [machine for machine in self.world.living if group_of(machine) == group]
+
+    def machine_on(self, host: str) -> Machine | None:
+        """The machine that this execution host was made for."""
+        known = self.world.cloud.machines.get(self.rules.made_for.get(host, ""))
+        return known or next((machine for machine in reversed(self.world.ours) if machine.name == host), None)
+
+    def served(self, group: str) -> bool:
+        return any(
+            machine.id in self.world.served
+            for machine in self.world.cloud.machines.values()
+            if group_of(machine) == group
+        )
+
+    # -- looks -------------------------------------------------------------------------------------------------------
+
+    def begin_pass(self) -> None:
+        self.busy, self.looked = set(), False
+
+    def reads(self) -> None:
+        cell = self.world.cell
+        on = {machine.id for name in cell.occupied | cell.reserved if (machine := self.machine_on(name)) is not None}
+        self.busy, self.looked = (self.busy & on if self.looked else on), True
+
+    def decides(self, seconds: float) -> None:
+        """A good look, so long after the one before."""
+        world = self.world
+        hindered = world.people.wishes.load()
+        if hindered.paused or hindered.stop is not None:
+            return
+        half: dict[str, float] = {}
+        for group in {group_of(machine) for machine in world.living} - {""}:
+            members = self.members(group)
+            names = {machine.name for machine in members}
+            touched = names & (world.kept | world.drained | world.cell.deleted_by_people)
+            by_hand = any(who == "person" and at[1] in names for at, who in world.cell.off.items())
+            if len(members) >= want(members[0]) or self.served(group) or touched or by_hand:
+                continue
+            half[group] = self.half_for.get(group, 0.0) + seconds
+            if half[group] > HALF_FOR:
+                self.breaks(RULE, f"a part of a group stays: of {group} {sorted(names)} for {half[group]:.0f} s")
+        self.half_for = half
+
+    def loses_store(self) -> None:
+        self.half_for.clear()
+
+    # -- launches ----------------------------------------------------------------------------------------------------
+
+    def launched(self, order: LaunchOrder, new: Sequence[Machine], before: Collection[str]) -> None:
+        group = order.tags.get(GROUP_ID)
+        if group is None:
+            return
+        known = [m for m in self.members(group) if m.id in before and self.rules.knowable(m)]
+        kinds = {(m.bucket.type.name, m.bucket.key.zone, m.bucket.key.placement_group) for m in (*known, *new)}
+        if len(kinds) > 1:
+            self.breaks(RULE, f"a group of several kinds: {group} of {sorted(kinds)}")
+        staying = [machine for machine in known if self._stays(machine)]
+        if len(staying) + len(new) > want(new[0]):
+            what = f"{group} gets {len(new)} beside {[machine.id for machine in staying]}, and wants {want(new[0])}"
+            self.breaks(RULE, f"a group larger than asked: {what}")
+        self.world.injected["workers of groups"] += len(new)
+
+    def needs(self, order: LaunchOrder) -> bool:
+        """Whether somebody wants a group of this array: a request, a job that asks for one, or what it lost."""
+        world, look = self.world, self.rules.look
+        jobs = any(job.pe == IN_GROUP for job, _ in (*look.able, *look.again))
+        wanted = any(target.groups and target.node_array == order.node_array for target in world.targets)
+        return jobs or wanted or self.served(order.tags[GROUP_ID])
+
+    def _stays(self, machine: Machine) -> bool:
+        """Whether nothing speaks against its staying in its group."""
+        world, cell = self.world, self.world.cell
+        if self.rules.is_coming(machine):
+            return True
+        open_now = any(map(cell.lets_in, cell.instances_of(machine.name)))
+        told = any(notice.worker_id == machine.id for notice in world.cloud.notices)
+        leaving = told or machine.name in world.drained
+        return open_now and self.machine_on(machine.name) == machine and not leaving
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def opens(self, host: str) -> None:
+        """Before `qmod -e`: the first of a group that takes jobs comes with all others ready."""
+        machine = self.machine_on(host)
+        group = group_of(machine)
+        if machine is None or not group or self.served(group):
+            return
+        look, hosts = self.rules.look, self.world.cell.hosts
+        there = [
+            each
+            for each in self.world.cloud.machines.values()
+            if group_of(each) == group and (each.ended_at is None or each.ended_at >= look.began)
+            if each.name in hosts and each.name not in look.silent
+        ]
+        if len(there) < want(machine):
+            self.breaks(RULE, f"takes jobs before all of its group are ready: {host} of {group}, {len(there)} are")
+
+    def closes(self, host: str) -> None:
+        """Before `qmod -d` of a host that takes jobs: not while any other of its group has work."""
+        world, machine = self.world, self.machine_on(host)
+        group = group_of(machine)
+        if machine is None or not group or self.rules.look.guessed or not world.lives(machine.id):
+            return
+        by_itself = machine.id in world.struck or host in self.rules.look.silent or world.stopping is not None
+        others = {each.id for each in self.members(group)} - {machine.id}
+        if not by_itself and others & self.busy and world.cell.opened(host):
+            self.breaks(
+                RULE,
+                f"one is let go while others of its group have work: {host} of {group}, {sorted(others & self.busy)}",
+            )
+
+    # -- states that must hold all the time --------------------------------------------------------------------------
+
+    def check(self) -> None:
+        cell, groups = self.world.cell, self.world.cell.groups
+        if groups is None:
+            return
+        for host in cell.hosts:
+            group = group_of(self.machine_on(host))
+            if group and cell.opened(host):
+                self._is_known(host, group)
+        for name, hosts in groups.hosts.items():
+            strangers = [host for host in hosts if host_group(group_of(self.machine_on(host))) != name]
+            if strangers:
+                self.breaks(RULE, f"a host group names what is none of it: {name} has {strangers}")
+        for job, run in cell.runs:
+            places = [place for host, place in run.delivered.items() if not self._is_another(host)]
+            self._is_in_one(job, places)
+
+    def _is_another(self, host: str) -> bool:
+        """Whether a lost store alone could tell that it was made for a machine that is gone, whose name another has."""
+        made_for = self.rules.made_before_loss.get(host, "")
+        return made_for == self.rules.made_for.get(host) and not self.world.lives(made_for)
+
+    def _is_known(self, host: str, group: str) -> None:
+        groups, values = self.world.cell.groups, self.world.cell.hosts[host].split(",")
+        name = host_group(group)
+        if groups is None or groups.of(host) != [name] or f"group_id={group}" not in values:
+            self.breaks(
+                RULE,
+                f"takes jobs without being known as of its group: {host} of {group} has {values}",
+            )
+        elif f"{GROUPED}_{name.removeprefix(_HOST_GROUP)}" not in groups.pe_lists.get(name, ()):
+            self.breaks(RULE, f"takes jobs without a parallel environment of its group: {host} of {group}")
+
+    def _is_in_one(self, job: Job, places: Iterable[str]) -> None:
+        found = {group_of(self.world.cloud.machines.get(place)) for place in places}
+        if job.pe == IN_GROUP and (len(found) > 1 or "" in found):
+            self.breaks(RULE, f"job {job.number} runs in {sorted(found)}")
