@@ -97,6 +97,23 @@ def _a_node_is_ended(world: World) -> None:
     store.close()
 
 
+def _a_node_never_joins(world: World) -> None:
+    """The first machine of a created node never reports; the second does."""
+    world.cluster.silent.add("fake-1")
+    _a_node_is_created(world)
+
+
+def _a_node_is_tried_again(world: World) -> None:
+    """Once it has failed its caller has it tried again, and ends it when another worker serves it."""
+    store = world.open_store()
+    for row in store.nodes.listed(()):
+        if row.failed is not None:
+            store.retry(who="ann", at=world.clock.now)
+        elif row.node.lost and row.node.worker_id is not None:
+            store.nodes.end(row.node.id, at=world.clock.now, by="ann")
+    store.close()
+
+
 def _one_job(world: World) -> None:
     world.cluster.submit(1, seconds=20)
 
@@ -139,6 +156,12 @@ STORIES = (
     Story("a job is asked about and deleted", _too_large, decide=_doubts, killed=1),
     Story("requests lapse", _requests_lapse),
     Story("a node is created and ended", _a_node_is_created, _a_node_is_ended),
+    Story(
+        "a node fails and is tried again",
+        _a_node_never_joins,
+        _a_node_is_tried_again,
+        array=replace(POLICY.node_arrays[0], boot_timeout=20.0),
+    ),
     Story("a worker asks to stop", _one_job, _workers_ask_to_stop),
 )
 
