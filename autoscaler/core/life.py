@@ -221,10 +221,13 @@ class _Eye:
     def lacks(
         self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
     ) -> Values:
-        """What a host that its own image has made, and that is about to be let in, still lacks."""
+        """What a host that its own image has made, and that is about to be let in, still lacks. A person may have let
+        it in before, as long as nothing runs there.
+        """
         if not self.fleet.enrols_itself or host is None or array is None or note.disabling is not Disabling.ENROL:
             return ()
-        if not _up(worker, host) or all(instance.queue != array.queue for instance in host.instances):
+        in_queue = any(instance.queue == array.queue for instance in host.instances)
+        if not (in_queue and host.heard and worker.ready) or host.busy:
             return ()
         return lacking(worker, host, array, self.complexes, tried=note.completed_at is not None)
 
@@ -282,6 +285,7 @@ def _machine(
             seen, silent_s=eye.silence(before, host), left=False, on_their_way=on_their_way, in_doubt=in_doubt
         )
         half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
+        half = half or bool(eye.lacks(worker, host, seen, array))
         note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
     by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
@@ -291,7 +295,7 @@ def _machine(
         note = replace(note, stop_undone=True)
     lacks = eye.lacks(worker, host, note, array)
     state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken, notice=notice)
-    state = Life.ENROLLABLE if state is Life.READY and lacks else state
+    state = Life.ENROLLABLE if state in (Life.READY, Life.JOINING) and lacks else state
     lacks = lacks if state is Life.ENROLLABLE else ()
     if state is Life.IN_SERVICE and host is not None and not host.busy:
         note = replace(note, idle_since=note.idle_since if note.idle_since is not None else now)
@@ -307,10 +311,6 @@ def _on_their_way(host: ExecutionHost, note: WorkerNote, heir: Worker | None) ->
     if heir is not None:
         return note.on_their_way
     return tuple(dict.fromkeys(job.name for job in host.jobs if job.on_its_way))
-
-
-def _up(worker: Worker, host: ExecutionHost) -> bool:
-    return host.heard and worker.ready and disabled(host)
 
 
 def _half_enrolled(
@@ -330,7 +330,9 @@ def _seen_host(
     note: WorkerNote, host: ExecutionHost, fleet: Fleet, now: float, *, half_enrolled: bool = False
 ) -> WorkerNote:
     """The note after a look at its execution host."""
-    if fleet.enrols_itself and disabled(host) and note.disabling is None and note.heard_at is None:
+    # An image may disable it a moment later than it makes it a host: before it is heard, it is on its way in.
+    by_image = fleet.enrols_itself and note.disabling is None and note.heard_at is None
+    if by_image and (disabled(host) or not (host.heard or host.busy)):
         note = replace(note, disabled_at=now, disabling=Disabling.ENROL)
     if host.heard and note.heard_at is None:
         note = replace(note, heard_at=now)
@@ -390,7 +392,7 @@ def life(
             return Life.JOINING if enrols_itself else Life.ENROLLABLE
         if _half_enrolled(worker, host, note, array, enrols_itself=enrols_itself):
             return Life.ENROLLABLE
-        return Life.READY if _up(worker, host) else Life.JOINING
+        return Life.READY if host.heard and worker.ready and disabled(host) else Life.JOINING
     if note.disabling is not None:
         return Life.DRAINING
     return Life.IN_SERVICE if host.heard else Life.UNHEARD

@@ -238,6 +238,22 @@ def test_a_host_that_never_shows_what_it_is_to_have_is_given_back_and_says_so() 
     assert codes(verdict_of(made, "w1").reason) == [Code.EMPTY, Code.LACKING_TIMEOUT]
 
 
+def test_a_person_who_lets_in_a_host_that_lacks_something_does_not_keep_it_from_getting_that() -> None:
+    worker = replace(itself(a_host("w1")), note=LACKS)
+    assert acts(plan(a_snapshot(worker, enrols_itself=True))) == [("enrol", "w1")]
+
+
+def test_a_job_that_entered_a_host_that_lacks_something_is_left_alone() -> None:
+    worker = replace(itself(a_host("w1", used=1)), note=LACKS)
+    assert told(plan(a_snapshot(worker, enrols_itself=True)), "w1") == ("keep", Code.RUNS_JOBS)
+
+
+def test_a_host_that_its_image_has_not_disabled_yet_is_on_its_way_in() -> None:
+    """It makes itself a host, and disables itself with the next command."""
+    made = plan(a_snapshot(itself(a_host("w1", heard=False)), enrols_itself=True))
+    assert (acts(made), made.memory.workers["i-w1"].disabling) == ([], Disabling.ENROL)
+
+
 def test_a_worker_that_its_image_let_in_by_itself_is_left_as_it_is() -> None:
     assert acts(plan(a_snapshot(itself(a_host("w1")), enrols_itself=True))) == []
 
