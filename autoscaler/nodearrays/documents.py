@@ -36,7 +36,7 @@ from autoscaler.core.rules.shared import (
 from autoscaler.core.rules.values import SIZE_PREFIXES, TOO_MUCH, Scalar, Value, is_number, read_size
 from autoscaler.errors import SettingsError
 from autoscaler.nodearrays.json_text import MAX_DEPTH, below, read_json
-from autoscaler.nodearrays.rule_words import NODE, meant_by
+from autoscaler.nodearrays.rule_words import NODE, RESOURCES, meant_by
 
 Shared = Mapping[str, SharedResource]
 NO_SHARED: Shared = MappingProxyType({})
@@ -144,6 +144,8 @@ def _on_shared(resource: SharedResource, value: Any, at: str) -> Constraint:
 
 
 def _on_property(name: str, value: Any, at: str) -> Constraint:
+    if name.startswith(RESOURCES):
+        wrong(at, f"ask for a resource by its own name, {name.removeprefix(RESOURCES)}")
     known_property(name, at)
     several = isinstance(value, list)
     parts = listed(value, at) if several else [value]

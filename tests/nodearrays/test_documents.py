@@ -67,6 +67,7 @@ def told(document: str, *, toml: bool = False) -> str:
         ('{"never": " "}', ".never: text is expected, not ' '"),
         ('{"never": true}', ".never: text is expected, not true"),
         ('{"node.vm_sise": "x"}', ".node.vm_sise: node.vm_sise is not known; did you mean node.vm_size?"),
+        ('{"node.resources.mem": "x"}', ".node.resources.mem: ask for a resource by its own name, mem"),
         ('{"node.gpu_count": "1"}', ".node.gpu_count: node.gpu_count is a whole number, not '1'"),
         ('{"node.vcpu_count": [1, 2.5]}', ".node.vcpu_count[1]: node.vcpu_count is a whole number, not 2.5"),
         ('{"node.vm_size": 1}', ".node.vm_size: node.vm_size is text, not 1"),
