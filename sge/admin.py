@@ -206,10 +206,15 @@ class Administrator:
             self.configure("-rattr", "queue", "slots", slots, f"{queue}@{host}")
 
     def _forget(self, host: str) -> None:
-        """Its other traces: submit or admin host if somebody made it one, and the configuration that its execd made."""
+        """Its other traces: submit or admin host if somebody made it one, and the configuration that its execd made.
+
+        Of a name that resolves no more Grid Engine complains, and takes the configuration away all the same.
+        """
         for show, delete in (("-ss", "-ds"), ("-sh", "-dh"), ("-sconfl", "-dconf")):
             if listed(host, self.show(show)):
-                self.configure(delete, host)
+                forgotten = self._tell("qconf", delete, host, raising=False)
+                if _refused(forgotten.said) and not forgotten.changed:
+                    raise GridEngineRefused("; ".join(forgotten.said))
 
     # -- jobs ---------------------------------------------------------------------------------------------
 

@@ -146,6 +146,19 @@ def test_a_name_that_does_not_resolve_is_refused_in_grid_engines_words(cell: Cel
         Administrator(cell.runner).enrol("nowhere", "main.q", "@allhosts", 2)
 
 
+def test_a_host_whose_name_resolves_no_more_is_removed_with_all_its_traces(cell: Cell) -> None:
+    administrator, names_file = Administrator(cell.runner), cell.tree.hosts_file
+    before = names_file.read_text()
+    names_file.write_text(f"{before}10.1.0.77 vanished\n")
+    administrator.enrol("vanished", "main.q", "@allhosts", 2)
+    (cell.directory / "vanished").write_text("mailer /bin/mail\n")
+    cell.out("qconf", "-Aconf", str(cell.directory / "vanished"))
+    names_file.write_text(before)
+    outcome = administrator.remove("vanished")
+    shown = cell.out("qconf", "-sel") + cell.runner(("qconf", "-sconfl"), timeout=10.0).stdout.decode()
+    assert (outcome.removed, "vanished" in shown) == (True, False)
+
+
 def test_a_queue_that_does_not_take_the_group_is_said(cell: Cell) -> None:
     (cell.directory / "other").write_text("group_name @other\nhostlist NONE\n")
     cell.out("qconf", "-Ahgrp", str(cell.directory / "other"))
