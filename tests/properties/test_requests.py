@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from autoscaler.core.actions import Enable, Launch
+from autoscaler.core.actions import Disable, Enable, Launch
 from autoscaler.core.asking.created_nodes import bindings
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Plan
 from autoscaler.core.plan import plan
+from autoscaler.core.reasons import Code
 from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
 from tests.properties.test_rules import Rules
 from tests.properties.world import LIMITS, World
@@ -30,18 +31,29 @@ targets = st.builds(Target, st.sampled_from(ARRAYS), count=st.integers(0, 3)) | 
     Target, st.sampled_from(ARRAYS), cores=st.integers(0, 10)
 )
 wishes = st.lists(targets, max_size=3, unique_by=lambda target: target.node_array)
+EXECUTE = ArrayDefinition("execute")
 FAST, SLOW = ArrayDefinition("fast", dynamic=True), ArrayDefinition("slow", dynamic=True, max_count=MOST_SLOW)
+OF_NO_USE = frozenset({Code.IDLE, Code.SWAP, Code.ASKED_TO_STOP, Code.ADVISED_TO_LEAVE})
+"""Why workers leave whom nobody keeps."""
 
 
-def asked(sets: Sequence[RequestSet], **more: Any) -> Requests:
-    """What the store makes of these sets: arrays that none names are not wanted."""
-    named = {target.node_array for each in sets for target in each.targets}
-    arrays = tuple(replace(array, wanted=array.name in named) for array in (FAST, SLOW))
-    return Requests(tuple(sorted(sets, key=lambda each: each.name)), arrays, **more)
+def asked(sets: Sequence[RequestSet], keeping: Set[tuple[str, str]] = frozenset(), **more: Any) -> Requests:
+    """What the store makes of these sets: arrays that none names are not wanted. `keeping`: which set keeps the workers
+    of which array alive, while it names that.
+    """
+    naming = {(each.name, target.node_array) for each in sets for target in each.targets}
+    held = {array: tuple((name, True) for name, kept in sorted(naming & keeping) if kept == array) for array in ARRAYS}
+    wanted = {array for _, array in naming}
+    arrays = (
+        replace(array, wanted=array.name in wanted, keep_alive=held[array.name]) for array in (EXECUTE, FAST, SLOW)
+    )
+    return Requests(tuple(sorted(sets, key=lambda each: each.name)), tuple(arrays), **more)
 
 
 class RulesUnderRequests(Rules):
     """The same world, with callers in it."""
+
+    keeping: frozenset[tuple[str, str]] = frozenset()
 
     # -- callers ---------------------------------------------------------------------------------------------------
 
@@ -51,6 +63,11 @@ class RulesUnderRequests(Rules):
         others = [each for each in self.live() if each.name != name]
         expires_at = None if lasts is None else world.now + lasts
         self.ask(RequestSet(name, "ann", world.now, expires_at, tuple(wanted)), *others)
+
+    @rule(name=st.sampled_from(NAMES), array=st.sampled_from(ARRAYS))
+    def keep_alive_or_no_more(self, name: str, array: str) -> None:
+        self.keeping ^= {(name, array)}
+        self.ask(*self.live())
 
     @rule()
     def time_is_over_for_some(self) -> None:
@@ -91,7 +108,7 @@ class RulesUnderRequests(Rules):
 
     def ask(self, *sets: RequestSet) -> None:
         before = self.world.requests
-        self.world.requests = asked(sets, nodes=before.nodes, auto_stops=before.auto_stops)
+        self.world.requests = asked(sets, self.keeping, nodes=before.nodes, auto_stops=before.auto_stops)
 
     # -- what holds --------------------------------------------------------------------------------------------------
 
@@ -102,7 +119,11 @@ class RulesUnderRequests(Rules):
             for worker_id, note in world.memory.workers.items()
             if note.disabling is Disabling.AUTO_STOP and not note.stop_undone
         }
+        kept = {array.name for array in world.snapshot().policy.node_arrays if array.keep_alive}
+        safe = {worker_id for worker_id, worker in world.machines.items() if worker.node_array in kept}
         made = super().decide()
+        leave = {action.worker_id for action in made.actions if isinstance(action, Disable) and of_no_use(action)}
+        assert safe.isdisjoint(leave), "who is kept alive does not leave for want of use"
         enabled = {action.worker_id for action in made.actions if isinstance(action, Enable)}
         assert told.isdisjoint(enabled), "who was told that it stops is not let in again"
         launched = Counter(node for action in made.actions if isinstance(action, Launch) for node in action.nodes)
@@ -119,6 +140,10 @@ class RulesUnderRequests(Rules):
 
 TestRulesUnderRequests: Any = RulesUnderRequests.TestCase
 TestRulesUnderRequests.settings = settings(max_examples=40, stateful_step_count=40)
+
+
+def of_no_use(action: Disable) -> bool:
+    return action.reason.code in OF_NO_USE
 
 
 # -- what is asked for is there ----------------------------------------------------------------------------------------
