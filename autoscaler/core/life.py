@@ -226,8 +226,7 @@ class _Eye:
         """
         if not self.fleet.enrols_itself or host is None or array is None or note.disabling is not Disabling.ENROL:
             return ()
-        in_queue = any(instance.queue == array.queue for instance in host.instances)
-        if not (in_queue and host.heard and worker.ready) or host.busy:
+        if host.busy or not (host.heard and any(instance.queue == array.queue for instance in host.instances)):
             return ()
         return lacking(worker, host, array, self.complexes, tried=note.completed_at is not None)
 
@@ -284,9 +283,11 @@ def _machine(
         seen = replace(
             seen, silent_s=eye.silence(before, host), left=False, on_their_way=on_their_way, in_doubt=in_doubt
         )
+        if fleet.enrols_itself:
+            seen = _made_by_its_image(seen, host, now)
         half = _half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
         half = half or bool(eye.lacks(worker, host, seen, array))
-        note = _seen_host(replace(seen, host=host.name), host, fleet, now, half_enrolled=half)
+        note = _seen_host(replace(seen, host=host.name), host, now, half_enrolled=half)
     by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
     by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
     if by_hand and seen.disabling is Disabling.BROKEN:
@@ -295,7 +296,7 @@ def _machine(
         note = replace(note, stop_undone=True)
     lacks = eye.lacks(worker, host, note, array)
     state = life(worker, host, note, array, enrols_itself=fleet.enrols_itself, taken=taken, notice=notice)
-    state = Life.ENROLLABLE if state in (Life.READY, Life.JOINING) and lacks else state
+    state = Life.ENROLLABLE if state in (Life.READY, Life.JOINING) and lacks and worker.ready else state
     lacks = lacks if state is Life.ENROLLABLE else ()
     if state is Life.IN_SERVICE and host is not None and not host.busy:
         note = replace(note, idle_since=note.idle_since if note.idle_since is not None else now)
@@ -326,14 +327,15 @@ def _half_enrolled(
     return closed or slots != [slots_of(worker.type, array)]
 
 
-def _seen_host(
-    note: WorkerNote, host: ExecutionHost, fleet: Fleet, now: float, *, half_enrolled: bool = False
-) -> WorkerNote:
+def _made_by_its_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
+    """The mark of one that is first heard, or not yet: its image may disable it a moment after it makes it a host."""
+    if note.disabling is not None or note.heard_at is not None or (host.busy and not disabled(host)):
+        return note
+    return replace(note, disabled_at=now, disabling=Disabling.ENROL)
+
+
+def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enrolled: bool = False) -> WorkerNote:
     """The note after a look at its execution host."""
-    # An image may disable it a moment later than it makes it a host: before it is heard, it is on its way in.
-    by_image = fleet.enrols_itself and note.disabling is None and note.heard_at is None
-    if by_image and (disabled(host) or not (host.heard or host.busy)):
-        note = replace(note, disabled_at=now, disabling=Disabling.ENROL)
     if host.heard and note.heard_at is None:
         note = replace(note, heard_at=now)
     if note.disabling is None:

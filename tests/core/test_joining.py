@@ -254,8 +254,20 @@ def test_a_host_that_its_image_has_not_disabled_yet_is_on_its_way_in() -> None:
     assert (acts(made), made.memory.workers["i-w1"].disabling) == ([], Disabling.ENROL)
 
 
-def test_a_worker_that_its_image_let_in_by_itself_is_left_as_it_is() -> None:
-    assert acts(plan(a_snapshot(itself(a_host("w1")), enrols_itself=True))) == []
+@pytest.mark.parametrize(
+    ("host", "ready", "action"),
+    (
+        (a_host("w1"), True, [("enrol", "w1")]),
+        (a_host("w1"), False, []),
+        (a_host("w1", used=1), True, []),
+        (replace(WHOLE, instances=a_host("w1").instances), True, []),
+    ),
+    ids=("lacks something", "is not done", "runs a job", "has all"),
+)
+def test_a_worker_that_its_image_let_in_by_itself_is_completed_as_long_as_no_job_runs_there(
+    host: ExecutionHost, ready: bool, action: list[tuple[str, object]]
+) -> None:
+    assert acts(plan(a_snapshot(itself(host, ready=ready), enrols_itself=True))) == action
 
 
 def test_a_worker_that_enrolled_itself_and_is_not_ready_stays_disabled() -> None:
