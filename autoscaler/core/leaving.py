@@ -81,6 +81,9 @@ def leave(machine: Machine, moment: Moment, reason: Reason, *, by_person: bool =
         return disable(machine, moment, note.disabling or Disabling.IDLE, reason, by_person=by_person)
     if host.busy:
         return wait(machine, busy_reason(machine, draining=True))
+    # It may be enabled by now: what was decided a moment ago is seen first, also where nothing needs it any more.
+    if note.enabled_at is not None and moment.now - note.enabled_at < moment.retry_after:
+        return wait(machine, because(Code.SETTLING))
     kept = moment.kept(machine)
     # Nothing but a person lets those in again that leave for good: kept by anything else they would stand closed.
     if kept is not None and (kept.code is Code.KEPT_BY_COMMAND or note.disabling not in _FOR_GOOD):

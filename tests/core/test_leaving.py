@@ -56,6 +56,15 @@ def test_two_looks_a_scheduler_interval_apart_let_it_go() -> None:
     assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([("remove", "w1")], [Code.EMPTY, Code.IDLE])
 
 
+@pytest.mark.parametrize(("seconds", "expected"), ((5, []), (60, [("remove", "w1")])))
+def test_one_that_was_let_in_a_moment_ago_is_not_removed_before_that_can_show(
+    seconds: float, expected: list[tuple[str, str]]
+) -> None:
+    """Also where what it was let in for is served by now: a job may be on its way to it."""
+    let_in = with_note(a_worker(mark=IDLE, empty=60), enabled_at=NOW - seconds)
+    assert acts(plan(a_snapshot(let_in))) == expected
+
+
 def test_a_job_seen_on_it_makes_the_two_looks_begin_anew() -> None:
     busy = plan(a_snapshot(a_worker(mark=IDLE, empty=60, used=1))).memory
     assert busy.workers["i-w1"].empty_since is None
