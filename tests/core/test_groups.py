@@ -506,6 +506,18 @@ def test_a_group_with_one_busy_worker_stays_as_a_whole() -> None:
     assert told(decided, "w1") == ("keep", Code.GROUP_IN_USE)
 
 
+@pytest.mark.parametrize("age", (60.0, 3000.0), ids=("its order counts still", "its order counts no more"))
+def test_a_group_stays_as_a_whole_whose_busy_worker_the_listing_leaves_out(age: float) -> None:
+    order = ordered(2, state=OrderState.ACCEPTED, ids=("i-w1", "i-w2"), age=age)
+    idle = a_member("w1", order_id=order.id, idle=60)
+    busy = a_member("w2", order_id=order.id, used=1)
+    seen = in_groups(order, idle, busy)
+    listed = replace(seen.fleet, workers=tuple(each for each in seen.fleet.workers if each.name == "w1"))
+    later = replace(seen, fleet=listed, memory=plan(seen).memory, now=NOW + 5)
+
+    assert told(plan(later), "w1") == ("keep", Code.GROUP_IN_USE)
+
+
 def test_a_group_of_which_one_is_idle_for_too_short_stays_as_a_whole() -> None:
     decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=5)))
 

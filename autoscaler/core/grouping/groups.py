@@ -48,6 +48,8 @@ class Group:
     """Names under which ordered workers that no listing shows yet stand in the supply."""
     missing: int = 0
     """Workers that the listing leaves out now, and whose end nobody confirmed."""
+    unlisted_work: bool = False
+    """Whether a worker has work that the listing leaves out."""
     orders: frozenset[str] = frozenset()
     """Ids of the orders it came from, as far as they are known."""
 
@@ -86,7 +88,7 @@ class Group:
 
     @property
     def busy(self) -> bool:
-        return any(not machine.empty for machine in self.machines)
+        return self.unlisted_work or any(not machine.empty for machine in self.machines)
 
     @property
     def serving(self) -> tuple[Machine, ...]:
@@ -138,9 +140,9 @@ def groups_of(sight: Sight, fleet: Fleet, policy: Policy, moment: Moment) -> tup
     for order, count in outstanding(fleet, policy, moment.now):
         if order.group_id and policy.node_array(order.node_array) is not None:
             coming.setdefault(order.group_id, []).append((order, count))
-    missing = _missing(sight, coming)
+    missing, at_work = _missing(sight, coming), _at_work(sight)
     found = [
-        _with_unlisted(group, coming.get(name, ()), missing.count(name), fleet)
+        replace(_with_unlisted(group, coming.get(name, ()), missing.count(name), fleet), unlisted_work=name in at_work)
         for name in {*machines, *coming}
         if (group := _listed(name, machines.get(name, ()), moment) or _to_come(name, coming[name], policy)) is not None
     ]
@@ -206,6 +208,12 @@ def _missing(sight: Sight, coming: Mapping[str, Sequence[tuple[Order, int]]]) ->
         for note in sight.missing.values()
         if note.group_id and not note.gone and note.terminated_at is None and note.order_id not in waited_for
     ]
+
+
+def _at_work(sight: Sight) -> frozenset[str]:
+    """Groups of which a worker has work that the listing leaves out, whether its order still counts for it or not."""
+    busy = (sight.missing[worker_id] for worker_id, host in sight.missing_hosts.items() if host.busy)
+    return frozenset(note.group_id for note in busy if note.group_id)
 
 
 def _served(machine: Machine) -> bool:
