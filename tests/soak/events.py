@@ -359,6 +359,7 @@ def enable(world: World, a: int, b: int) -> bool:
         return False
     for at in world.cell.instances_of(name):
         world.cell.tell(False, at)
+    world.lets_in(world.machine_of(name))
     return True
 
 

@@ -70,8 +70,7 @@ class GroupRules:
 
     def machine_on(self, host: str) -> Machine | None:
         """The machine that this execution host was made for."""
-        known = self.world.cloud.machines.get(self.rules.made_for.get(host, ""))
-        return known or next((machine for machine in reversed(self.world.ours) if machine.name == host), None)
+        return self.world.cloud.machines.get(self.rules.made_for.get(host, ""))
 
     def served(self, group: str) -> bool:
         return any(
@@ -188,7 +187,7 @@ class GroupRules:
             if group and cell.opened(host):
                 self._is_known(host, group)
         for name, hosts in groups.hosts.items():
-            strangers = [host for host in hosts if host_group(group_of(self.machine_on(host))) != name]
+            strangers = [host for host in hosts if name not in map(host_group, self._groups_of(host))]
             if strangers:
                 self.breaks(RULE, f"a host group names what is none of it: {name} has {strangers}")
         for job, run in cell.runs:
@@ -199,6 +198,12 @@ class GroupRules:
         """Whether a lost store alone could tell that it was made for a machine that is gone, whose name another has."""
         made_for = self.rules.made_before_loss.get(host, "")
         return made_for == self.rules.made_for.get(host) and not self.world.lives(made_for)
+
+    def _groups_of(self, host: str) -> list[str]:
+        """The group that it was made for. Its machine may have been gone by then: any that ever had its name."""
+        machine = self.machine_on(host)
+        named = (each for each in self.world.ours if each.name == host)
+        return [group_of(each) for each in ([machine] if machine is not None else named)]
 
     def _is_known(self, host: str, group: str) -> None:
         groups, values = self.world.cell.groups, self.world.cell.hosts[host].split(",")

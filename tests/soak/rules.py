@@ -257,8 +257,13 @@ class Rules:
             return True
         notice = world.noticed(machine)
         runs = [(job, run) for job, run in world.cell.runs if name in run.hosts]
-        again = all(job.rerun and run.hosts == {name} for job, run in runs) and name not in world.cell.reserved
+        again = all(job.rerun and self._living(run) <= {name} for job, run in runs) and name not in world.cell.reserved
         return notice is not None and world.clock.now >= notice.at - NOTICE_MARGIN and again
+
+    def _living(self, run: Run) -> set[str]:
+        """Its hosts whose machines are not gone."""
+        lives = self.world.lives
+        return {name for name in run.hosts if name in self.world.persistent or lives(self.made_for.get(name, ""))}
 
     # -- rules 3 and 5: launching ------------------------------------------------------------------------------------
 
@@ -327,8 +332,9 @@ class Rules:
                 )
         grouped = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe == IN_GROUP]
         needed = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe != IN_GROUP]
-        for room in self.look.rooms:
-            take_what_fits(room, grouped)
+        fitting = [take_what_fits(room, grouped) for room in self.look.rooms]
+        if not all(fitting):
+            return  # it may wait for a group that is expected back, and leave others no room there
         if all(fits(room, needed) for room in self.look.rooms):
             what = [(job.number, count, job.slots, job.pe) for job, count in needed]
             self.breaks(3, f"launches {len(new)} where {len(new) - 1} and {len(coming)} coming would do for {what}")
@@ -367,12 +373,15 @@ class Rules:
                 self.breaks(4, f"persistent {name} was changed")
 
 
-def take_what_fits(room: Room, able: Sequence[tuple[Job, int]]) -> None:
+def take_what_fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:
+    """Give these tasks their places; whether there were any for all."""
     for job, count in able:
         for _ in range(count):
             on = room.place(job)
-            if on is not None:
-                room.take(job, on)
+            if on is None:
+                return False
+            room.take(job, on)
+    return True
 
 
 def fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:

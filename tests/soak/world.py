@@ -326,7 +326,7 @@ class World:
         self.cell.tick()
         for name in hosts:
             machine = self.machine_of(name)
-            if machine is not None and self.cell.opened(name):
+            if machine is not None and self.rules.made_for.get(name) == machine.id and self.cell.opened(name):
                 self.served.add(machine.id)
 
     def call(self) -> None:
@@ -360,6 +360,11 @@ class World:
         """Something speaks against this machine by itself, now or for a while."""
         if machine is not None:
             self.struck.add(machine.id)
+
+    def lets_in(self, machine: Machine | None) -> None:
+        """A person does, also where nothing of it is heard just now."""
+        if machine is not None:
+            self.served.add(machine.id)
 
     def unwish(self, verb: Verb, host: str = "") -> None:
         self.people.wishes.end(verb, who="ann", at=self.clock.now, host=host)
