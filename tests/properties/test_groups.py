@@ -15,6 +15,7 @@ from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch
 from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.cluster import Shape
 from autoscaler.core.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
+from autoscaler.core.grouping.names import is_of_workers
 from autoscaler.core.memory import Disabling, Memory
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
@@ -27,8 +28,14 @@ from tests.properties.world import POLICY, World
 LIMITS = Limits(max_workers=12, max_cores=40)
 TYPES = (XLARGE, LARGE)
 BUCKETS = tuple(a_bucket(type_, zone=zone) for type_ in TYPES for zone in "ab")
-SIZES = {4: 1, 8: 2}
-"""Cores of a group, and how many XLARGE that is."""
+Kind = tuple[int, bool]
+"""Size of a group, and whether it is a number of workers."""
+OF_CORES: tuple[Kind, ...] = ((4, False), (8, False))
+BESIDE: tuple[Kind, ...] = (*OF_CORES, (4, True))
+"""Groups of 4 cores and of 4 workers have one node array."""
+WANTED = st.dictionaries(st.sampled_from(OF_CORES), st.integers(0, 3)) | st.dictionaries(
+    st.sampled_from(BESIDE), st.integers(0, 1)
+)
 
 
 @dataclass
@@ -136,20 +143,31 @@ class GroupWorld(World):
         return found
 
 
-def asking(counts: dict[int, int]) -> Requests:
-    """One set that wants so many groups of each size."""
-    targets, arrays = [], []
-    for cores, groups in counts.items():
-        name = f"execute:{cores}"
-        targets.append(Target(name, groups=groups, group_cores=cores))
+def asking(counts: dict[Kind, int]) -> Requests:
+    """One set that wants so many groups of each kind."""
+    targets: list[Target] = []
+    arrays: dict[str, ArrayDefinition] = {}
+    for (size, of_workers), groups in counts.items():
+        name = f"execute:{size}"
+        sized = {"group_count" if of_workers else "group_cores": size}
+        targets.append(Target(name, groups=groups, **sized))
         types = tuple(type_.name for type_ in TYPES)
-        arrays.append(ArrayDefinition(name, dynamic=True, extends="execute", machine_types=types, group_cores=cores))
-    return Requests((RequestSet("standard", "ann", NOW, None, tuple(targets)),), tuple(arrays))
+        before = arrays.get(name) or ArrayDefinition(name, dynamic=True, extends="execute", machine_types=types)
+        arrays[name] = replace(
+            before,
+            group_cores=sized.get("group_cores", before.group_cores),
+            group_count=sized.get("group_count", before.group_count),
+        )
+    return Requests((RequestSet("standard", "ann", NOW, None, tuple(targets)),), tuple(arrays.values()))
+
+
+def kind_of(worker: Worker) -> Kind:
+    return int(worker.node_array.rpartition(":")[2]), is_of_workers(worker.group_id or "")
 
 
 def want_of(worker: Worker) -> int:
-    cores = int(worker.node_array.rpartition(":")[2])
-    return -(-cores // worker.type.vcpus)
+    size, of_workers = kind_of(worker)
+    return size if of_workers else -(-size // worker.type.vcpus)
 
 
 class Groups(RuleBasedStateMachine):
@@ -201,8 +219,8 @@ class Groups(RuleBasedStateMachine):
     def submit(self, slots: int) -> None:
         self.world.submit(slots)
 
-    @rule(counts=st.dictionaries(st.sampled_from(sorted(SIZES)), st.integers(0, 3)))
-    def ask(self, counts: dict[int, int]) -> None:
+    @rule(counts=WANTED)
+    def ask(self, counts: dict[Kind, int]) -> None:
         self.world.requests = asking(counts)
 
     @rule(bucket=st.sampled_from(BUCKETS), left=st.integers(0, 3))
@@ -288,7 +306,12 @@ class Groups(RuleBasedStateMachine):
         world.wishes = Wishes()
         world.pass_time(4000.0)  # every rest is over
         targets = [target for live in world.requests.sets for target in live.targets]
-        wanted = Counter({int(target.node_array.rpartition(":")[2]): target.groups or 0 for target in targets})
+        wanted = Counter(
+            {
+                (int(target.node_array.rpartition(":")[2]), target.group_count is not None): target.groups or 0
+                for target in targets
+            }
+        )
         marked = {note.host for note in world.memory.workers.values() if note.disabling is not None}
         for name, host in world.hosts.items():  # what a lost store left disabled, a person has to enable
             if host.disabled and name not in marked:
@@ -296,9 +319,7 @@ class Groups(RuleBasedStateMachine):
                 world.took_jobs.add(world.groups.get(name, ""))
         self.go_well(40, 40.0, ending=True)
         whole = Counter(
-            int(members[0].node_array.rpartition(":")[2])
-            for members in world.members().values()
-            if len(members) == want_of(members[0])
+            kind_of(members[0]) for members in world.members().values() if len(members) == want_of(members[0])
         )
         assert not world.waiting
         assert whole == +wanted
