@@ -279,6 +279,4 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
 def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
     record = CASES / "requests" / "a-machine-type-that-nobody-has-launches-nothing-and-says-so"
     main(["buckets", "--from", str(record)])
-    assert (
-        "nothing that is asked for execute is offered: c3.xlarge; asked by standard" in capsys.readouterr().out
-    )
+    assert "nothing that is asked for execute is offered: c3.xlarge; asked by standard" in capsys.readouterr().out
