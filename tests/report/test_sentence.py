@@ -121,8 +121,7 @@ def test_a_thousand_workers_still_make_a_line() -> None:
     leaving = tuple(disable(f"ip-10-1-0-{n}", idle_s=600.0 + n) for n in range(10))
     told = plan(launch(50), *leaving, shapes=tuple(waiting(5, first=10 * n) for n in range(400)), workers=workers)
     assert sentence(told, 99999) == (
-        "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); "
-        "keeping 990 workers (busy)"
+        "pass 99999: 2000 jobs wait; launching 50 c5.4xlarge; disabling 10 hosts (idle); keeping 990 workers (busy)"
     )
 
 
