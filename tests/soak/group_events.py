@@ -18,7 +18,7 @@ from tests.soak.group_rules import group_of
 from tests.soak.jobs import GROUPED, IN_GROUP
 from tests.soak.world import World
 
-SHARE = 0.3
+SHARE = 0.2
 """Of histories, those with groups."""
 OFTEN = 0.4
 """Of their events, those of groups."""

@@ -170,11 +170,17 @@ class GroupRules:
             return
         by_itself = machine.id in world.struck or host in self.rules.look.silent or world.stopping is not None
         others = {each.id for each in self.members(group)} - {machine.id}
-        if not by_itself and others & self.busy and world.cell.opened(host):
+        begun = any(self._is_let_go(other) for other in others)  # and is not taken back half-way
+        if not by_itself and not begun and others & self.busy and world.cell.opened(host):
             self.breaks(
                 RULE,
                 f"one is let go while others of its group have work: {host} of {group}, {sorted(others & self.busy)}",
             )
+
+    def _is_let_go(self, machine_id: str) -> bool:
+        """Whether one that served is closed by the autoscaler already."""
+        name, off = self.world.cloud.machines[machine_id].name, self.world.cell.off
+        return machine_id in self.world.served and any(off.get(at) == "us" for at in self.world.cell.instances_of(name))
 
     # -- states that must hold all the time --------------------------------------------------------------------------
 
@@ -191,13 +197,9 @@ class GroupRules:
             if strangers:
                 self.breaks(RULE, f"a host group names what is none of it: {name} has {strangers}")
         for job, run in cell.runs:
-            places = [place for host, place in run.delivered.items() if not self._is_another(host)]
-            self._is_in_one(job, places)
-
-    def _is_another(self, host: str) -> bool:
-        """Whether a lost store alone could tell that it was made for a machine that is gone, whose name another has."""
-        made_for = self.rules.made_before_loss.get(host, "")
-        return made_for == self.rules.made_for.get(host) and not self.world.lives(made_for)
+            # Another of the same name may be handed what was on its way to one that is gone.
+            own = [place for host, place in run.delivered.items() if self.rules.made_for.get(host) == place]
+            self._is_in_one(job, own)
 
     def _groups_of(self, host: str) -> list[str]:
         """The group that it was made for. Its machine may have been gone by then: any that ever had its name."""
