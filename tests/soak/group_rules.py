@@ -128,9 +128,12 @@ class GroupRules:
         self.world.injected["workers of groups"] += len(new)
 
     def needs(self, order: LaunchOrder) -> bool:
-        """Whether somebody wants a group of this array: a request, a job that asks for one, or what it lost."""
+        """Whether somebody wants a group of this array: a request, a job that asks for one, or what it lost. What comes
+        of one is completed for any job that is to use it.
+        """
         world, look = self.world, self.rules.look
-        jobs = any(job.pe == IN_GROUP for job, _ in (*look.able, *look.again))
+        begun = len(self.members(order.tags[GROUP_ID])) > order.count
+        jobs = any(begun or job.pe == IN_GROUP for job, _ in (*look.able, *look.again))
         wanted = any(target.groups and target.node_array == order.node_array for target in world.targets)
         return jobs or wanted or self.served(order.tags[GROUP_ID])
 
