@@ -22,10 +22,10 @@ from autoscaler.act.operate import Operator
 from autoscaler.bell import Bell
 from autoscaler.core.actions import Terminate, kind_of, subject_of
 from autoscaler.core.fleet import LaunchFailure, Worker
-from autoscaler.core.life import Sight, look
 from autoscaler.core.memory import Memory
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import Policy
+from autoscaler.core.sight import Sight, look
 from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
 from autoscaler.notify import Notifier
 from autoscaler.observe import Observation, Observer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.cluster import Cluster
-from autoscaler.core.life import Sight
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.sample import Running, Sample, running, sample_of, starts
+from autoscaler.core.sight import Sight
 from autoscaler.store.samples import SampleTable
 
 

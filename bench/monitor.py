@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 
 from autoscaler.core.fleet import InstanceType, MachineState, Worker
-from autoscaler.core.life import look
 from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.sample import ArraySample, Sample, Starts
+from autoscaler.core.sight import look
 from autoscaler.monitor import Monitor
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store

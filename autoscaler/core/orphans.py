@@ -7,9 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.fleet import MachineState, Worker
-from autoscaler.core.life import Life, Machine, look
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.model import Snapshot
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.sight import look
 
 
 @dataclass(frozen=True, slots=True)

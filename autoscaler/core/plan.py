@@ -42,7 +42,7 @@ from autoscaler.core.impossible.doubts import judge_doubts
 from autoscaler.core.joining import join
 from autoscaler.core.launching import Calls, Launches, launch_all
 from autoscaler.core.leaving import depart, stand_aside
-from autoscaler.core.life import Life, Machine, Sight, look, same_host
+from autoscaler.core.life import Life, Machine, same_host
 from autoscaler.core.lost.hearing import expected_back, listen
 from autoscaler.core.lost.recovery import Recovery, aftermath, in_recovery, jobs_in_doubt, recover_workers
 from autoscaler.core.lost.returning import returning
@@ -58,6 +58,7 @@ from autoscaler.core.rests import forgiven, last_setbacks, resting, stopped_arra
 from autoscaler.core.ruled.supply import under_rules
 from autoscaler.core.rules.ruleset import NONE_KEPT
 from autoscaler.core.shrink import Floor, needed_hosts, shrink
+from autoscaler.core.sight import Sight, look
 from autoscaler.core.steps import Moment, Step
 from autoscaler.core.supply import Supply, counts_as_coming, outstanding, supply_of, usage_of
 from autoscaler.core.swapping.swap import Scene, Swaps, swap_workers, under_way

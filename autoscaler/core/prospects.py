@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.options import options_for
-from autoscaler.core.life import look
 from autoscaler.core.limits import Room, Usage, launches_left, room_for
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.rests import forgiven, resting, stopped_arrays
+from autoscaler.core.sight import look
 from autoscaler.core.supply import usage_of
 
 

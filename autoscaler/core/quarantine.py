@@ -13,10 +13,11 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from autoscaler.core.evidence import Evidence, Health, JobFailure
-from autoscaler.core.life import Life, Machine, Sight, same_host
+from autoscaler.core.life import Life, Machine, same_host
 from autoscaler.core.memory import Event
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.sight import Sight
 
 WINDOW = 1800.0
 """Seconds for which a failure counts, and within which so few workers are quarantined."""

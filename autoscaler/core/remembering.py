@@ -8,7 +8,7 @@ from dataclasses import replace
 from autoscaler.core.actions import Disable, Launch, Remove, Terminate
 from autoscaler.core.demand import Reading
 from autoscaler.core.impossible.deadlock import Judgement
-from autoscaler.core.life import Life, Sight
+from autoscaler.core.life import Life
 from autoscaler.core.limits import HOUR, as_event
 from autoscaler.core.lost.hearing import listen
 from autoscaler.core.lost.recovery import Recovery
@@ -17,6 +17,7 @@ from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import Policy
 from autoscaler.core.quarantine import WINDOW
 from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Step
 
 

@@ -12,9 +12,10 @@ from types import MappingProxyType
 
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.fleet import Worker
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.request_sets import RequestSet
+from autoscaler.core.sight import Sight
 from autoscaler.core.supply import outstanding, price_of
 
 

@@ -15,11 +15,12 @@ from autoscaler.core.fleet import ANY, Bucket, BucketKey, Fleet, Order, OrderSta
 from autoscaler.core.grouping.names import pe_of
 from autoscaler.core.joining import overdue
 from autoscaler.core.leaving import wanted_back
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.limits import Usage
 from autoscaler.core.model import Host
 from autoscaler.core.policy import Policy
 from autoscaler.core.shrink import could_leave, let_go_order
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment
 
 

@@ -12,12 +12,13 @@ from types import MappingProxyType
 
 from autoscaler.core.fleet import Bucket, InstanceType, Order, PriceType, Worker
 from autoscaler.core.growth.instance_types import allowed_types
-from autoscaler.core.life import Life, Machine, Sight, disabled
+from autoscaler.core.life import Life, Machine, disabled
 from autoscaler.core.memory import Rest
 from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.request_sets import ArrayDefinition
+from autoscaler.core.sight import Sight
 from autoscaler.core.supply import outstanding
 from autoscaler.store import notation
 from autoscaler.store.database import Database, Migration

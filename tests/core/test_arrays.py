@@ -9,13 +9,13 @@ from autoscaler.core.fleet import PriceType
 from autoscaler.core.growth.instance_types import allowed_types
 from autoscaler.core.growth.options import options_for
 from autoscaler.core.impossible.allowed import allowed_by
-from autoscaler.core.life import look
 from autoscaler.core.limits import Usage
 from autoscaler.core.memory import Event, Memory, WorkerNote
 from autoscaler.core.model import Demand
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.request_sets import ArrayDefinition, Requests
+from autoscaler.core.sight import look
 from autoscaler.core.supply import usage_of
 from tests.core.building import (
     LARGE,

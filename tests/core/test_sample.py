@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
-from autoscaler.core.life import Life, look
+from autoscaler.core.life import Life
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.request_sets import Requests, RequestSet, Target
 from autoscaler.core.sample import _STAGE, ArraySample, Sample, Starts, merged, sample_of, starts
 from autoscaler.core.sample import running as all_running
+from autoscaler.core.sight import look
 from tests.core.building import (
     NOW,
     Thing,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoscaler.core.life import Life, look
+from autoscaler.core.life import Life
+from autoscaler.core.sight import look
 from autoscaler.store.looks import LastLook, last_look
 from autoscaler.store.store import Store
 from tests.simulated.autoscaler import World, start

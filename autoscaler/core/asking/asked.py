@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from autoscaler.core.asking.created_nodes import Service, serve
 from autoscaler.core.asking.spare import Overview, spare_workers
 from autoscaler.core.asking.targets import Holding, Need, hold, needs_of
-from autoscaler.core.life import Sight
 from autoscaler.core.memory import WorkerNote
 from autoscaler.core.model import Snapshot
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import outstanding
 

@@ -14,9 +14,10 @@ from autoscaler.core.asking.created_nodes import Service
 from autoscaler.core.asking.targets import Spare
 from autoscaler.core.fleet import Order
 from autoscaler.core.leaving import wanted_back
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling
 from autoscaler.core.shrink import could_leave, let_go_order
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import counts_as_coming
 

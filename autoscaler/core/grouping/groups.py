@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core.fleet import Fleet, InstanceType, Order, PriceType
 from autoscaler.core.grouping.names import is_of_workers
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling, Memory
 from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import counts_as_coming, outstanding
 

@@ -17,12 +17,12 @@ from autoscaler.core.grouping.options import Ledger, Site, Usages, Way, array_fo
 from autoscaler.core.grouping.verdicts import GroupTarget, group_targets, hopeless
 from autoscaler.core.grow import Ground
 from autoscaler.core.growth.instance_types import not_offered
-from autoscaler.core.life import Sight
 from autoscaler.core.model import Host, Wanted
 from autoscaler.core.placement import Board
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.request_sets import Requests
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment
 
 

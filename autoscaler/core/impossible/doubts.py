@@ -15,10 +15,10 @@ from autoscaler.core.impossible.allowed import Allowed, allowed_by, at_best
 from autoscaler.core.impossible.certainty import Doubtful, Situation
 from autoscaler.core.impossible.deadlock import Judgement, judge_jobs
 from autoscaler.core.impossible.proof import Prover, Readings
-from autoscaler.core.life import Sight
 from autoscaler.core.model import Demand, Host, Snapshot
 from autoscaler.core.reasons import Code, Reason
 from autoscaler.core.requests import Reader
+from autoscaler.core.sight import Sight
 from autoscaler.core.verdicts import Fate
 
 

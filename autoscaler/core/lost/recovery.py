@@ -13,7 +13,7 @@ from autoscaler.core.actions import Action, Hold, Kill, PushBack, Release
 from autoscaler.core.cluster import Cluster, HostJob, JobDetail
 from autoscaler.core.fleet import Ending
 from autoscaler.core.leaving import busy_reason, leave
-from autoscaler.core.life import Life, Machine, Sight, disabled
+from autoscaler.core.life import Life, Machine, disabled
 from autoscaler.core.lost.hearing import grace_of
 from autoscaler.core.lost.lost_jobs import (
     Restart,
@@ -31,6 +31,7 @@ from autoscaler.core.memory import Disabling, HeldBack, Memory
 from autoscaler.core.model import WorkerVerdict
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment, Step, disable, enable, keep, remove, terminate, wait
 
 NOTICE_MARGIN = 30.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autoscaler.core.cluster import Ask, Cluster, HostJob
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.lost.lost_jobs import standing
 from autoscaler.core.lost.recovery import Aftermath, restart_known
 from autoscaler.core.model import Demand, Wanted
@@ -17,6 +17,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Reason
 from autoscaler.core.requests import Reader
 from autoscaler.core.ruled.demand import Asker
+from autoscaler.core.sight import Sight
 
 
 def returning(sight: Sight, cluster: Cluster, policy: Policy, after: Aftermath, now: float) -> tuple[Wanted, ...]:

@@ -12,7 +12,6 @@ from autoscaler.core.capacity import as_node
 from autoscaler.core.demand import read_demand
 from autoscaler.core.fleet import Bucket
 from autoscaler.core.growth.instance_types import allowed_types
-from autoscaler.core.life import look
 from autoscaler.core.model import Snapshot
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Reason
@@ -21,6 +20,7 @@ from autoscaler.core.ruled.supply import nodes_of, refusal_of, under_rules
 from autoscaler.core.rules.constraints import Constraint, Standing
 from autoscaler.core.rules.node import Node
 from autoscaler.core.rules.ruleset import Entry
+from autoscaler.core.sight import look
 
 
 @dataclass(frozen=True, slots=True)

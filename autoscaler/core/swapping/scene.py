@@ -12,7 +12,7 @@ from autoscaler.core.capacity import emptied_host, offer_of
 from autoscaler.core.cluster import Cluster
 from autoscaler.core.grow import Ground
 from autoscaler.core.growth.options import options_for
-from autoscaler.core.life import Life, Machine, Sight
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.limits import Usage
 from autoscaler.core.memory import Disabling
 from autoscaler.core.model import Host, Wanted
@@ -20,6 +20,7 @@ from autoscaler.core.outlook import Outlook
 from autoscaler.core.placement import Want, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.shrink import Floor
+from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment
 from autoscaler.core.supply import Supply, price_of
 from autoscaler.core.swapping.change import Leaver, Readiness, Standing

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.asking.arrays import family_of
 from autoscaler.core.grow import Ground, Growth, Replacing, grow
 from autoscaler.core.growth.options import Option
-from autoscaler.core.life import Life, Sight
+from autoscaler.core.life import Life
 from autoscaler.core.limits import Usage, launches_left
 from autoscaler.core.memory import SwapNote
 from autoscaler.core.model import Host, Wanted
 from autoscaler.core.placement import Board
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.sight import Sight
 from autoscaler.core.swapping.change import (
     Change,
     Leaver,
