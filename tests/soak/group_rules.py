@@ -155,6 +155,8 @@ class GroupRules:
         group = group_of(machine)
         if machine is None or not group or self.served(group):
             return
+        if not self.world.struck.isdisjoint(each.id for each in self.members(group)):
+            return  # a person had a hand in it, or it lost one that was ready
         look, hosts = self.rules.look, self.world.cell.hosts
         there = [
             each
