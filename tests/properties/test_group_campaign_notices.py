@@ -140,7 +140,7 @@ BUGS = (
 
 @pytest.mark.parametrize("seed", (3, 7, 8))
 def test_where_no_bug_is_planted_none_is_noticed(seed: int, directory: Path) -> None:
-    played = play(History.of(seed, STEPS, groups=True), directory / "store.sqlite", calm_passes=100)
+    played = play(History.of(seed, STEPS, groups=True), directory / "store.sqlite")
     assert (played.broken, played.world.injected["workers of groups"] > 0) == ((), True)
 
 

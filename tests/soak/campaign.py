@@ -86,7 +86,7 @@ def play(history: History, store_file: Path, *, decide: Decide = plan, calm_pass
 def converge(world: World, passes: int = CALM_PASSES) -> int:
     """Troubles stop and people tidy up; then rule 8 and rule 9 must hold. Returns the passes that took."""
     calm(world)
-    first = keep_promises(world, min(passes, SETTLED_PASSES)) if wanting(world) else 0
+    first = keep_promises(world, min(passes, SETTLED_PASSES)) if wanting(world) and within_limits(world) else 0
     calm_callers(world)
     for number in range(1, passes + 1):
         done = world.step()

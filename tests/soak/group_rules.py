@@ -155,8 +155,11 @@ class GroupRules:
         group = group_of(machine)
         if machine is None or not group or self.served(group):
             return
-        if not self.world.struck.isdisjoint(each.id for each in self.members(group)):
-            return  # a person had a hand in it, or it lost one that was ready
+        made_for = self.rules.made_for
+        if any(
+            each.id in self.world.struck or made_for.get(each.name, each.id) != each.id for each in self.members(group)
+        ):
+            return  # a person had a hand in it, or one took the place of a namesake that had served
         look, hosts = self.rules.look, self.world.cell.hosts
         there = [
             each
