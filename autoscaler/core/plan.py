@@ -103,7 +103,7 @@ def _decide(snapshot: Snapshot, brake: Reason | None) -> Plan:
     reading = read_demand(cluster, memory, policy, now, frozenset(machine.name for machine in sight.machines))
     reading = reading if policy.queue_demand else reading.launching_nothing()
     # Workers that fell silent, are about to be taken, or are gone; and what of their work will wait again.
-    after = aftermath(sight, cluster, memory, policy, now)
+    after = aftermath(sight, snapshot)
     recovery = recover_workers(sight, cluster, memory, moment, after)
     again = returning(sight, cluster, policy, after, now) if policy.queue_demand else ()
     reading = reading.offering(want.demand for want in again)

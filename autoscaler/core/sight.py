@@ -117,7 +117,8 @@ class _Eye:
         worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
         worker = replace(worker, group_id=note.group_id or None)
         heir = self.claims.heir(worker, host)
-        seen = replace(note, silent_s=self.silence(note, host), on_their_way=_on_their_way(host, note, heir))
+        on_their_way = _on_their_way(host, note, heir, lives=False)
+        seen = replace(note, silent_s=self.silence(note, host), on_their_way=on_their_way)
         life = Life.GONE if note.gone else Life.UNLISTED
         return Machine(worker, host, seen, note, self.policy.node_array(array), life, heir=heir)
 
@@ -174,7 +175,7 @@ def _machine(
         name = seen.host or (worker.name if seen.only_ended else None)
         note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
     else:
-        on_their_way = _on_their_way(host, seen, heir)
+        on_their_way = _on_their_way(host, seen, heir, lives=worker.exists)
         in_doubt = tuple(sorted(eye.claims.in_doubt(worker, host))) if worker.exists else ()
         seen = replace(
             seen, silent_s=eye.silence(before, host), left=False, on_their_way=on_their_way, in_doubt=in_doubt
@@ -203,11 +204,14 @@ def _machine(
     )
 
 
-def _on_their_way(host: ExecutionHost, note: WorkerNote, heir: Worker | None) -> tuple[str, ...]:
-    """Jobs that this machine has not taken yet; once there is a newer one of its name, those it never took."""
+def _on_their_way(host: ExecutionHost, note: WorkerNote, heir: Worker | None, *, lives: bool) -> tuple[str, ...]:
+    """Jobs that this machine has not taken yet. Once there is a newer one of its name, those it never took; where it
+    no longer lives one may be there that no listing shows, and what was on its way stays in question.
+    """
     if heir is not None:
         return note.on_their_way
-    return tuple(dict.fromkeys(job.name for job in host.jobs if job.on_its_way))
+    now = (job.name for job in host.jobs if job.on_its_way)
+    return tuple(dict.fromkeys(now if lives else (*note.on_their_way, *now)))
 
 
 def _made_by_its_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:

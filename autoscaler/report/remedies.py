@@ -165,6 +165,7 @@ REMEDIES: Mapping[Code, str] = MappingProxyType(
         Code.LOST_JOBS_STAY: "`qdel -f JOB`, or `qmod -f -rj JOB` to start it again; "
         "`CP_CAP_AUTOSCALE_LOST_JOBS` does either by itself.",
         Code.LOST_JOBS_ASKED: "",
+        Code.NAMESAKE_AWAITED: "",
         Code.DELETED_BY_OWNER: "",
         Code.PARTLY_ALIVE: "Those that may start again are held, pushed back, and let go when the rest of them has "
         "ended; `qdel` ends others.",

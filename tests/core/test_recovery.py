@@ -10,7 +10,7 @@ import pytest
 from autoscaler.core.actions import Hold, Kill, PushBack, Release, Terminate
 from autoscaler.core.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
 from autoscaler.core.eligibility import details_wanted
-from autoscaler.core.fleet import Ending, Interruption, MachineState
+from autoscaler.core.fleet import Ending, Interruption, MachineState, OrderState
 from autoscaler.core.memory import Disabling, HeldBack, WorkerNote
 from autoscaler.core.model import Plan, Snapshot, Wishes
 from autoscaler.core.plan import plan
@@ -27,6 +27,7 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    an_order,
     codes,
     launched,
     told,
@@ -668,3 +669,26 @@ def test_a_job_that_the_older_machine_may_have_begun_is_told_of_until_it_is_gone
 def test_what_is_on_its_way_to_a_machine_is_noted() -> None:
     on_its_way = replace(a_host("w1", used=1, job_state="t"))
     assert plan(seen(a_worker(host=on_its_way))).memory.workers["i-w1"].on_their_way == ("9000",)
+
+
+def test_what_was_on_its_way_to_a_machine_stays_noted_once_that_is_gone() -> None:
+    """The newer machine of its name, which took it, may not be listed yet."""
+    taken = closed(Disabling.LOST, used=1, state=GONE, states="d")
+    assert taken.note is not None
+    made = plan(seen(replace(taken, note=replace(taken.note, on_their_way=("9000",)))))
+    assert made.memory.workers["i-w1"].on_their_way == ("9000",)
+
+
+def test_nothing_is_pushed_back_from_a_name_that_is_heard_while_an_ordered_machine_is_not_listed() -> None:
+    """That machine may bear the name, and run the jobs."""
+    heard = closed(Disabling.LOST, used=1, state=GONE, states="d")
+    coming = an_order(ids=("i-9",), state=OrderState.ACCEPTED)
+    waits = plan(seen(heard, coming, details=(YES,)))
+    unheard = plan(seen(lost(), coming, details=(YES,)))
+    listed = plan(seen(heard, coming, a_machine("w9", id="i-9"), details=(YES,)))
+    assert [told(made, "w1")[1] for made in (waits, unheard, listed)] == [
+        Code.NAMESAKE_AWAITED,
+        Code.LOST_JOBS,
+        Code.LOST_JOBS,
+    ]
+    assert [bool(of(made, PushBack)) for made in (waits, unheard, listed)] == [False, True, True]

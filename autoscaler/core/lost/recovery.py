@@ -28,11 +28,12 @@ from autoscaler.core.lost.lost_jobs import (
 )
 from autoscaler.core.lost.matching import older_jobs
 from autoscaler.core.memory import Disabling, HeldBack, Memory
-from autoscaler.core.model import WorkerVerdict
+from autoscaler.core.model import Snapshot, WorkerVerdict
 from autoscaler.core.policy import Policy
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.sight import Sight
 from autoscaler.core.steps import Moment, Step, disable, enable, keep, remove, terminate, wait
+from autoscaler.core.supply import outstanding
 
 NOTICE_MARGIN = 30.0
 """Seconds before its cloud takes it that a worker is ended by us, where all that it runs may start again."""
@@ -58,6 +59,8 @@ class Aftermath:
     """Seconds for which a silent host may just not have reported again yet."""
     all_silent: bool
     """No host at all is heard."""
+    awaited: bool
+    """Machines were ordered that no listing shows yet: one of them may bear the name of one that is gone."""
 
     @property
     def patience(self) -> float:
@@ -65,13 +68,15 @@ class Aftermath:
         return min(self.grace, self.policy.silence_timeout / 2)
 
 
-def aftermath(sight: Sight, cluster: Cluster, memory: Memory, policy: Policy, now: float) -> Aftermath:
+def aftermath(sight: Sight, snapshot: Snapshot) -> Aftermath:
+    cluster, memory, policy, now = snapshot.cluster, snapshot.memory, snapshot.policy, snapshot.now
     gone = frozenset(m.host.name for m in sight.known if m.life is Life.GONE and m.host is not None and m.heir is None)
     return Aftermath(
         policy=policy,
         where=whereabouts(cluster, memory, gone, now - policy.detail_age),
         grace=grace_of(cluster),
         all_silent=not any(host.heard for host in cluster.hosts),
+        awaited=bool(outstanding(snapshot.fleet, policy, now)),
     )
 
 
@@ -276,6 +281,8 @@ def _bury(machine: Machine, moment: Moment, after: Aftermath) -> Step:
     if not disabled(host) and not _closed_by_hand(machine):
         return _close(machine, moment, Disabling.LOST, reason)
     lost = _lost_jobs(machine)
+    if lost and host.heard and machine.heir is None and after.awaited:
+        return wait(machine, because(Code.NAMESAKE_AWAITED, jobs=tuple(name_of(job) for job, _ in lost)).then(reason))
     if lost:
         return _salvage(machine, lost, moment, after, reason)
     if host.busy:
