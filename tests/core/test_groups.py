@@ -11,7 +11,7 @@ from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
 from autoscaler.core.asking.arrays import arrays_present, in_force
 from autoscaler.core.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
 from autoscaler.core.grouping.names import group_id, host_group_of, is_of_group, pe_of
-from autoscaler.core.memory import Disabling
+from autoscaler.core.memory import Disabling, Event
 from autoscaler.core.model import Demand, Host, Plan, Snapshot, Wishes
 from autoscaler.core.placement import place
 from autoscaler.core.plan import plan
@@ -487,6 +487,17 @@ def test_a_served_group_is_not_given_back_for_want_of_a_worker() -> None:
     assert not decided.actions
 
 
+def test_a_group_waits_for_the_launches_of_the_next_hour_to_be_completed() -> None:
+    snapshot = in_groups(a_ready("w1"), requests=asking(1), limits=Limits(max_workers=100, max_launches_per_hour=2))
+
+    def after(seconds: float) -> Plan:
+        launched = (Event(NOW - seconds, 2, "execute:4", "execute"),)
+        return plan(replace(snapshot, memory=replace(snapshot.memory, launches=launched)))
+
+    assert (after(1800).actions, told(after(1800), "w1")) == ((), ("wait", Code.GROUP_INCOMPLETE))
+    assert launches(after(3601)) == [("execute:4", "execute:4-1", {"m5.large": 1})]
+
+
 def test_an_incomplete_group_that_nobody_wants_any_more_is_given_back() -> None:
     assert told(plan(in_groups(a_ready("w1"))), "w1") == ("disable", Code.GROUP_NOT_WANTED)
 
@@ -563,6 +574,24 @@ def test_workers_of_a_group_that_leaves_are_told_that_they_stop_when_they_ask() 
 
     told = {(answer, reason.code) for answer, reason in plan(snapshot).auto_stops.values()}
     assert told == {(AutoStopAnswer.STOPS, Code.GROUP_LEAVES)}
+
+
+def test_a_person_who_enables_a_group_that_was_told_to_stop_is_believed() -> None:
+    enabled = [a_member(name, mark=Disabling.GROUP, empty=1, states="") for name in ("w1", "w2")]
+    snapshot = in_groups(*enabled, requests=Requests(auto_stops=BOTH))
+    made = plan(snapshot)
+    again = plan(replace(snapshot, memory=made.memory, now=NOW + 5))
+
+    assert (made.actions, again.actions) == ((), ())
+    assert {answer for answer, _ in again.auto_stops.values()} == {AutoStopAnswer.STAYS}
+
+
+def test_who_left_with_its_idle_group_and_is_enabled_by_a_person_may_ask_later() -> None:
+    enabled = [a_member(name, mark=Disabling.GROUP, empty=1, states="") for name in ("w1", "w2")]
+    snapshot = in_groups(*enabled)
+    asks = replace(snapshot, memory=plan(snapshot).memory, now=NOW + 5, requests=Requests(auto_stops=BOTH))
+
+    assert {answer for answer, _ in plan(asks).auto_stops.values()} == {AutoStopAnswer.STOPS}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from autoscaler.core.actions import Enable
-from autoscaler.core.life import Life
+from autoscaler.core.life import Life, Machine
 from autoscaler.core.memory import Disabling
 from autoscaler.core.reasons import Code, Reason, because
 from autoscaler.core.request_sets import AutoStopAnswer
@@ -34,11 +34,21 @@ def told_to_stop(step: Step, asking: Set[str]) -> Step:
 
 
 def remembering_who_asks(step: Step, asking: Set[str], now: float) -> Step:
-    """A group leaves as a whole, and its workers ask one by one: that an idle one asked counts until all have."""
+    """A group leaves as a whole, and its workers ask one by one: that an idle one asked counts until all have.
+
+    Who was let go with its group although a person enables it asks no more: else it were let go again at once.
+    """
     machine = step.machine
     if machine.worker.id not in asking or not machine.worker.group_id or step.note.idle_since is None:
         return step
+    if _undone_for_its_group(machine):
+        return replace(step, note=replace(step.note, stop_undone=True))
     return replace(step, note=replace(step.note, asked_at=now))
+
+
+def _undone_for_its_group(machine: Machine) -> bool:
+    """Whether this look found enabled what we had disabled because its group leaves."""
+    return machine.enabled_by_hand and machine.before is not None and machine.before.disabling is Disabling.GROUP
 
 
 def answers(steps: Iterable[Step], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
