@@ -23,6 +23,7 @@ HALF_FOR = 900.0
 """Seconds for which good looks may find a part of a group that never served: an order without an answer counts for ten
 minutes, and a boot for two.
 """
+HOUR = 3600.0
 _HOST_GROUP = "@sge-autoscaler-"
 
 
@@ -103,10 +104,19 @@ class GroupRules:
             by_hand = any(who == "person" and at[1] in names for at, who in world.cell.off.items())
             if len(members) >= want(members[0]) or self.served(group) or touched or by_hand:
                 continue
-            half[group] = self.half_for.get(group, 0.0) + seconds
+            waits = self._awaits_its_hour(want(members[0]) - len(members))
+            half[group] = self.half_for.get(group, 0.0) + (0.0 if waits else seconds)
             if half[group] > HALF_FOR:
                 self.breaks(RULE, f"a part of a group stays: of {group} {sorted(names)} for {half[group]:.0f} s")
         self.half_for = half
+
+    def _awaits_its_hour(self, lacking: int) -> bool:
+        """Whether the launches of this hour leave no room for what a group lacks: the next hour does."""
+        most = self.world.policy.node_arrays[0].limits.max_launches_per_hour
+        since = self.world.clock.now - HOUR
+        orders = [order for order in self.world.people.journal.orders(since) if order.ordered_at > since]
+        launched = sum(max(candidate.count for candidate in order.candidates) for order in orders)
+        return most is not None and launched + lacking > most
 
     def loses_store(self) -> None:
         self.half_for.clear()
@@ -160,11 +170,12 @@ class GroupRules:
             each.id in self.world.struck or made_for.get(each.name, each.id) != each.id for each in self.members(group)
         ):
             return  # a person had a hand in it, or one took the place of a namesake that had served
-        look, hosts = self.rules.look, self.world.cell.hosts
+        look, hosts, shown = self.rules.look, self.world.cell.hosts, self.rules.shown
         there = [
             each
             for each in self.world.cloud.machines.values()
-            if group_of(each) == group and (each.ended_at is None or each.ended_at >= look.began)
+            if group_of(each) == group
+            if each.ended_at is None or each.ended_at >= look.began or each.id in shown.get(each.name, ())
             if each.name in hosts and each.name not in look.silent
         ]
         if len(there) < want(machine):

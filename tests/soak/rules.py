@@ -6,12 +6,13 @@ design.md itself says that it decides: "draining: disabled by us (our journal sa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoscaler.core.actions import PHANTOM_PREFIX
+from autoscaler.core.fleet import MachineState, Worker
 from providers.fake import Machine
 from providers.interface import GROUP_ID, LaunchOrder
 from tests.soak.cell import SCHEDULE_INTERVAL
@@ -74,6 +75,8 @@ class Rules:
         """Good looks at a host: when, and whether it was closed."""
         self.listed: set[str] = set()
         """Machines that some listing of this store's life showed."""
+        self.shown: dict[str, set[str]] = {}
+        """By name: the machines that the latest listing showed as not gone, whether they were or not."""
         self.orders: set[str] = set()
         """Orders of this store's life."""
         self.store_began = world.clock.now
@@ -133,8 +136,12 @@ class Rules:
         self.jobs.ends_pass(undisturbed=done is not None and not self.world.troubles.met)
         self.world.troubles.met = False
 
-    def lists(self, ids: Collection[str]) -> None:
-        self.listed |= set(ids)
+    def lists(self, workers: Sequence[Worker]) -> None:
+        self.listed |= {worker.id for worker in workers}
+        self.shown = {}
+        for worker in workers:
+            if worker.name is not None and worker.state is not MachineState.TERMINATED:
+                self.shown.setdefault(worker.name, set()).add(worker.id)
 
     def decides(self) -> None:
         look, now = self.look, self.world.clock.now
@@ -190,8 +197,10 @@ class Rules:
         if name is None:
             return
         if argv[:2] == ("qconf", "-Ae") and name not in cell.hosts:
-            bearer = world.machine_of(name)
-            self.made_for[name] = bearer.id if bearer is not None else ""
+            bearer, shown = world.machine_of(name), self.shown.get(name, set())
+            by_truth = bearer.id if bearer is not None else ""
+            # A listing that lags may show the one that had the name before.
+            self.made_for[name] = by_truth if by_truth in shown or len(shown) != 1 else next(iter(shown))
         if name not in {machine.name for machine in world.ours}:
             self.breaks(4, f"{what}: {name} is no worker of ours")
         if argv[:2] == ("qmod", "-e"):
@@ -323,21 +332,27 @@ class Rules:
         ):
             self.breaks(3, f"launches {len(new)} though no job waited {queue.scale_up_timeout:g} s")
         coming = [m for m in world.living if m.id in before and self.knowable(m) and self.is_coming(m)]
-        for room in self.look.rooms:
-            for machine in (*coming, *new[:-1]):
-                type_ = machine.bucket.type
-                queues, group = [(MAIN, type_.vcpus)], host_group(group_of(machine))
-                room.add(
-                    machine.name, type_.vcpus, type_.memory / 2**30, queues, group=group if group_of(machine) else ""
-                )
+        there, fewer = [room.copy() for room in self.look.rooms], self.look.rooms
+        for room in there:
+            _join(room, coming)
+        for room in fewer:
+            _join(room, (*coming, *new[:-1]))
         grouped = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe == IN_GROUP]
         needed = [(job, count) for job, count in (*self.look.able, *self.look.again) if job.pe != IN_GROUP]
-        fitting = [take_what_fits(room, grouped) for room in self.look.rooms]
+        fitting = [take_what_fits(room, grouped) for room in fewer]
         if not all(fitting):
             return  # it may wait for a group that is expected back, and leave others no room there
-        if all(fits(room, needed) for room in self.look.rooms):
-            what = [(job.number, count, job.slots, job.pe) for job, count in needed]
-            self.breaks(3, f"launches {len(new)} where {len(new) - 1} and {len(coming)} coming would do for {what}")
+        if not all(fits(room, needed) for room in fewer):
+            return
+        # What fits where nothing new is needed starts there, also in the way of a larger one that waits for more.
+        for room in there:
+            take_what_fits(room, grouped)
+            left = starts_at_once(room, needed)
+            _join(room, new[:-1])
+            if not fits(room, left):
+                return
+        what = [(job.number, count, job.slots, job.pe) for job, count in needed]
+        self.breaks(3, f"launches {len(new)} where {len(new) - 1} and {len(coming)} coming would do for {what}")
 
     def knowable(self, machine: Machine) -> bool:
         """Whether the autoscaler can know of it: by this store's order or any listing since."""
@@ -382,6 +397,27 @@ def take_what_fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:
                 return False
             room.take(job, on)
     return True
+
+
+def starts_at_once(room: Room, able: Sequence[tuple[Job, int]]) -> list[tuple[Job, int]]:
+    """Give places to all tasks that find one, in their order; which are left."""
+    left = []
+    for job, count in able:
+        waiting = count
+        while waiting and (on := room.place(job)) is not None:
+            room.take(job, on)
+            waiting -= 1
+        if waiting:
+            left.append((job, waiting))
+    return left
+
+
+def _join(room: Room, machines: Iterable[Machine]) -> None:
+    """These stand there, too, as they will once they have booted."""
+    for machine in machines:
+        type_, group = machine.bucket.type, group_of(machine)
+        queues = [(MAIN, type_.vcpus)]
+        room.add(machine.name, type_.vcpus, type_.memory / 2**30, queues, group=host_group(group) if group else "")
 
 
 def fits(room: Room, able: Sequence[tuple[Job, int]]) -> bool:

@@ -161,7 +161,7 @@ class FaultyProvider:
         self._looks("workers")
         hidden, now = self.world.troubles.hidden, self.world.clock.now
         workers = [worker for worker in self.inner.workers() if now >= hidden.get(worker.id, 0.0)]
-        self.world.rules.lists([worker.id for worker in workers])
+        self.world.rules.lists(workers)
         return workers
 
     def launch(self, order: LaunchOrder) -> Launched:
