@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.actions import Candidate, Launch
 from autoscaler.core.asking.asked import Asked
 from autoscaler.core.grouping import groups as groups_
 from autoscaler.core.grouping import growth, names, options, verdicts
 from autoscaler.core.grouping.bonds import Bond
 from autoscaler.core.grouping.groups import Group
 from autoscaler.core.growth.options import Option
+from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import plan
 from autoscaler.core.reasons import Code, because
 from sge.admin import Administrator, Change
@@ -113,6 +115,21 @@ def does_not_forgive(patch: Patch) -> Decide:
     return plan
 
 
+def launches_one_more_than_a_spread_job_needs(patch: Patch) -> Decide:
+    def more(candidate: Candidate) -> Candidate:
+        return replace(candidate, count=candidate.count + 1) if candidate.count > 1 else candidate
+
+    def decide(snapshot: Snapshot) -> Plan:
+        made = plan(snapshot)
+        actions = [
+            replace(action, candidates=tuple(map(more, action.candidates))) if isinstance(action, Launch) else action
+            for action in made.actions
+        ]
+        return replace(made, actions=tuple(actions))
+
+    return decide
+
+
 ASK, ASK_ANY, ASK_SMALL = (Event("asks_for_groups", 4, b) for b in (17, 29, 4))
 """For one group: of 8 cores in m5.large, of 8 in m5.xlarge or else m5.large, of 4 in any type."""
 NOTHING = Event("asks_for_groups", 4, 0)
@@ -122,6 +139,8 @@ MPI, MPI_SMALL = Event("mpi", 3, 3), Event("mpi", 0, 3)
 DEATH, NODE, RETRY = Event("member_dies", 0, 0), Event("creates", 1, 0), Event("retry", 0, 0)
 SOLD_OUT = tuple(Event("sold_out", number, 0) for number in range(3))
 SLOW = Event("never_boots", 0, 0)
+THREE, APART = Event("single", 2, 0), Event("pairs", 3, 0)
+"""Small jobs, and one that wants two slots on each of four hosts."""
 BUGS = (
     Bug(opens_before_all_are_ready, 10, 3, (SLOW, ASK, *(WHILE,) * 4), groups=True),
     Bug(lets_the_idle_of_a_busy_group_go, 10, 3, (ASK, *(WHILE,) * 3, MPI_SMALL, NOTHING, *(WHILE,) * 8), groups=True),
@@ -135,6 +154,7 @@ BUGS = (
     Bug(forgets_targets, 12, 3, (ASK, WAIT), groups=True, calm=True),
     Bug(lets_created_nodes_go, 12, 3, (NODE, *(WHILE,) * 10), groups=True),
     Bug(does_not_forgive, 11, 3, (*SOLD_OUT, NODE, *(WHILE,) * 3, RETRY, WAIT), groups=True),
+    Bug(launches_one_more_than_a_spread_job_needs, 3, 5121, (THREE, APART), groups=True),
 )
 
 
@@ -142,6 +162,13 @@ BUGS = (
 def test_where_no_bug_is_planted_none_is_noticed(seed: int, directory: Path) -> None:
     played = play(History.of(seed, STEPS, groups=True), directory / "store.sqlite")
     assert (played.broken, played.world.injected["workers of groups"] > 0) == ((), True)
+
+
+def test_what_small_jobs_take_at_once_is_not_there_for_a_larger_one(directory: Path) -> None:
+    """Two of three start on the two slots there, one on the worker that comes for it: four more are needed."""
+    played = play(History(5121, (THREE, APART), groups=True), directory / "store.sqlite", calm_passes=0)
+    workers = [machine for machine in played.world.living if machine.order.order_id == "order2"]
+    assert (played.broken, len(workers)) == ((), 4)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)

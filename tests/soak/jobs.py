@@ -101,6 +101,9 @@ class Room:
     group: dict[str, str] = field(default_factory=dict)
     """By host that jobs may have as one of a group: the group."""
 
+    def copy(self) -> Room:
+        return Room(dict(self.slots), dict(self.of_host), dict(self.memory), dict(self.group))
+
     def add(self, host: str, slots: int, memory: float, queues: Iterable[tuple[str, int]], group: str = "") -> None:
         self.of_host[host], self.memory[host] = slots, memory
         if group:
