@@ -158,6 +158,13 @@ def half_enrolled(
     return closed or slots != [slots_of(worker.type, array)]
 
 
+def barely_made(host: ExecutionHost) -> bool:
+    """Whether it is as the first command of an enrolment leaves it: in no queue, and without slots. A store that was
+    lost since then cannot tell of that.
+    """
+    return not host.instances and not host.busy and amount(host.consumables.get(SLOTS, "1"), "INT") == 0
+
+
 def disabled(host: ExecutionHost) -> bool:
     """Whether no job can enter any queue instance because each is disabled by hand (`d`), ours or another."""
     return all("d" in instance.states for instance in host.instances)

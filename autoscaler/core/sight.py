@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from autoscaler.core.cluster import Cluster, Complex, ExecutionHost
 from autoscaler.core.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
 from autoscaler.core.lacking import Values, lacking
-from autoscaler.core.life import Life, Machine, disabled, half_enrolled, life, takes
+from autoscaler.core.life import Life, Machine, barely_made, disabled, half_enrolled, life, takes
 from autoscaler.core.lost.hearing import counted_silence
 from autoscaler.core.lost.matching import Claims, Hosts
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
@@ -182,6 +182,8 @@ def _machine(
         )
         if fleet.enrols_itself:
             seen = _made_by_its_image(seen, host, now)
+        elif before is None and worker.exists and barely_made(host):
+            seen = replace(seen, disabled_at=now, disabling=Disabling.ENROL)
         half = half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
         half = half or bool(eye.lacks(worker, host, seen, array))
         note = _seen_host(replace(seen, host=host.name), host, now, half_enrolled=half)

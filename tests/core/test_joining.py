@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.actions import Enrol, Terminate
-from autoscaler.core.cluster import ExecutionHost
+from autoscaler.core.cluster import ExecutionHost, QueueInstance
 from autoscaler.core.fleet import MachineState
 from autoscaler.core.memory import Disabling, Memory, WorkerNote
 from autoscaler.core.model import Wishes
@@ -171,6 +171,25 @@ def test_a_late_machine_does_not_count_as_supply() -> None:
     late = a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN)
     made = plan(a_snapshot(a_job(slots=2), late))
     assert ("launch", {"m5.large": 1}) in acts(made)
+
+
+@pytest.mark.parametrize(
+    ("instances", "slots", "known", "action"),
+    (
+        ((), "0", False, [("enrol", "w1")]),
+        ((), "2", False, []),
+        (a_host("w1").instances, "0", False, []),
+        ((), "0", True, []),
+    ),
+    ids=("just made", "in no queue", "without slots", "joined before"),
+)
+def test_an_enrolment_that_a_lost_store_knew_of_is_completed_where_it_had_only_begun(
+    instances: tuple[QueueInstance, ...], slots: str, known: bool, action: list[tuple[str, object]]
+) -> None:
+    host = ExecutionHost("w1", instances, heard=True, consumables={"slots": slots})
+    first = a_snapshot(a_worker(host=host, known=known), idle_timeout=600)
+    made = plan(first)
+    assert (acts(made), acts(plan(replace(first, memory=made.memory, now=NOW + 15)))) == ([], action)
 
 
 def test_where_workers_enrol_themselves_they_are_not_enrolled() -> None:
