@@ -139,12 +139,14 @@ class GroupRules:
 
     def needs(self, order: LaunchOrder) -> bool:
         """Whether somebody wants a group of this array: a request, a job that asks for one, or what it lost. What comes
-        of one is completed for any job that is to use it.
+        of one is completed for any job that is to use it. What a request wanted when the pass began counts: it may be
+        over by now.
         """
         world, look = self.world, self.rules.look
         begun = len(self.members(order.tags[GROUP_ID])) > order.count
         jobs = any(begun or job.pe == IN_GROUP for job, _ in (*look.able, *look.again))
-        wanted = any(target.groups and target.node_array == order.node_array for target in world.targets)
+        sets = world.people.requests.load(look.began).sets
+        wanted = any(target.groups and target.node_array == order.node_array for one in sets for target in one.targets)
         return jobs or wanted or self.served(order.tags[GROUP_ID])
 
     def _stays(self, machine: Machine) -> bool:
