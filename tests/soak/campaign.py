@@ -173,12 +173,14 @@ def help_out(world: World, done: Pass | None) -> None:
             world.silent.clear()
         if code is Code.UNKNOWN_ARRAY:  # a caller's, of which nobody knows any more since a store was lost
             world.wish(Verb.DRAIN, name)
+    forgotten: set[str] = set()
     for name, machine_id in world.rules.made_before_loss.items():
         if name in world.cell.hosts and world.rules.made_for[name] == machine_id and not world.lives(machine_id):
+            forgotten.add(name)
             world.cell.delete_by_hand(name)
     for job in world.cell.jobs:
         for run in list(job.runs):
-            if world.lost(run) and not job.rerun:
+            if world.lost(run) and (not job.rerun or run.hosts & forgotten):
                 job.runs.remove(run)
     spared = done is not None and any(note.spared for note in done.plan.memory.swaps.values())
     hindered = (Code.SWAP_OFF, Code.NO_SWAP) if spared else (Code.SWAP_OFF,)
