@@ -65,7 +65,9 @@ def _groups_differing(name: str, machines: list[Machine], targets: list[Target])
 
 
 def within_limits(world: World) -> bool:
-    """Whether all that callers want has room within the limits, whichever of its types it is made of."""
+    """Whether all that callers want has room within the limits, whichever of its types it is made of, and may be
+    launched within one hour: for what takes several the calm is too short.
+    """
     limits, types = world.policy.node_arrays[0].limits, (2, 4, 8)
     workers = cores = 0
     for target in world.targets:
@@ -76,6 +78,7 @@ def within_limits(world: World) -> bool:
     workers, cores = workers + alone, cores + alone * types[-1]
     return (
         workers <= limits.max_workers
+        and (limits.max_launches_per_hour is None or workers <= limits.max_launches_per_hour)
         and (limits.max_cores is None or cores <= limits.max_cores)
         and (limits.max_price_per_hour is None or cores * 0.048 <= limits.max_price_per_hour)
     )
