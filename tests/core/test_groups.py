@@ -563,6 +563,14 @@ def test_a_group_that_leaves_is_not_taken_back_by_halves() -> None:
     assert [group for _, group, _ in launches(decided)] == ["execute:4-2"]
 
 
+def test_a_worker_on_its_way_in_that_a_person_keeps_is_not_ended_with_its_group() -> None:
+    leaving = [a_member("w1", mark=Disabling.GROUP, used=1), a_booting("w2"), a_booting("w3")]
+    decided = plan(in_groups(*leaving, Wishes(keep=frozenset({"w2"}))))
+
+    assert told(decided, "w2") == ("keep", Code.KEPT_BY_COMMAND)
+    assert [action.worker_id for action in decided.actions if isinstance(action, Terminate)] == ["i-w3"]
+
+
 def test_who_stays_of_a_group_that_leaves_follows() -> None:
     decided = plan(in_groups(a_member("w1", mark=Disabling.GROUP), a_member("w2", idle=5)))
 

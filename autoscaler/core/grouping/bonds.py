@@ -47,7 +47,12 @@ def give_back(machine: Machine, moment: Moment, bond: Bond) -> Step | None:
         mark, reason = Disabling.IDLE, because(Code.GROUP_WHOLE, group=machine.worker.group_id)
     if reason is None:
         return None
-    return terminate(machine, moment, reason) if machine.host is None else disable(machine, moment, mark, reason)
+    if machine.host is not None:
+        return disable(machine, moment, mark, reason)
+    kept = moment.kept(machine)
+    if kept is not None and kept.code is Code.KEPT_BY_COMMAND:
+        return keep(machine, kept)
+    return terminate(machine, moment, reason)
 
 
 def stand(machine: Machine, moment: Moment, bond: Bond) -> Step | None:
