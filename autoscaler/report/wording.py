@@ -154,8 +154,8 @@ TEMPLATES: Mapping[Code, str] = MappingProxyType(
         Code.LOST_JOBS_DELETED: "jobs {jobs} ended with it and may not start again: deleted by "
         "CP_CAP_AUTOSCALE_LOST_JOBS",
         Code.LOST_JOBS_STAY: "jobs {jobs} ended with it and may not start again: listed as running until deleted",
-        Code.NAMESAKE_AWAITED: "jobs {jobs} are left alone while Grid Engine hears this name: a machine that was ordered "
-        "and is not listed yet may bear it",
+        Code.NAMESAKE_AWAITED: "jobs {jobs} are left alone while Grid Engine hears this name: a machine that was "
+        "ordered and is not listed yet may bear it",
         Code.LOST_JOBS_ASKED: "Grid Engine is asked whether jobs {jobs} may start again",
         Code.JOBS_IN_DOUBT: "jobs {jobs} on {host} may have begun on a machine of that name that is gone: nobody knows "
         "whether they still run",
