@@ -7,6 +7,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 MODE ?= homogeneous
 PROVIDER ?= local
 TESTS ?= tests
+# make quick: the commit that changes are counted from; empty: what is not committed, else the last commit
+SINCE ?=
 # Tests on a real cell mostly wait for it: two of them a core.
 WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 PYTEST_ARGS ?=
@@ -23,7 +25,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test check format format-check lint types imports docs-check soak bench bench-clouds lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check differential soak bench bench-clouds shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -38,6 +40,14 @@ demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homoge
 
 test: setup  ## all tests, real cell included (TESTS=tests/core WORKERS=2 PYTEST_ARGS='-k shrink')
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 $(PYTEST_ARGS) $(TESTS)
+
+quick: setup  ## a minute for the loop of a developer: checks, and unit tests of what is not committed (SINCE=main)
+	@$(BIN)/ruff format --check --quiet $(CODE)
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@tests=$$($(BIN)/python -m bench.changed --since "$(SINCE)") && echo $$tests && \
+		$(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
 
 check: format-check lint types imports docs-check test  ## everything a change must pass
 
@@ -61,6 +71,9 @@ docs-check: setup
 	@$(DOCS_CHECK)
 	@$(BIN)/python -m autoscaler.report.pages --check
 
+differential: setup  ## random cells and jobs on a real scheduler against our placement (SEED=7 JOBS=2000 WORLD=7/3)
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.differential --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(WORLD),--world $(WORLD))
+
 soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_HISTORIES=500 SOAK_MINUTES=10)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
@@ -70,6 +83,9 @@ bench: setup  ## time and memory from qstat and qhost bytes to a plan
 bench-clouds: setup  ## ordering and listing 1,000 workers against the clouds' bare clients
 	@$(BIN)/python -m bench.aws
 	@$(BIN)/python -m bench.clouds
+
+shape: setup  ## size of the product: files, lines, import cycles, largest rooms, longest functions
+	@$(BIN)/python -m bench.shape
 
 lock: setup  ## pin the requirements anew, with the hashes of all files of a version
 	@$(LOCK) $(LOCK_ARGS) -o requirements/run.txt requirements/run.in

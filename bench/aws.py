@@ -16,7 +16,7 @@ from typing import Any
 
 import boto3
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.aws import tags
 from providers.aws.calls import Calls
 from providers.aws.orders import places, run_request

@@ -31,7 +31,7 @@ from providers.cloud_pipeline.runs import CELL as CELL_PARAMETER
 from providers.cloud_pipeline.runs import LIVING
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.interface import LaunchOrder, Provider
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane, Played
 from tests.clouds.cloud_pipeline.plane import CloudPipelinePlane, started
@@ -108,7 +108,7 @@ def cloud_pipeline() -> Iterator[Cloud]:
         plane = CloudPipelinePlane(process)
         process.control("timing", initialized=1e9)  # workers that come up are asked for their state one by one
         settings = read_settings(CloudPipelineProvider.Settings, plane.environment)
-        provider = CloudPipelineProvider(settings, cell=CELL, pace=Pace(rate=WITHOUT_PACE, burst=10))
+        provider = CloudPipelineProvider(settings, cell=CELL, rate_limiter=RateLimiter(rate=WITHOUT_PACE, burst=10))
         session.headers["Authorization"] = f"Bearer {plane.environment['API_TOKEN']}"
         api = plane.environment["API"].rstrip("/")
 
@@ -164,7 +164,7 @@ def azure() -> Iterator[Cloud]:
     with played("azure") as region:
         plane = AzurePlane(region)
         settings = read_settings(AzureSettings, plane.values())
-        calls = Calls(settings, Pace(rate=WITHOUT_PACE, burst=10), Played())
+        calls = Calls(settings, RateLimiter(rate=WITHOUT_PACE, burst=10), Played())
         provider = AzureProvider(settings, cell=CELL, calls=calls)
         client, group = calls.client, settings.resource_group
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from autoscaler.core.fleet import InstanceType, MachineState, Worker
-from autoscaler.core.memory import WorkerNote
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.outcome.sample import ArraySample, Sample, Starts
 from autoscaler.core.plan import plan
-from autoscaler.core.sample import ArraySample, Sample, Starts
-from autoscaler.core.sight import look
-from autoscaler.monitor import Monitor
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.observed import observe_workers
+from autoscaler.engine.monitor import Monitor
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 from bench.generate import NOW, Mix, generate
@@ -77,7 +77,7 @@ def measure(jobs: int, rounds: int) -> Cost:
 
 def _see(monitor: Monitor, snapshot: Snapshot, decided: Plan) -> None:
     """With the sight that the loop makes for it."""
-    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    sight = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     monitor.see(snapshot, decided, sight)
 
 

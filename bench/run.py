@@ -21,7 +21,7 @@ from datetime import UTC
 from pathlib import Path
 from xml.parsers import expat
 
-from autoscaler.core.cluster import Cluster
+from autoscaler.core.model.cluster import Cluster
 from bench.generate import NOW, Mix, generate
 from sge.cluster import Outputs, cluster_from
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoscaler.core.cluster import Cluster, JobDetail
-from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Snapshot, Wishes
+from autoscaler.core.model.cluster import Cluster, JobDetail
+from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.snapshot import Snapshot
 from bench.generate import NOW
 from sge.cluster import Outputs
 
@@ -69,7 +70,7 @@ def world(outputs: Outputs) -> World:
 
 
 def snapshot_of(cluster: Cluster, rest: World) -> Snapshot:
-    return Snapshot(cluster, rest.fleet, Wishes(), rest.memory, rest.policy, NOW.timestamp())
+    return Snapshot(cluster, rest.fleet, Overrides(), rest.memory, rest.policy, NOW.timestamp())
 
 
 def _array_jobs(qstat: bytes) -> Iterator[int]:

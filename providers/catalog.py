@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, PriceType
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
 from autoscaler.errors import SettingsError
 
 GIB = 1024**3

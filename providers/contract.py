@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Bucket, Ending, MachineState, PriceType, Worker
 from providers.interface import (
     GROUP_ID,
     HasConsole,
@@ -60,6 +60,14 @@ class Fault(StrEnum):
     """One launch happens, but its answer never arrives: it raises Unreachable, or LostAnswer."""
     LAG = "lag"
     """Launches show in listings only after a while."""
+    ACCEPTED_THEN_DEAD = "accepted_then_dead"
+    """Launches are accepted, and none of their machines comes up, for a cause that the cloud tells."""
+    STOPPED = "stopped"
+    """Somebody stops a machine without ending it (`ControlPlane.stop`)."""
+    ENDED_OUTSIDE = "ended_outside"
+    """Somebody else ends a machine (`ControlPlane.end`)."""
+    IMAGE_DISKS = "image_disks"
+    """The image has data disks, which the cloud by itself would leave behind."""
 
 
 class LostAnswer(BaseException):
@@ -91,6 +99,14 @@ class ControlPlane(ABC):
     @abstractmethod
     def heal(self) -> None:
         """Let providers connected from now on meet no fault."""
+
+    def stop(self, worker_id: str) -> None:
+        """As somebody with the cloud's own tools: stop a machine, so that it can be started again."""
+        raise NotImplementedError(f"name {Fault.STOPPED} in `cannot`, or do it")
+
+    def end(self, worker_id: str) -> None:
+        """As somebody with the cloud's own tools: end a machine."""
+        raise NotImplementedError(f"name {Fault.ENDED_OUTSIDE} in `cannot`, or do it")
 
     def settle(self) -> None:
         """Let a little time pass: with a simulated clock move it, else sleep."""
@@ -136,10 +152,15 @@ class ProviderContract:
             assert time.monotonic() < end, f"not within {plane.deadline:g} s"
             plane.settle()
 
+    def possible(self, plane: ControlPlane, *faults: Fault) -> None:
+        """Skip the test where one of these cannot happen."""
+        for fault in faults:
+            if reason := plane.cannot.get(fault):
+                pytest.skip(f"{fault.value} does not apply: {reason}")
+
     def at_fault(self, plane: ControlPlane, fault: Fault) -> tuple[Provider, LaunchOrder]:
         """A provider that meets `fault`, and an order made before, while all was well."""
-        if reason := plane.cannot.get(fault):
-            pytest.skip(f"{fault.value} does not apply: {reason}")
+        self.possible(plane, fault)
         order = self.order(plane.connect(CELL))
         plane.inject(fault)
         return plane.connect(CELL), order
@@ -290,6 +311,18 @@ class ProviderContract:
         self.until(plane, lambda: _existing(restarted) == set(again.ids))
         assert len(again.ids) == order.count
 
+    def test_killed_between_making_a_machine_and_noting_it_leaves_one_that_is_listed(self, plane: ControlPlane) -> None:
+        """With what nobody asks again for, too, nothing is left behind."""
+        provider, order = self.at_fault(plane, Fault.LOST_ANSWER)
+        with pytest.raises((Unreachable, LostAnswer)):
+            provider.launch(order)
+        plane.heal()
+        restarted = plane.connect(CELL)
+        self.until(plane, lambda: len(_existing(restarted)) == order.count)
+        assert {worker.order_id for worker in restarted.workers()} == {order.order_id}
+        restarted.terminate(sorted(_existing(restarted)))
+        self.until(plane, lambda: not _existing(restarted) and not plane.billable())
+
     # -- what goes wrong -------------------------------------------------------------------------------
 
     def test_no_capacity_is_an_answer_that_names_the_bucket(self, plane: ControlPlane) -> None:
@@ -357,11 +390,76 @@ class ProviderContract:
         provider.terminate(provider.launch(order).ids)
         self.until(plane, lambda: list(plane.billable()) == [])
 
+    def test_a_machine_that_is_accepted_and_never_comes_up_says_why(self, plane: ControlPlane) -> None:
+        """Without its `failure` nothing tells it from one that was lost: it would be ordered again for ever."""
+        provider, order = self.at_fault(plane, Fault.ACCEPTED_THEN_DEAD)
+        (worker_id,) = provider.launch(order).ids
+        self.until(plane, lambda: (found := _worker(provider, worker_id)) is not None and found.failure is not None)
+        for each in (provider, plane.connect(CELL)):
+            worker = _worker(each, worker_id)
+            assert worker is not None
+            assert worker.failure in ("boot", "capacity", "quota")
+            assert worker.message
+            assert worker.ending is Ending.UNKNOWN
+            assert (worker.order_id, worker.type.name) == (order.order_id, order.buckets[0].type.name)
+        provider.terminate([worker_id])
+        self.until(plane, lambda: list(plane.billable()) == [])
+
     # -- ending ----------------------------------------------------------------------------------------
 
     def test_ended_workers_are_gone_and_nothing_billable_is_left(self, plane: ControlPlane, provider: Provider) -> None:
         launched = provider.launch(self.order(provider, count=2))
         provider.terminate(launched.ids)
+        self.until(plane, lambda: not _existing(provider) and not plane.billable())
+
+    def test_a_machine_that_somebody_ended_is_no_failed_launch(self, plane: ControlPlane, provider: Provider) -> None:
+        launched = provider.launch(self.order(provider, count=2))
+        self.until(plane, lambda: _existing(provider) == set(launched.ids))
+        provider.terminate(launched.ids)
+        self.until(plane, lambda: not _existing(provider))
+        assert [worker.failure for worker in provider.workers()] == [None] * len(provider.workers())
+
+    @pytest.mark.parametrize("state", ("new", "running", "stopped", "ending"))
+    def test_a_machine_that_somebody_else_ended_is_gone_and_no_failed_launch(
+        self, plane: ControlPlane, provider: Provider, state: str
+    ) -> None:
+        self.possible(plane, Fault.ENDED_OUTSIDE, *([Fault.STOPPED] if state == "stopped" else []))
+        (worker_id,) = provider.launch(self.order(provider)).ids
+        if state in ("running", "stopped"):
+            self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
+        if state == "stopped":
+            plane.stop(worker_id)
+        if state == "ending":
+            provider.terminate([worker_id])
+        plane.end(worker_id)
+        self.until(plane, lambda: not _existing(provider) and not plane.billable())
+        assert [worker.failure for worker in provider.workers()] == [None] * len(provider.workers())
+        provider.terminate([worker_id])
+        plane.connect(CELL).terminate([worker_id])
+        assert list(plane.billable()) == []
+
+    def test_a_stopped_machine_is_down_and_still_there_until_it_is_ended(
+        self, plane: ControlPlane, provider: Provider
+    ) -> None:
+        """One that counted as ending would hold its place and its disks for ever: nobody would end it."""
+        self.possible(plane, Fault.STOPPED)
+        (worker_id,) = provider.launch(self.order(provider)).ids
+        self.until(plane, lambda: _state(provider, worker_id) is MachineState.RUNNING)
+        plane.stop(worker_id)
+        self.until(plane, lambda: _state(plane.connect(CELL), worker_id) is MachineState.PENDING)
+        assert list(plane.billable()) != []
+        later = plane.connect(CELL)
+        worker = _worker(later, worker_id)
+        assert worker is not None
+        assert worker.message
+        later.terminate([worker_id])
+        self.until(plane, lambda: not _existing(later) and not plane.billable())
+
+    def test_disks_of_the_image_end_with_their_machine(self, plane: ControlPlane) -> None:
+        provider, order = self.at_fault(plane, Fault.IMAGE_DISKS)
+        (worker_id,) = provider.launch(order).ids
+        assert len(plane.billable()) > 2
+        provider.terminate([worker_id])
         self.until(plane, lambda: not _existing(provider) and not plane.billable())
 
     def test_the_others_stay(self, plane: ControlPlane, provider: Provider) -> None:

@@ -16,7 +16,7 @@ from typing import ClassVar
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from autoscaler.core.fleet import Bucket, BucketKey, Ending, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, MachineState, PriceType, Worker
 from providers.catalog import Catalog, load_catalog
 from providers.interface import (
     GROUP_ID,
@@ -47,6 +47,8 @@ class Faults:
     quota: int | None = None
     """So many machines may exist at once for this account."""
     throttled: int = 0
+    dies_at_once: str | None = None
+    """Launches are accepted, and each machine ends before it is up, for this cause."""
     refused: str | None = None
     """Every launch is refused for good, in these words."""
     unreachable: int = 0
@@ -77,6 +79,7 @@ class Machine:
     ended_at: float | None = None
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
+    failure: str | None = None
 
 
 @dataclass(slots=True)
@@ -151,6 +154,8 @@ class FakeCloud:
         self._made += 1
         number = self._made
         machine = Machine(f"fake-{number:06d}", cell, order.token, order, bucket, f"fake-{number}", self.clock())
+        if self.faults.dies_at_once is not None:
+            machine = replace(machine, ended_at=self.clock(), message=self.faults.dies_at_once, failure="boot")
         self.machines[machine.id] = machine
         return machine
 
@@ -256,6 +261,7 @@ class FakeProvider:
             group_id=machine.order.tags.get(GROUP_ID),
             message=machine.message if ended else None,
             ending=machine.ending if ended else Ending.UNKNOWN,
+            failure=machine.failure if ended else None,
         )
 
 

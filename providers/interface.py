@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, Interruption, Worker
 from autoscaler.errors import AutoscalerError, ProviderNotObservable
 from providers.catalog import Offer
 
@@ -54,9 +55,10 @@ class QuotaReached(ProviderError):
 
 
 class Throttled(ProviderError):
-    """Too many calls.
+    """Too many calls: nothing of the order was made by this call.
 
-    Raised only after the provider's own bounded back-off; the order is tried again in a later pass with the same token.
+    Raised only after the provider's own bounded back-off. The order is closed, unless an earlier call of its token got
+    no answer; what is still wanted after a wait is ordered anew. Where anything may have been made, raise Unreachable.
     """
 
     retry_after: float | None = None
@@ -77,6 +79,8 @@ class Unreachable(ProviderNotObservable, ProviderError):
     """
 
 
+OLD_PRICES = 30
+"""Days after which people are told that prices are old."""
 GROUP_ID = "group_id"
 """Tag of an order whose machines are (the rest of) one group, near each other."""
 
@@ -97,7 +101,8 @@ class LaunchOrder:
     boot_script: str
     """What the machine runs at its first boot, as root. A machine that no master takes, or that has none any more,
     ends itself by `shutdown`: a provider sees to it that such a machine costs nothing. Where `enrols_itself`, it only
-    notes what scripts on the machine may ask for, under the id that it finds as RUN_ID. It holds a secret of the order.
+    notes what scripts on the machine may ask for, under the id that it finds as RUN_ID. It holds the secret of the
+    order, if there is one, unless `key` does.
     """
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What its machines carry besides. With GROUP_ID they belong near each other: all of them in one zone, and in one
@@ -107,6 +112,10 @@ class LaunchOrder:
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What the operator set for this node array, by environment name without its suffix: for providers whose machines
     join by themselves, or that have an image or disk for each array.
+    """
+    key: str = field(default="", repr=False)
+    """The secret of the order, where its machines read that in their own metadata; '' where there is none, or the boot
+    script holds it.
     """
 
 
@@ -223,6 +232,17 @@ class HasDefaults(Protocol):
     def defaults(settings: Any) -> Mapping[str, str]:
         """Setting by environment name → text, for what neither environment nor file gives. `settings`: the
         provider's own. Raises ProviderError; our defaults hold then.
+        """
+        ...
+
+
+class HasPriceDate(Protocol):
+    """A provider whose prices are figures of a file. Asked of the class itself, which asks its cloud nothing."""
+
+    @staticmethod
+    def oldest_price(settings: Any) -> date | None:
+        """The date of the oldest price that holds; None: no price is known, or none is dated. `settings`: the
+        provider's own.
         """
         ...
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, cast
 
 from pydantic_settings import BaseSettings
@@ -44,6 +45,16 @@ def platform_defaults(name: str, values: Mapping[str, str]) -> Mapping[str, str]
     if defaults is None:
         return {}
     return cast("Mapping[str, str]", defaults(read_settings(found.Settings, values)))
+
+
+def oldest_price(name: str, values: Mapping[str, str]) -> date | None:
+    """The date of the oldest price that the provider `name` goes by; None where it asks its cloud, or knows none.
+
+    Raises SettingsError where the provider's own settings are wrong.
+    """
+    found = provider_class(name)
+    told = getattr(found, "oldest_price", None)
+    return None if told is None else cast("date | None", told(read_settings(found.Settings, values)))
 
 
 def provider_class(name: str) -> type[Provider]:

@@ -1,7 +1,7 @@
 """A REST client for providers: every call has an end, verifies certificates, decodes JSON, raises our errors.
 
 It retries what may be asked again, with jitter, within one time limit for all tries; being told to slow down is
-`providers.pace`'s to wait out, for all threads together.
+`providers.rate_limiter`'s to wait out, for all threads together.
 What it does not know is whose API it is: paths, bodies and the meaning of a refusal are the provider's.
 """
 
@@ -24,10 +24,10 @@ import requests
 import tenacity
 from requests.auth import AuthBase
 
-from autoscaler.errand import on_thread
+from autoscaler.background import on_thread
 from autoscaler.errors import SettingsError
 from providers.interface import ProviderError, Refused, Throttled, Unreachable
-from providers.pace import Pace, pace_of
+from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Bytes of an answer that are read: a listing of 100,000 nodes has about a tenth of that."""
@@ -45,8 +45,8 @@ class Limits:
     read: float = 20.0
     """Of silence, between two pieces of an answer."""
     total: float = 20.0
-    """From the first try to the last answer, name look-up and pauses included; with `Pace`'s patience when throttled
-    it stays below the 30 s that an order may take."""
+    """From the first try to the last answer, name look-up and pauses included; with the patience of `RateLimiter`
+    when throttled it stays below the 30 s that an order may take."""
     tries: int = 4
     pause: float = 0.5
     """Before the second try at most; it doubles from try to try."""
@@ -110,12 +110,12 @@ class Rest:
         verify: bool | Path = True,
         limits: Limits | None = None,
         hidden: Callable[[], Sequence[str]] = tuple,
-        pace: Pace | None = None,
+        rate_limiter: RateLimiter | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.base, self.limits = checked_url(base), limits or Limits()
         self._auth, self._verify, self._hidden, self._sleep = auth, verify, hidden, sleep
-        self._pace = pace or pace_of(self.base)
+        self._pace = rate_limiter or rate_limiter_of(self.base)
         self._session: requests.Session | None = None
         self._guard = threading.Lock()
 

@@ -1,1 +1,1 @@
-"""Grid Engine: reading it, writing to it, and private cells of it."""
+"""Grid Engine: reads its answers into values, writes by qconf, qmod and qdel, asks it, and follows its events."""

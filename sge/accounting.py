@@ -105,6 +105,71 @@ def read_on(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int
     return begin + end, read_starts(data[:end])
 
 
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """One start of a job or task from its submission to its end. Times as Unix seconds; None: it never began."""
+
+    queue: str
+    host: str
+    task: int
+    """0: the job is no array."""
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    failed: int
+    exit_status: int
+    slots: int
+
+    @property
+    def how(self) -> str:
+        """How it ended, as people say it."""
+        said = f"exit status {self.exit_status}"
+        return said if not self.failed else f"{said}, failed: {WORDS.get(self.failed, f'code {self.failed}')}"
+
+
+MOST_SEARCHED = 256 << 20
+"""Bytes of the end of the file in which a job is looked for."""
+
+
+def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, ...]:
+    """What the file says of a job, in the order written. Nothing where there is no file; raises OSError where it is
+    there and cannot be read.
+    """
+    mark = f":{job}:".encode()
+    try:
+        opened = file.open("rb")
+    except FileNotFoundError:
+        return ()
+    with opened:
+        opened.seek(max(os.fstat(opened.fileno()).st_size - most, 0))
+        found = [_end(line.decode("utf-8", "replace").rstrip("\n"), job) for line in opened if mark in line]
+    return tuple(end for end in found if end is not None)
+
+
+_QUEUE, _SUBMITTED, _STARTED, _ENDED, _EXIT, _SLOTS = 0, 8, 9, 10, 12, 34
+
+
+def _end(line: str, job: int) -> JobEnd | None:
+    fields, start = line.split(":"), _start(line)
+    if start is None or start.job != job:
+        return None
+    try:
+        submitted, began, ended = (_seconds(fields[at]) for at in (_SUBMITTED, _STARTED, _ENDED))
+        slots = int(fields[_SLOTS]) if len(fields) > _SLOTS else 1
+        status = int(fields[_EXIT])
+    except ValueError:
+        return None
+    return JobEnd(
+        fields[_QUEUE], start.host, start.task, submitted, began or None, ended or None, start.failed, status, slots
+    )
+
+
+def _seconds(text: str) -> float:
+    """Epoch seconds; Univa writes milliseconds."""
+    value = int(text)
+    return value / 1000 if value > 10**11 else float(value)
+
+
 def read_starts(data: bytes) -> tuple[Start, ...]:
     """Every line that is a record; comments, beginnings of lines that were cut off and the like are none."""
     found = (_start(line) for line in data.decode("utf-8", "replace").split("\n"))

@@ -20,7 +20,7 @@ from sge.objects import usable
 from sge.qconf import read_queue
 
 TIMEOUT = 30.0
-"""Seconds for one command. A busy queue master answers within seconds; a dead one never."""
+"""Seconds for one command. A busy qmaster answers within seconds; a dead one never."""
 JOBS_AT_ONCE = 200
 """So many jobs in one command line."""
 _EMPTY_LIST = re.compile(r"^no .* defined$|^No cluster queue or queue instance matches")
@@ -250,7 +250,7 @@ class Administrator:
         completed = self._runner(("qalter", "-w", "v", *(usable("job", job) for job in jobs)), timeout=self._timeout)
         said = _lines(completed.stdout, completed.stderr)
         if Meaning.UNREACHABLE in map(meaning, said):
-            raise GridEngineNotObservable(f"qalter got no answer from the queue master: {'; '.join(said)}")
+            raise GridEngineNotObservable(f"qalter got no answer from the qmaster: {'; '.join(said)}")
         return "\n".join(said)
 
     def _ask_for(self, *words: str, jobs: Sequence[str]) -> JobsOutcome:
@@ -283,7 +283,7 @@ class Administrator:
         said = _lines(completed.stdout, completed.stderr)
         meanings = [meaning(line) for line in said]
         if Meaning.UNREACHABLE in meanings:
-            raise GridEngineNotObservable(f"{argv[0]} got no answer from the queue master: {'; '.join(said)}")
+            raise GridEngineNotObservable(f"{argv[0]} got no answer from the qmaster: {'; '.join(said)}")
         unclear = completed.returncode != 0 and not set(meanings) & {Meaning.ALREADY, Meaning.ABSENT, Meaning.REFUSED}
         if unclear or (raising and Meaning.REFUSED in meanings):
             raise GridEngineRefused("; ".join(said) or f"{argv[0]} {argv[1]} failed and said nothing")
@@ -297,7 +297,7 @@ class Administrator:
         completed = self._runner(("qconf", *words), timeout=self._timeout)
         said = _lines(completed.stderr)
         if Meaning.UNREACHABLE in map(meaning, said):
-            raise GridEngineNotObservable(f"qconf got no answer from the queue master: {'; '.join(said)}")
+            raise GridEngineNotObservable(f"qconf got no answer from the qmaster: {'; '.join(said)}")
         if completed.returncode != 0 and not any(map(_EMPTY_LIST.search, said)):
             raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it said nothing'}")
         return completed.stdout.decode("utf-8", "replace")

@@ -46,14 +46,14 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the checks rest on. `unreachable` set: only what is known without the queue master is filled in."""
+    """Everything the checks rest on. `unreachable` set: only what is known without the qmaster is filled in."""
 
     root: str = ""
     """SGE_ROOT and SGE_CELL of this process, '' where not set."""
     cell: str = ""
     port: str = ""
     unreachable: str = ""
-    """Why the queue master gave no answer; '' when it did."""
+    """Why the qmaster gave no answer; '' when it did."""
     master: str = ""
     user: str = ""
     host: str = ""
@@ -65,7 +65,7 @@ class Facts:
     """From the cell's bootstrap file; None: could not be read."""
     names: tuple[Resolved, ...] = ()
     clock_skew: float | None = None
-    """Seconds by which the queue master is ahead; None: not known."""
+    """Seconds by which the qmaster is ahead; None: not known."""
     configuration: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """`qconf -sconf`, '' for none."""
     qevent: bool = False
@@ -76,30 +76,30 @@ class Facts:
     """Slots of queue instances that could take a job now: what a submission is verified against."""
     differences: tuple[Difference, ...] = ()
     verifier: State | None = None
-    """None: the queue master asks none."""
+    """None: the qmaster asks none."""
 
 
 def check_all(facts: Facts) -> tuple[Finding, ...]:
-    """Every check that can be made: without a queue master, only that there is none."""
+    """Every check that can be made: without a qmaster, only that there is none."""
     return tuple(check(facts) for check in (ALWAYS if facts.unreachable else (*ALWAYS, *WITH_MASTER)))
 
 
 def answers(facts: Facts) -> Finding:
-    """Whether the queue master of this cell answers at all."""
+    """Whether the qmaster of this cell answers at all."""
     root = f"SGE_ROOT={facts.root}" if facts.root else "SGE_ROOT not set"
     place = f"{root}, cell {facts.cell or 'default'}, port {facts.port or 'by service name'}"
     if "denied" in facts.unreachable:
         remedy = f"on an admin host: qconf -ah {facts.host}"
-        return Finding("queue master", Level.FAIL, f"{facts.unreachable} ({place})", remedy)
+        return Finding("qmaster", Level.FAIL, f"{facts.unreachable} ({place})", remedy)
     if facts.unreachable:
         return Finding(
-            "queue master",
+            "qmaster",
             Level.FAIL,
             f"{facts.unreachable} ({place})",
             "source $SGE_ROOT/$SGE_CELL/common/settings.sh; see that sge_qmaster runs and that SGE_QMASTER_PORT is its "
             "port and open to this host",
         )
-    return Finding("queue master", Level.OK, f"{facts.master} answers ({place})")
+    return Finding("qmaster", Level.OK, f"{facts.master} answers ({place})")
 
 
 def manager_rights(facts: Facts) -> Finding:
@@ -172,10 +172,10 @@ def full_names(facts: Facts) -> Finding:
 def clock(facts: Facts) -> Finding:
     """Ages and timeouts compare Grid Engine's times with ours."""
     if facts.clock_skew is None:
-        return Finding("clocks", Level.WARN, "the queue master's time is not known", "see that qping is installed")
-    ahead = f"the queue master is {abs(facts.clock_skew):.0f} s {'ahead' if facts.clock_skew > 0 else 'behind'}"
+        return Finding("clocks", Level.WARN, "the qmaster's time is not known", "see that qping is installed")
+    ahead = f"the qmaster is {abs(facts.clock_skew):.0f} s {'ahead' if facts.clock_skew > 0 else 'behind'}"
     if abs(facts.clock_skew) <= CLOCK_TOLERANCE:
-        return Finding("clocks", Level.OK, f"within {CLOCK_TOLERANCE:.0f} s of the queue master's")
+        return Finding("clocks", Level.OK, f"within {CLOCK_TOLERANCE:.0f} s of the qmaster's")
     level = Level.FAIL if abs(facts.clock_skew) > CLOCK_LIMIT else Level.WARN
     return Finding("clocks", level, ahead, "run chrony or ntpd on both hosts")
 

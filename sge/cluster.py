@@ -11,22 +11,29 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TypeVar
 
-from autoscaler.core.actions import PHANTOM_PREFIX
-from autoscaler.core.cluster import (
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.model.calendars import Calendar
+from autoscaler.core.model.cluster import (
+    Access,
+    AccessList,
     Cluster,
     Complex,
     ExecutionHost,
+    JobCategory,
     JobDetail,
     ParallelEnvironment,
     Queue,
     QueueInstance,
     QuotaSet,
-    Shape,
 )
 from autoscaler.errors import GridEngineNotObservable
+from sge.access import access_lists
+from sge.calendars import read_calendar
 from sge.detail import read_details
+from sge.job_categories import UNREADABLE
 from sge.markup import Aside
 from sge.qconf import (
+    read_access,
     read_assignments,
     read_attributes,
     read_complexes,
@@ -62,9 +69,16 @@ class _Configuration:
     execution_hosts: frozenset[str] | None
     global_values: dict[str, str]
     quotas: tuple[QuotaSet, ...]
+    access_lists: Mapping[str, AccessList]
+    access: Mapping[str, Access]
+    """By host; `global` is any."""
     schedule_interval: float
     load_report_time: float
     max_unheard: float
+    calendars: dict[str, Calendar]
+    max_user_jobs: int | None
+    max_array_tasks: int | None
+    max_reservation: int | None
 
 
 def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
@@ -72,7 +86,8 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
 
     Pieces that are not there have defaults: no qhost → hosts from qstat's Queue-Lists · no `sc` → Grid Engine's table
     as shipped · no `sp_…` → `$pe_slots` for `local`, `$fill_up` for others · no `sq_…` → queues from Queue-Lists,
-    with every PE · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid Engine's defaults. Raises
+    with every PE · no `sel` → the hosts met · no `ssconf`, `sconf` → Grid Engine's defaults · no `scal_…` →
+    calendars of which only state letters tell. Raises
     GridEngineNotObservable where a listing is unusable; what could not be understood is in `set_aside`.
     """
     listing = outputs.listing
@@ -82,7 +97,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
     aside = Aside()
     configuration = _without_phantoms(_read_configuration(outputs.qconf, aside))
     met = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
-    hosts = tuple(host for host in met if not _is_phantom(host.name))
+    hosts = tuple(_with_access(host, configuration.access) for host in met if not _is_phantom(host.name))
     _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
     queues = configuration.queues or _queues_met(listing.instances)
     pes = {**_pes_met(queues, listing.shapes, asked=not configuration.queues), **configuration.pes}
@@ -97,11 +112,19 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         host_groups=configuration.groups,
         execution_hosts=_execution_hosts(configuration, hosts),
         global_consumables={**configuration.global_values, **offers.global_consumables},
+        global_values=configuration.global_values,
         quotas=configuration.quotas,
+        access_lists=configuration.access_lists,
+        global_access=configuration.access.get("global", Access()),
         details=_details(outputs.qstat_j, listing, now, aside),
         schedule_interval=configuration.schedule_interval,
         load_report_time=configuration.load_report_time,
         max_unheard=configuration.max_unheard,
+        calendars=configuration.calendars,
+        zone=zone,
+        max_user_jobs=configuration.max_user_jobs,
+        max_array_tasks=configuration.max_array_tasks,
+        max_reservation=configuration.max_reservation,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
     )
 
@@ -123,6 +146,10 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
     def duration(stem: str, attribute: str, default: float) -> float:
         return read(stem, lambda text: read_duration(read_attributes(text).get(attribute, str(default))), default)
 
+    def limit(stem: str, attribute: str, default: str) -> int | None:
+        """A number of jobs; 0 stands for any."""
+        return read(stem, lambda text: int(read_attributes(text).get(attribute, default)), int(default)) or None
+
     members = dict(read_all("shgrp_", read_host_group))
     return _Configuration(
         queues={queue.name: queue for queue in read_all("sq_", read_queue)},
@@ -133,11 +160,27 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
         global_values=read(
             "se_global", lambda text: read_assignments(read_attributes(text).get("complex_values", "")), {}
         ),
-        quotas=read("srqs", read_quotas, ()),
+        quotas=read_quotas(texts.get("srqs", ""), aside),
+        access_lists=access_lists(texts),
+        access={
+            stem.removeprefix("se_").lower(): read(stem, read_access, Access())
+            for stem in texts
+            if stem.startswith("se_")
+        },
         schedule_interval=duration("ssconf", "schedule_interval", 15.0),
         load_report_time=duration("sconf", "load_report_time", 40.0),
         max_unheard=duration("sconf", "max_unheard", 300.0),
+        calendars={calendar.name: calendar for calendar in read_all("scal_", read_calendar)},
+        max_user_jobs=limit("ssconf", "maxujobs", "0"),
+        max_array_tasks=limit("sconf", "max_aj_instances", "2000"),
+        max_reservation=read("ssconf", _max_reservation, None),
     )
+
+
+def _max_reservation(text: str) -> int | None:
+    """None where the scheduler's configuration does not say: an older one, or a record without it."""
+    said = read_attributes(text).get("max_reservation")
+    return None if said is None else int(said)
 
 
 def _without_phantoms(read: _Configuration) -> _Configuration:
@@ -158,8 +201,13 @@ def _without_phantoms(read: _Configuration) -> _Configuration:
     return replace(read, queues=queues, groups=groups, execution_hosts=known)
 
 
+def _with_access(host: ExecutionHost, access: Mapping[str, Access]) -> ExecutionHost:
+    own = access.get(host.name)
+    return replace(host, access=own) if own is not None and own.shown else host
+
+
 def _is_phantom(host: str) -> bool:
-    return host.lower().startswith(PHANTOM_PREFIX)
+    return host.lower().startswith(PROBE_HOST_PREFIX)
 
 
 def _complexes(texts: Mapping[str, str]) -> Mapping[str, Complex]:
@@ -182,14 +230,27 @@ def _merge_hosts(listing: Listing, offers: Offers, *, whole: bool) -> tuple[Exec
         known = of_host.get(instance.queue)
         of_host[instance.queue] = instance if known is None else _merge(known, instance)
     offered = {offer.name: offer for offer in offers.hosts}
-    names = dict.fromkeys((*instances, *offered))
+    names = dict.fromkeys((*instances, *offered, *(name for name in sorted(offers.unread) if name)))
     return tuple(
-        _host(name, tuple(instances.get(name, {}).values()), offered.get(name), listing, whole=whole) for name in names
+        _host(
+            name,
+            tuple(instances.get(name, {}).values()),
+            offered.get(name),
+            listing,
+            whole=whole,
+            unread=not offers.unread.isdisjoint((name, "")),
+        )
+        for name in names
     )
 
 
 def _merge(first: QueueInstance, second: QueueInstance) -> QueueInstance:
-    """One queue instance as two readings, moments apart, show it: what occupies it in either occupies it."""
+    """One queue instance as qstat and then qhost, moments apart, show it: what occupies it in either occupies it.
+
+    What only qhost shows used was dispatched in between, to jobs that qstat shows waiting. Where qstat's own jobs there
+    could not be read, that is not known.
+    """
+    in_flight = 0 if UNREADABLE in first.jobs else max(second.used - first.used, 0)
     states = first.states + "".join(letter for letter in second.states if letter not in first.states)
     return replace(
         first,
@@ -198,15 +259,26 @@ def _merge(first: QueueInstance, second: QueueInstance) -> QueueInstance:
         reserved=max(first.reserved, second.reserved),
         states=states,
         jobs=first.jobs or second.jobs,
+        in_flight=in_flight,
     )
 
 
 def _host(
-    name: str, instances: tuple[QueueInstance, ...], offer: HostOffer | None, listing: Listing, *, whole: bool
+    name: str,
+    instances: tuple[QueueInstance, ...],
+    offer: HostOffer | None,
+    listing: Listing,
+    *,
+    whole: bool,
+    unread: bool = False,
 ) -> ExecutionHost:
     unheard = any("u" in instance.states for instance in instances)
     if offer is None:
         resources = listing.resources.get(name, {})
+        if unread:  # qhost tells of it, nobody knows what: it is not silent, and not taken for empty
+            whole = False
+            instances = instances or (QueueInstance("", name, 0, 0, 0),)
+            instances = tuple(replace(one, jobs=(*one.jobs, UNREADABLE)) for one in instances)
         return ExecutionHost(
             name,
             instances,
@@ -266,7 +338,9 @@ def _queues_met(instances: Iterable[QueueInstance]) -> dict[str, Queue]:
     }
 
 
-def _pes_met(queues: Mapping[str, Queue], shapes: tuple[Shape, ...], *, asked: bool) -> dict[str, ParallelEnvironment]:
+def _pes_met(
+    queues: Mapping[str, Queue], shapes: tuple[JobCategory, ...], *, asked: bool
+) -> dict[str, ParallelEnvironment]:
     """PEs known by name only: those queues list and, where no queue is described (`asked`), those that jobs ask for."""
     names = {name for queue in queues.values() for name in queue.pe_list}
     if asked:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Iterator
 from html import unescape
 
-from autoscaler.core.cluster import JobDetail
+from autoscaler.core.model.cluster import JobDetail
 from sge.markup import clean
-from sge.units import Clock
+from sge.units import LAST, Clock
 
-_JOB = re.compile(rb"<JB_job_number>\s*([0-9]+)\s*</JB_job_number>")
+_JOB = re.compile(rb"<JB_job_number>\s*([0-9]{1,18})\s*</JB_job_number>")
 _END = re.compile(rb"<messages\b|<unknown_jobs\b|</djob_info\s*>")
 _CONTEXT = re.compile(rb"<JB_context\b[^<>]*>(.*?)</JB_context\s*>", re.DOTALL)
 _VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<]*)</VA_value>)?")
@@ -33,7 +33,7 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
     for number, block in _blocks(data):
         if number in details:
             continue
-        start = clock.read(_value(block, b"JB_execution_time") or b"0")
+        start = _start(block, clock)
         concurrency = int(_value(block, b"JB_ja_task_concurrency") or b"0")
         details[number] = JobDetail(
             job=number,
@@ -44,8 +44,19 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
             rerun=_RERUN.get(_value(block, b"JB_restart")),
             restarts=bool(int(_value(block, b"JB_checkpoint_attr") or b"0") & _RESTARTS),
             context=_read_context(block),
+            group=_word(block, b"JB_group"),
+            project=_word(block, b"JB_project"),
+            reservation=int(_value(block, b"JB_ar") or b"0") or None,
         )
     return details
+
+
+def _start(block: bytes, clock: Clock) -> float:
+    """`-a` in seconds. A time that no calendar has does not come: the last one that has."""
+    try:
+        return clock.read(_value(block, b"JB_execution_time") or b"0")
+    except ValueError:
+        return LAST
 
 
 def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -58,9 +69,15 @@ def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _value(block: bytes, tag: bytes) -> bytes:
-    """The text of the first element of that name if it is one number, else b''."""
-    found = re.search(rb"<%b>\s*([0-9]+)\s*</%b>" % (tag, tag), block)
+    """The text of the first element of that name if it is one number of a computer's, else b''."""
+    found = re.search(rb"<%b>\s*([0-9]{1,19})\s*</%b>" % (tag, tag), block)
     return b"" if found is None else found[1]
+
+
+def _word(block: bytes, tag: bytes) -> str:
+    """The text of the first element of that name; '' where there is none."""
+    found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), block)
+    return "" if found is None else _plain(found[1]).strip()
 
 
 def _read_context(block: bytes) -> dict[str, str]:

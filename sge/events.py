@@ -1,8 +1,8 @@
-"""Wakes the loop when the queue master has news: a job came, started, ended or was deleted.
+"""Wakes the loop when the qmaster has news: a job came, started, ended or was deleted.
 
 Only a wake-up: no event is believed, what happened is for the next look to tell, and polling goes on whether events
 come or not. Grid Engine's `qevent` is watched, restarted with growing pauses when its heartbeat stops, and ended by
-SIGTERM: one that is killed stays registered with the queue master for ten minutes (after SIGTERM 8.1.9 usually, not
+SIGTERM: one that is killed stays registered with the qmaster for ten minutes (after SIGTERM 8.1.9 usually, not
 always, deregisters; a client left behind does no more harm than to be listed by `qconf -secl`).
 """
 
@@ -29,7 +29,7 @@ HEARTBEAT = 15.0
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 """Seconds before the first, second, … restart in a row; the last for all further ones."""
 DENIED_PAUSE = 600.0
-"""Seconds until another try where the queue master does not let this host listen."""
+"""Seconds until another try where the qmaster does not let this host listen."""
 END_GRACE = 5.0
 CLOSED = 0
 """Stands for the number of a qevent where the line is our own word to stop."""

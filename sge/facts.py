@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from autoscaler.core.actions import PHANTOM_PREFIX
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Runner
 from sge.admin import Administrator
@@ -39,7 +39,7 @@ def gather(
     try:
         master = administrator.show("-sss").strip().lower()
         preparations = wanted(master)
-        hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PHANTOM_PREFIX))
+        hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PROBE_HOST_PREFIX))
         return Facts(
             root=root,
             cell=cell,
@@ -93,7 +93,7 @@ def _resolve(runner: Runner, host: str) -> Resolved:
 
 
 def _clock_skew(runner: Runner, master: str, port: str, now: Callable[[], float]) -> float | None:
-    """The queue master tells when it started and how long it has run: together, its present."""
+    """The qmaster tells when it started and how long it has run: together, its present."""
     if not port:
         service = _said(runner, "getent", "services", "sge_qmaster").split()
         port = service[1].partition("/")[0] if len(service) > 1 else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from autoscaler.core.grouping.names import COMPLEX, HOST_GROUP_PREFIX, host_group_of, pe_of
+from autoscaler.core.requests.group_names import COMPLEX, HOST_GROUP_PREFIX, host_group_of, pe_of
 from autoscaler.errors import GridEngineRefused
 from sge import objects
 from sge.admin import Administrator

@@ -1,7 +1,7 @@
 """One `job_list` element of `qstat -r -xml`, read by expat: the careful way, right for every dialect met.
 
-`sge.shapes` reads most elements a faster way and comes here for each kind it has not seen yet and for whatever it
-does not recognise.
+`sge.job_categories` reads most elements a faster way and comes here for each kind it has not seen yet and for whatever
+it does not recognise.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from autoscaler.core.cluster import Ask
+from autoscaler.core.model.cluster import JobRequest
 from sge.markup import Malformed, parse, words
 from sge.units import Clock, count_tasks, read_slot_range
 
@@ -19,6 +19,10 @@ _NAMES = re.compile(rb"<(JB_name|full_job_name)>.*?</\1>", re.DOTALL)
 
 _ONCE = frozenset({"JB_job_number", "JAT_prio", "JB_submission_time", "JAT_start_time", "tasks", "queue_name"})
 """Children that tell one job from another of its kind."""
+
+
+_DIGITS = 18
+"""Of a job's number."""
 
 
 class Job(NamedTuple):
@@ -33,9 +37,10 @@ class Job(NamedTuple):
     started: float | None
     instance: str
     """`queue@host` where the element names it (listings without -f)."""
-    ask: Ask
+    ask: JobRequest
     plain: bool
     """No child occurs twice that may occur once: only then may a faster reading stand for this one."""
+    granted_pe: str = ""
 
 
 def read_job(element: bytes, clock: Clock) -> Job:
@@ -61,14 +66,14 @@ def read_job(element: bytes, clock: Clock) -> Job:
 
 def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -> Job:
     number, state = first.get("JB_job_number", ""), first.get("state", "")
-    if not number.isdigit():
+    if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS):
         raise Malformed("a job without a number")
     if not state:
         raise Malformed(f"job {number} has no state")
     tasks = first.get("tasks", "")
     slots = int(first.get("slots") or 0)
     pe, least, most = _requested_pe(tree, slots)
-    ask = Ask(
+    ask = JobRequest(
         state=state,
         slots_min=least,
         slots_max=most,
@@ -92,6 +97,7 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
         instance=first.get("queue_name", ""),
         ask=ask,
         plain=plain,
+        granted_pe=next((e.get("name") or "" for e in tree if e.tag.lower() == "granted_pe"), ""),
     )
 
 

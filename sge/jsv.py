@@ -1,6 +1,6 @@
-"""Grid Engine's job submission verifier: the conversation with the queue master, and what it tells of a request.
+"""Grid Engine's job submission verifier: the conversation with the qmaster, and what it tells of a request.
 
-The queue master says START, waits for STARTED, tells the job line by line (`PARAM pe_max 100`), says BEGIN and waits
+The qmaster says START, waits for STARTED, tells the job line by line (`PARAM pe_max 100`), says BEGIN and waits
 for the RESULT. It looks for answers every 10 ms. It tells the arguments of a job as they are, line ends included, so
 that a job may seem to say BEGIN or START itself: only a BEGIN that nothing follows is meant.
 """
@@ -12,12 +12,12 @@ import select
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from autoscaler.core.cluster import UNLIMITED_SLOTS, Ask
+from autoscaler.core.model.cluster import UNLIMITED_SLOTS, JobRequest
 
 QUIET = 0.002
-"""Seconds without another line after which a BEGIN is the queue master's own. It writes all lines at once."""
+"""Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
 LONGEST = 1500
-"""Letters of a sentence at most: the queue master reads lines of less than 10,000."""
+"""Letters of a sentence at most: the qmaster reads lines of less than 10,000."""
 _TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P"})
 
 Refusal = Callable[[Mapping[str, str]], str | None]
@@ -27,7 +27,7 @@ Correction = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class OutOfStep(Exception):
-    """What the queue master says does not follow what was said before: only a new beginning brings both together."""
+    """What the qmaster says does not follow what was said before: only a new beginning brings both together."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Conversation:
     _pending: bytes = field(default=b"", init=False)
 
     def hold(self) -> None:
-        """Answer until the queue master says QUIT or hangs up. Raises OutOfStep."""
+        """Answer until the qmaster says QUIT or hangs up. Raises OutOfStep."""
         while (line := self._line()) not in (None, "QUIT"):
             if line == "START":
                 self._say("STARTED")
@@ -94,7 +94,7 @@ class Conversation:
             data = data[os.write(self.outgoing, data) :]
 
 
-def read_request(told: Mapping[str, str]) -> Ask | None:
+def read_request(told: Mapping[str, str]) -> JobRequest | None:
     """What a job asks for, in the words of `qstat`; None where it is bound to something else (an advance reservation).
 
     Raises ValueError for what cannot be understood.
@@ -104,12 +104,12 @@ def read_request(told: Mapping[str, str]) -> Ask | None:
     pe, least, most = told.get("pe_name"), 1, 1
     if pe is not None:
         ends = int(told["pe_min"]), int(told.get("pe_max", told["pe_min"]))
-        # Of several ranges (`-pe mpi 4,8,100`) the queue master tells the lowest only, and there may be no end to them.
+        # Of several ranges (`-pe mpi 4,8,100`) the qmaster tells the lowest only, and there may be no end to them.
         least, most = min(ends), UNLIMITED_SLOTS if ends[0] != ends[1] else ends[1]
         if least < 1:
             raise ValueError(f"no number of slots: {told['pe_min']!r}")
     hard = (part.partition("=") for part in _parts(told.get("l_hard", "")))
-    return Ask(
+    return JobRequest(
         state="qw",
         slots_min=least,
         slots_max=most,

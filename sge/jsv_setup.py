@@ -1,6 +1,6 @@
 """Puts the job submission verifier into a cell, and takes it away again.
 
-Its files live beside the cell's own, because the queue master refuses every job while the script of its `jsv_url` is
+Its files live beside the cell's own, because the qmaster refuses every job while the script of its `jsv_url` is
 missing: nothing that an upgrade or an uninstall of ours removes may hold it.
 """
 
@@ -79,7 +79,7 @@ class Place:
         return self.script.exists()
 
     def script_text(self) -> str:
-        """The script that the queue master starts, for the Pythons that there may be."""
+        """The script that the qmaster starts, for the Pythons that there may be."""
         pythons = dict.fromkeys((str(Path(sys.executable).resolve()), "/usr/bin/python3"))
         return (
             _templates()
@@ -91,7 +91,7 @@ class Place:
 def difference(administrator: Administrator, place: Place, program: bytes) -> Difference | None:
     """What `install` would change in the global configuration, or in its files; None where all is as wanted.
 
-    A verifier of the administrator's own is there and not as wanted: the queue master knows only one.
+    A verifier of the administrator's own is there and not as wanted: the qmaster knows only one.
     """
     configuration = read_attributes(administrator.show("-sconf"))
     there, wanted = _values(configuration), _wanted(configuration, place)
@@ -103,7 +103,7 @@ def difference(administrator: Administrator, place: Place, program: bytes) -> Di
 
 
 def install(administrator: Administrator, place: Place, program: bytes, saved: Path) -> None:
-    """Put the files there and let the queue master ask them. What the configuration said is kept for `withdraw`.
+    """Put the files there and let the qmaster ask them. What the configuration said is kept for `withdraw`.
 
     Raises GridEngineRefused, GridEngineNotObservable.
     """
@@ -142,7 +142,7 @@ def withdraw(administrator: Administrator, place: Place, saved: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the verifier that the queue master asks is doing."""
+    """How the verifier that the qmaster asks is doing."""
 
     script: str
     """Its path."""
@@ -202,7 +202,7 @@ def _configure(administrator: Administrator, text: str, values: Mapping[str, str
 
 
 def _put(path: Path, content: bytes, mode: int) -> None:
-    """Replace a file at once: a queue master that starts it meanwhile finds the old one or the new one."""
+    """Replace a file at once: a qmaster that starts it meanwhile finds the old one or the new one."""
     draft = path.with_name(f".{path.name}.new")
     draft.write_bytes(content)
     draft.chmod(mode)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC
 from html import unescape
 
-from autoscaler.core.cluster import Ask, names_of
+from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Runner
+from sge.job_categories import UNREADABLE
 from sge.markup import clean
 from sge.messages import Meaning, meaning
 from sge.qstat import COMMAND, read_qstat
-from sge.shapes import UNREADABLE
 
 TIMEOUT = 30.0
 
@@ -45,7 +45,7 @@ class JobsNow:
 
     running: frozenset[int]
     """Those with a task on a host, in whatever state (also suspended, in transfer, being deleted)."""
-    waiting: Mapping[str, Ask]
+    waiting: Mapping[str, JobRequest]
     """What each asks for and in which state it waits, by name as commands take it: `12`, `12.3-9:2`."""
 
 

@@ -12,7 +12,7 @@ import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.errors import GridEngineNotObservable
 
 _CONTROLS = bytes(sorted(set(range(32)) - {9, 10, 13}))
@@ -40,7 +40,7 @@ class Aside:
 
     def put(self, what: str, why: object) -> None:
         if len(self._reasons) < self._limit:
-            self._reasons.append(because(Code.SET_ASIDE, what=what, why=str(why)))
+            self._reasons.append(because(Code.IGNORED, what=what, why=str(why)))
         else:
             self._more += 1
 
@@ -48,7 +48,7 @@ class Aside:
     def reasons(self) -> tuple[Reason, ...]:
         if not self._more:
             return tuple(self._reasons)
-        return (*self._reasons, because(Code.SET_ASIDE, what=f"{self._more} more", why="see those before"))
+        return (*self._reasons, because(Code.IGNORED, what=f"{self._more} more", why="see those before"))
 
 
 def clean(data: bytes) -> bytes:

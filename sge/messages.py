@@ -20,7 +20,7 @@ class Meaning(Enum):
     ABSENT = auto()
     """The host, queue, host group or job itself does not exist."""
     UNREACHABLE = auto()
-    """The queue master gave no answer."""
+    """The qmaster gave no answer."""
     REFUSED = auto()
     NOTE = auto()
     """Something else, on which nothing rests."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from autoscaler.core.cluster import ExecutionHost
-from autoscaler.core.fleet import Interruption, Worker
-from autoscaler.core.life import same_host
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.fleet import Interruption, Worker
+from autoscaler.core.workers.worker_state import same_host
 
 COMPLEX = "sge_autoscaler_notice"
 """The load value. Grid Engine drops it while no complex of this name is defined; `init` defines it."""

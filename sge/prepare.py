@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoscaler.core.cluster import Queue
+from autoscaler.core.model.cluster import Queue
 from sge import notices, objects
 from sge.admin import Administrator, Change
 from sge.membership import split_objects
@@ -40,6 +40,11 @@ class Preparation:
     pe_slots: int
     master: str
     """The master's host name as Grid Engine prints it."""
+    pe_mpi_slots: int | None = None
+    """Of `pe_mpi`, where they are others than `pe_slots`."""
+    terminate_method: str = "NONE"
+    shell_start_mode: str = "posix_compliant"
+    """Both of a queue that is made; one that is there keeps its own."""
     master_slots: int | None = None
     """Slots of this queue on the master; 0: none; None: those it has."""
     notices: bool = False
@@ -199,14 +204,15 @@ def _pes(wanted: Preparation, present: Present) -> Iterator[Difference]:
     """Jobs on one host, and jobs across hosts that start their tasks by `qrsh -inherit`."""
     for name, rule, across in ((wanted.pe_local, "$pe_slots", False), (wanted.pe_mpi, "$fill_up", True)):
         before = present.pes.get(name)
+        slots = (wanted.pe_mpi_slots or wanted.pe_slots) if across else wanted.pe_slots
         if before is None:
-            after = objects.parallel_environment(name, slots=wanted.pe_slots, allocation_rule=rule, across_hosts=across)
+            after = objects.parallel_environment(name, slots=slots, allocation_rule=rule, across_hosts=across)
             yield Difference("parallel environment", name, "", after, (("-Ap", FILE),))
             continue
         there = read_pe(before)
         changes: dict[str, str] = {}
-        if there.slots < wanted.pe_slots:
-            changes["slots"] = str(wanted.pe_slots)
+        if there.slots < slots:
+            changes["slots"] = str(slots)
         if (there.allocation_rule == "$pe_slots") is across:
             changes["allocation_rule"] = rule
         if across and read_attributes(before).get("control_slaves", "").upper() != "TRUE":
@@ -225,7 +231,10 @@ def _queue(wanted: Preparation, present: Present) -> Iterator[Difference]:
     pes = tuple(pe for pe in dict.fromkeys((wanted.pe_local, wanted.pe_mpi)) if pe not in wanted.group_pes)
     if before is None:
         own = {wanted.master: wanted.master_slots} if wanted.master_slots else {}
+        methods = {"terminate_method": wanted.terminate_method, "shell_start_mode": wanted.shell_start_mode}
         after = objects.queue(wanted.queue, host_group=wanted.host_group, pes=pes, slots_by_host=own)
+        for attribute, value in methods.items():
+            after = _with(after, attribute, value) if read_attributes(after)[attribute] != value else after
         yield Difference("queue", wanted.queue, "", after, (("-Aq", FILE),))
         return
     there = read_queue(before)

@@ -9,13 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from autoscaler.core.cluster import Complex, Consumable, ParallelEnvironment, Queue
+from autoscaler.core.model.cluster import (
+    ACCESS_ATTRIBUTES,
+    Access,
+    AccessList,
+    Complex,
+    Consumable,
+    ParallelEnvironment,
+    Queue,
+)
 from sge.units import read_boolean
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
 _OVERRIDE = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
 _EMPTY = frozenset({"", "none"})
-_ACCESS = ("user_lists", "xuser_lists", "projects", "xprojects")
 _LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
 )
@@ -84,6 +91,8 @@ def read_queue(text: str) -> Queue:
     rerun, _ = split_overrides(attributes.get("rerun", ""))
     values, values_by_host = split_overrides(attributes.get("complex_values", ""))
     limits = {name: split_overrides(attributes[name])[0] for name in _LIMITS if name in attributes}
+    calendar, calendars = split_overrides(attributes.get("calendar", ""))
+    access, access_by_host = _read_overridden_access(attributes)
     return Queue(
         name=attributes["qname"],
         hostlist=tuple(map(_lower_host, _list(attributes.get("hostlist", "")))),
@@ -94,9 +103,37 @@ def read_queue(text: str) -> Queue:
         rerun=read_boolean(rerun) if rerun else False,
         complex_values=read_assignments(values),
         complex_values_by_host={_lower_host(where): read_assignments(value) for where, value in values_by_host.items()},
-        restricted=tuple(f"{name}={attributes[name]}" for name in _ACCESS if attributes.get(name)),
+        access=access,
+        access_by_host=access_by_host,
         limits={name: value for name, value in limits.items() if value and value.lower() != "infinity"},
+        calendar=calendar,
+        calendar_by_host={_lower_host(where): value for where, value in calendars.items()},
+        subordinates=_subordinates(attributes.get("subordinate_list", "")),
     )
+
+
+def read_access(text: str) -> Access:
+    """Who may use a host, from `qconf -se HOST`; of the global host, any host."""
+    attributes = read_attributes(text)
+    return Access(**{name: _list(attributes.get(name, "")) for name in ACCESS_ATTRIBUTES})
+
+
+def read_access_list(text: str) -> AccessList:
+    """`qconf -su NAME`."""
+    attributes = _object(text, "name")
+    kinds = attributes.get("type", "ACL").upper().split()
+    return AccessList(attributes["name"], _list(attributes.get("entries", "")), grants="ACL" in kinds)
+
+
+def _read_overridden_access(attributes: Mapping[str, str]) -> tuple[Access, dict[str, dict[str, tuple[str, ...]]]]:
+    values: dict[str, tuple[str, ...]] = {}
+    by_host: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name in ACCESS_ATTRIBUTES:
+        value, overrides = split_overrides(attributes.get(name, ""))
+        values[name] = _list(value)
+        for where, names in overrides.items():
+            by_host.setdefault(_lower_host(where), {})[name] = _list(names)
+    return Access(**values), by_host
 
 
 def read_host_group(text: str) -> tuple[str, tuple[str, ...]]:
@@ -133,6 +170,16 @@ def split_overrides(value: str) -> tuple[str, dict[str, str]]:
     """`2,[w1=2],[@g=3]` → ('2', {'w1': '2', '@g': '3'}); NONE becomes '' on both sides."""
     overrides = {where.strip(): _blank(what) for where, what in _OVERRIDE.findall(value)}
     return _blank(_OVERRIDE.sub("", value).strip(" ,")), overrides
+
+
+def _subordinates(value: str) -> tuple[str, ...]:
+    """Every queue that `subordinate_list` names, overrides by host included: `low.q`, `low.q=2` or, by slots,
+    `slots=4(low.q:1:sr,other.q)`.
+    """
+    default, overrides = split_overrides(value)
+    words = (word for text in (default, *overrides.values()) for word in re.split(r"[\s,()]+", text))
+    names = (re.split("[:=]", word)[0] for word in words if not word.startswith("slots="))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _object(text: str, key: str) -> dict[str, str]:

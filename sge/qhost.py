@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from xml.etree.ElementTree import Element
 
-from autoscaler.core.cluster import QueueInstance
-from autoscaler.core.reasons import Reason
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.readable.numbers import MOST
+from sge.job_categories import UNREADABLE
 from sge.markup import Aside, Malformed, parse, require_document, words
 
 COMMAND = ("qhost", "-q", "-F", "-xml")
@@ -43,6 +45,8 @@ class Offers:
 
     hosts: tuple[HostOffer, ...]
     global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    unread: frozenset[str] = frozenset()
+    """Hosts that it tells of in a way that cannot be understood; '' for one whose name cannot be either."""
     set_aside: tuple[Reason, ...] = ()
 
 
@@ -54,21 +58,23 @@ def read_qhost(data: bytes) -> Offers:
     aside = Aside()
     hosts: list[HostOffer] = []
     licences: dict[str, str] = {}
-    for whole in _hosts(data, aside):
+    unread: set[str] = set()
+    for whole in _hosts(data, aside, unread):
         try:
             element = parse(whole)
         except Malformed as error:
             aside.put(_title(whole), error)
+            unread.add(_name(whole))
             continue
         name_text = element.get("name", "").lower()
         if name_text == "global":
             licences = {**_resources(element, "gc"), **_resources(element, "hc")}
         elif name_text:
             hosts.append(_read_host(name_text, element, aside))
-    return Offers(tuple(hosts), licences, aside.reasons)
+    return Offers(tuple(hosts), licences, frozenset(unread) - {host.name for host in hosts}, aside.reasons)
 
 
-def _hosts(data: bytes, aside: Aside) -> Iterator[bytes]:
+def _hosts(data: bytes, aside: Aside, unread: set[str]) -> Iterator[bytes]:
     """The host elements, each whole; the torso of one whose end was lost is set aside."""
     at = 0
     while (close := data.find(_CLOSE, at)) >= 0:
@@ -76,11 +82,19 @@ def _hosts(data: bytes, aside: Aside) -> Iterator[bytes]:
         begins = [found.start() for found in _OPEN.finditer(stretch)]
         for begin in begins[:-1]:
             aside.put(_title(stretch[begin:]), "cut short")
+            unread.add(_name(stretch[begin:]))
         if begins:
             yield stretch[begins[-1] :]
         at = close + len(_CLOSE)
     for found in _OPEN.finditer(data, at):
         aside.put(_title(data[found.start() :]), "cut short")
+        unread.add(_name(data[found.start() :]))
+
+
+def _name(element: bytes) -> str:
+    """The host's name as far as it can be read."""
+    name = _NAME.match(element)
+    return name[1].decode("utf-8", "replace").lower() if name else ""
 
 
 def _title(element: bytes) -> str:
@@ -120,7 +134,9 @@ def _read_instance(host: str, queue: Element, aside: Aside) -> QueueInstance | N
     try:
         slots, used = int(values["slots"]), int(values["slots_used"])
         reserved = int(values.get("slots_resv") or 0)
+        if min(slots, used, reserved) < 0 or max(slots, used, reserved) > MOST:
+            raise ValueError
     except (KeyError, ValueError):
-        aside.put(f"queue instance {name}@{host} of qhost", "its slot counts cannot be read")
-        return None
+        aside.put(f"queue instance {name}@{host} of qhost", "its slot counts cannot be read: taken as occupied")
+        return QueueInstance(name, host, 0, 0, 0, values.get("state_string", ""), (UNREADABLE,))
     return QueueInstance(name, host, slots, used, reserved, values.get("state_string", ""))

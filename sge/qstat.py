@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from types import MappingProxyType
 
-from autoscaler.core.cluster import HostJob, QueueInstance, Shape
-from autoscaler.core.reasons import Reason
+from autoscaler.core.model.cluster import HostJob, JobCategory, QueueInstance
+from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import GridEngineNotObservable
+from sge.job_categories import UNREADABLE, JobReader, Placed
 from sge.markup import Aside, clean, require_document
-from sge.shapes import UNREADABLE, JobReader, Placed
 from sge.units import Clock
 
 COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")
@@ -42,7 +42,7 @@ class Listing:
     zone: tzinfo
     """In which its times were read."""
     instances: tuple[QueueInstance, ...]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[JobCategory, ...]
     resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
     set_aside: tuple[Reason, ...] = ()
 

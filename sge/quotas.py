@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from autoscaler.core.cluster import QuotaRule, QuotaSet
+from autoscaler.core.model.cluster import QuotaRule, QuotaSet
+from sge.markup import Aside
 from sge.qconf import read_assignments
 from sge.units import read_boolean
 
@@ -21,11 +22,19 @@ _FILTERS = ("users", "projects", "pes", "queues", "hosts")
 _SPACE_IN_LIST = re.compile(r"\s*,\s*|(?<=\{)\s+|\s+(?=\})")
 
 
-def read_quotas(text: str) -> tuple[QuotaSet, ...]:
-    """All sets in their order. "no resource quota set …" means none. Raises ValueError with the line that cannot be
-    read.
+def read_quotas(text: str, aside: Aside | None = None) -> tuple[QuotaSet, ...]:
+    """All sets in their order. "no resource quota set …" means none. A set with a line that cannot be read is put
+    aside, the others hold; without an `aside` it raises ValueError with that line.
     """
-    return tuple(_read_set(found[1]) for found in _SET.finditer(_CONTINUED.sub(" ", text)))
+    sets: list[QuotaSet] = []
+    for found in _SET.finditer(_CONTINUED.sub(" ", text)):
+        try:
+            sets.append(_read_set(found[1]))
+        except ValueError as error:
+            if aside is None:
+                raise
+            aside.put("a resource quota set", error)
+    return tuple(sets)
 
 
 def _read_set(body: str) -> QuotaSet:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from types import MappingProxyType
 
-from autoscaler.core.cluster import Shape
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.model.cluster import JobCategory
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Completed, Runner
-from sge import qhost, qstat
-from sge.qconf import read_names
+from sge import access, qhost, qstat
+from sge.qconf import read_names, read_queue
 from sge.qstat import Listing, read_qstat
 
 TIMEOUT = 30.0
-"""Seconds for one call. A queue master that needs longer is not observable now; the next pass asks again."""
+"""Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""
 
 _NONE_DEFINED = re.compile(r"^(error: )?no\b.*\b(defined|found|exists?)\b|does not exist", re.IGNORECASE | re.MULTILINE)
 """How qconf says, with a non-zero exit, that a list is empty."""
@@ -37,7 +39,8 @@ class Outputs:
     """Raw outputs of one reading, as a record folder keeps them.
 
     Keys of `qconf` are file stems of the folder: `sc`, `sq_main.q`, `sp_mpi`, `shgrp_@allhosts`, `se_global`, `srqs`,
-    `sel`, `ssconf`, `sconf`. Missing pieces mean the defaults that `sge.cluster.cluster_from` documents.
+    `sel`, `ssconf`, `sconf`; where something names them, `scal_nights`, `su_staff` and `se_HOST`. Missing pieces mean
+    the defaults that `sge.cluster.cluster_from` documents.
     """
 
     qstat: bytes
@@ -51,32 +54,34 @@ class Outputs:
 def read_outputs(
     runner: Runner,
     *,
-    wanted: Callable[[Sequence[Shape]], Sequence[int]],
+    wanted: Callable[[Sequence[JobCategory], Needs], Sequence[int]],
     zone: tzinfo,
     timeout: float = TIMEOUT,
+    ours: Iterable[str] = (),
 ) -> tuple[Outputs, dict[str, float]]:
     """Read everything once. Also returns seconds spent: `read` (waiting for Grid Engine) and `parse`.
 
-    `wanted` is given the waiting shapes and says which jobs to ask `qstat -j` about, in one call; none means no call.
+    `wanted` is given the waiting shapes, and what of jobs makes a difference in this cell; it says which jobs to ask
+    `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its own.
     Jobs move while we read. qstat and qhost run directly after one another, and a host is busy that either shows
-    busy: a job that started in between still waits in one and occupies a slot in the other, one that ended in between
-    keeps its host for a pass. Raises GridEngineNotObservable.
+    busy: a job that started in between still waits in one and occupies a slot in the other (in flight: nothing is
+    launched for it), one that ended in between keeps its host for a pass. Raises GridEngineNotObservable.
     """
     began = time.monotonic()
     listing_bytes = _ask(runner, qstat.COMMAND, timeout)
     offers = _ask(runner, qhost.COMMAND, timeout)
     parsing = time.monotonic()
     listing = read_qstat(listing_bytes, zone)
-    ids = wanted(listing.shapes)
     parsed = time.monotonic()
+    configuration = read_configuration(runner, timeout, ours)
+    ids = wanted(listing.shapes, access.needs(configuration, offers, listing))
     details = _ask_details(runner, ids, timeout) if ids else None
-    configuration = read_configuration(runner, timeout)
     ended = time.monotonic()
     outputs = Outputs(listing_bytes, offers, configuration, details, listing)
     return outputs, {"read": ended - began - (parsed - parsing), "parse": parsed - parsing}
 
 
-def read_configuration(runner: Runner, timeout: float = TIMEOUT) -> dict[str, str]:
+def read_configuration(runner: Runner, timeout: float = TIMEOUT, ours: Iterable[str] = ()) -> dict[str, str]:
     """Every `qconf -s…` a cluster is made of, by file stem."""
     texts = {
         "sc": _show(runner, timeout, "-sc"),
@@ -89,7 +94,23 @@ def read_configuration(runner: Runner, timeout: float = TIMEOUT) -> dict[str, st
     for kind, switch in _LISTS:
         for name in read_names(_show(runner, timeout, switch, may_be_empty=True)):
             texts[f"{kind}_{name}"] = _show(runner, timeout, f"-{kind}", name)
-    return texts
+    for name in _calendars(text for stem, text in texts.items() if stem.startswith("sq_")):
+        texts[f"scal_{name}"] = _show(runner, timeout, "-scal", name)
+
+    def show(*switches: str, may_be_empty: bool = False) -> str:
+        return _show(runner, timeout, *switches, may_be_empty=may_be_empty)
+
+    return texts | access.read_restrictions(texts, show, ours)
+
+
+def _calendars(queues: Iterable[str]) -> Iterator[str]:
+    """The calendars that queues name, each once. What cannot be read names none, and is told where it is."""
+    found: dict[str, None] = {}
+    for text in queues:
+        with suppress(ValueError):
+            queue = read_queue(text)
+            found.update(dict.fromkeys(name for name in (queue.calendar, *queue.calendar_by_host.values()) if name))
+    yield from found
 
 
 def _show(runner: Runner, timeout: float, *switches: str, may_be_empty: bool = False) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from autoscaler.core.cluster import Complex, Consumable
+from autoscaler.core.model.cluster import Complex, Consumable
 
 _STRINGS = "arch:a calendar:c m_topology:topo m_topology_inuse:utopo qname:q"
 _MEMORY_LIMITS = "h_core s_core h_data s_data h_fsize s_fsize h_rss s_rss h_stack s_stack h_vmem s_vmem"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, tzinfo
 
-from autoscaler.core.cluster import UNLIMITED_SLOTS
-from autoscaler.core.resources import amount
+from autoscaler.core.model.cluster import UNLIMITED_SLOTS
+from autoscaler.core.model.complexes import amount
 
 _UNKNOWN = frozenset({"-", "", "none", "undefined"})
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
@@ -71,8 +71,12 @@ def read_slot_range(text: str) -> tuple[int, int]:
     return min(ends), min(max(ends), UNLIMITED_SLOTS)
 
 
+LAST = 253_370_764_800.0
+"""The year 9999."""
+
+
 class Clock:
-    """Reads times that Grid Engine prints without a zone, as local times of the queue master's.
+    """Reads times that Grid Engine prints without a zone, as local times of the qmaster's.
 
     Dialects: `2019-05-15T13:16:51`, with `.092` or six digits of fraction, epoch seconds, epoch milliseconds. A
     listing names few minutes but many seconds, so what is remembered is the minute. A time that the end of summer
@@ -87,18 +91,26 @@ class Clock:
         minute = self._minutes.get(text[:16])
         if minute is None or text[16:17] != b":":
             return self._read_first(text)
-        return minute + float(text[17:])
+        seconds = float(text[17:])
+        if not 0 <= seconds < 100:  # float takes `nan` and `1e9` as well
+            raise ValueError(f"not a time: {text.decode('latin-1')!r}")
+        return minute + seconds
 
     def _read_first(self, text: bytes) -> float:
         try:
             if text.isdigit():
                 epoch = float(text)
-                return epoch / 1000 if epoch >= _MILLISECONDS else epoch
+                epoch = epoch / 1000 if epoch >= _MILLISECONDS else epoch
+                if epoch > LAST:
+                    raise ValueError
+                return epoch
             minute = datetime.fromisoformat(text[:16].decode("ascii")).replace(tzinfo=self.zone).timestamp()
             if text[16:17] != b":":
                 raise ValueError
             seconds = float(text[17:])
-        except ValueError:
+            if not 0 <= seconds < 100 or minute < 0:
+                raise ValueError
+        except (ValueError, OverflowError, OSError):  # the last two: a year that this machine's zone knows nothing of
             raise ValueError(f"not a time: {text.decode('latin-1')!r}") from None
         self._minutes[text[:16]] = minute
         return minute + seconds

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.model.request_sets import AutoStopAnswer, Target
 from autoscaler.core.policy import Limits
-from autoscaler.core.request_sets import AutoStopAnswer, Target
-from autoscaler.loop import Loop
+from autoscaler.engine.loop import Loop
 from tests.simulated.autoscaler import POLICY, TAG, World, start, step
 from tests.simulated.cluster import ended_once
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 import pytest
 
 from autoscaler.commands.main import cli
-from autoscaler.core.reasons import Code
+from autoscaler.core.model.reasons import Code
 from autoscaler.policies import registry as policies
 from autoscaler.settings.pages import generated
 from providers import registry
@@ -140,3 +141,136 @@ def test_the_exit_codes_of_the_manual_are_those_of_the_help() -> None:
     of_help = set(re.findall(r"\b(\d+) ", cli.epilog))
     section = OPERATE.read_text("utf-8").partition("## Exit codes")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| (\d+) \|", section, re.MULTILINE)) == of_help
+
+
+# -- safety.md -------------------------------------------------------------------------------------------------------
+
+SAFETY = ROOT / "docs" / "safety.md"
+_CITED = re.compile(r"\brules?\s+\d+(?:(?:,\s+|\s+and\s+)\d+)*", re.IGNORECASE)
+
+
+def rules_cited(text: str) -> set[int]:
+    """`(rule 4)`, `rules 1 and 4`, `Rules 6, 7 and 8`."""
+    return {int(number) for found in _CITED.finditer(text) for number in re.findall(r"\d+", found.group())}
+
+
+def rules_of_safety() -> dict[int, str]:
+    """Number → what the page says of the rule."""
+    parts = re.split(r"^## (?=\d)", SAFETY.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    return {int(part.partition(".")[0]): part.partition("\n## ")[0] for part in parts}
+
+
+def named_tests(text: str) -> list[str]:
+    """`path.py::name` and `path.py::Class::name`, in backticks."""
+    return re.findall(r"`([\w/]+\.py(?:::\w+)+)`", text)
+
+
+def is_defined(path: str, *names: str) -> bool:
+    """Whether the file has that class, function or name, one inside the other."""
+    body: list[ast.stmt] = ast.parse((ROOT / path).read_text("utf-8")).body if (ROOT / path).exists() else []
+    for name in names:
+        inner = [node for node in body if name in names_of(node)]
+        if not inner:
+            return False
+        body = getattr(inner[0], "body", [])
+    return True
+
+
+def names_of(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return {name}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+        case ast.Assign(targets=targets):
+            return {target.id for target in targets if isinstance(target, ast.Name)}
+        case _:
+            return set()
+
+
+def test_every_rule_that_is_cited_is_a_rule_of_safety() -> None:
+    files = [
+        path for folder in ("autoscaler", "sge", "providers", "tests", "docs") for path in (ROOT / folder).rglob("*")
+    ]
+    texts = [path.read_text("utf-8") for path in files if path.suffix in (".py", ".md", ".sql")]
+    cited = {number for text in texts for number in rules_cited(text)}
+    assert {1, 8} <= cited <= rules_of_safety().keys()
+
+
+def test_rules_of_safety_are_numbered_without_a_gap() -> None:
+    assert list(rules_of_safety()) == list(range(1, len(rules_of_safety()) + 1))
+
+
+@pytest.mark.parametrize("number", sorted(rules_of_safety()))
+def test_every_rule_names_a_property_that_holds_it(number: int) -> None:
+    named = named_tests(rules_of_safety()[number])
+    assert [name for name in named if name.startswith(("tests/properties/", "tests/soak/"))] != []
+
+
+def test_every_test_that_safety_names_exists() -> None:
+    named = named_tests(SAFETY.read_text("utf-8"))
+    assert [name for name in named if not is_defined(*name.split("::"))] == []
+
+
+def test_a_rule_that_nobody_wrote_and_a_test_that_is_not_there_are_noticed() -> None:
+    assert rules_cited(f"(rule 4), rules 1 and\n{14}; a rule of 3, Rules 6, 7 and 8.") == {4, 1, 14, 6, 7, 8}
+    assert not is_defined("tests/properties/test_rules.py", "TestRulesThatNobodyWrote")
+    assert not is_defined("tests/properties/test_rules.py", "Rules", "nobody_wrote_this")
+    assert not is_defined("tests/properties/nowhere.py", "TestRules")
+
+
+# -- understand.md ---------------------------------------------------------------------------------------------------
+
+TOUR = ROOT / "docs" / "understand.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+_FUNCTION = re.compile(r"`((?:\w+\.)*\w+)\(\)`(?:\s+in\s+`([\w/]+\.py)`)?")
+
+
+def functions_named(text: str) -> list[tuple[str, str]]:
+    """`name()` and `Class.name()` in backticks, each with the file that stands after "in"; '' where none does."""
+    return _FUNCTION.findall(text)
+
+
+def files_named(text: str) -> set[str]:
+    return set(re.findall(r"`([\w/.-]+/[\w.-]+\.(?:py|md|cfg|toml))(?:::\w+)*`", text))
+
+
+@pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
+def test_every_file_that_the_tour_names_exists(page: Path) -> None:
+    named = files_named(page.read_text("utf-8"))
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", (TOUR, CONTRIBUTING), ids=lambda page: page.name)
+def test_every_function_that_the_tour_names_is_where_it_says(page: Path) -> None:
+    text = page.read_text("utf-8")
+    named = functions_named(text)
+    assert len(named) > 5
+    wrong = [(name, path) for name, path in named if path and not is_defined(path, *name.split("."))]
+    places = {path for _, path in named if path}
+    wrong += [
+        (name, "")
+        for name, path in named
+        if not path and not any(is_defined(place, *name.split(".")) for place in places)
+    ]
+    assert wrong == []
+
+
+def test_every_room_of_the_core_is_drawn_in_the_tour() -> None:
+    drawing = TOUR.read_text("utf-8").partition("A room imports from the rooms below it only:")[2].split("```")[1]
+    rooms = {path.name for path in (ROOT / "autoscaler" / "core").iterdir() if (path / "__init__.py").exists()}
+    assert rooms - set(re.findall(r"[\w.]+", drawing)) == set()
+
+
+def test_a_function_or_file_that_is_not_there_is_noticed() -> None:
+    assert functions_named("`plan()` in\n`autoscaler/core/plan.py`, `wait()`") == [
+        ("plan", "autoscaler/core/plan.py"),
+        ("wait", ""),
+    ]
+    assert is_defined("autoscaler/engine/loop.py", "Loop", "pass_once")
+    assert not is_defined("autoscaler/engine/loop.py", "Loop", "pass_twice")
+    assert files_named("`autoscaler/core/plan.py` and `sge/qstat.py::read_qstat`") == {
+        "autoscaler/core/plan.py",
+        "sge/qstat.py",
+    }

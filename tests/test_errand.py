@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from autoscaler import errand
-from autoscaler.errand import on_thread
+from autoscaler import background as errand
+from autoscaler.background import on_thread
 
 
 def test_what_a_call_returns_is_in_its_future() -> None:

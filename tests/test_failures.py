@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.evidence import JobFailure, JobSuccess
-from autoscaler.failures import LONGEST_GAP, Failures
+from autoscaler.core.model.evidence import JobFailure, JobSuccess
+from autoscaler.engine.job_failures import LONGEST_GAP, Failures
 from autoscaler.store.store import Store
 
 RECORDED = Path(__file__).parent / "sge" / "recorded" / "accounting" / "starts.txt"

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from autoscaler.core.fleet import MachineState
-from autoscaler.core.memory import Disabling, Memory
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.health_checks import AT_ONCE, TIMEOUT, HealthChecks
 from autoscaler.errors import CommandTimedOut
-from autoscaler.health import AT_ONCE, TIMEOUT, HealthChecks
 from autoscaler.process import Completed
 from autoscaler.store.store import Store
 from tests.core.building import Thing, a_machine, a_snapshot, a_worker

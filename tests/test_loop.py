@@ -15,20 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.bell import Bell
-from autoscaler.core.actions import Candidate, Disable, Enable, Launch, Terminate
-from autoscaler.core.fleet import MachineState, Worker
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.actions import Candidate, Disable, Enable, Launch, Terminate
+from autoscaler.core.model.fleet import MachineState, Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import CreatedNode
+from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import CreatedNode
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.loop import Loop, staying
+from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.systemd import Notifier
+from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import GridEngineNotObservable, ProviderNotObservable, SettingsError
-from autoscaler.loop import Loop, staying
-from autoscaler.notify import Notifier
-from autoscaler.observe import Observation, Observer
 from autoscaler.store.nodes import NodeRow
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
 from providers.fake import FakeProvider, FakeSettings
 from tests.simulated.autoscaler import POLICY, TAG, World, start
 
@@ -94,6 +96,47 @@ def test_the_end_leaves_workers_running_and_says_what_they_cost(world: World, ca
         2,
         "test: stopping; 2 workers stay, 0.192 an hour: fake-1, fake-2",
     )
+
+
+def test_a_machine_that_was_just_ended_does_not_stay(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def ending(snapshot: Snapshot) -> Plan:
+        plan = launching(snapshot)
+        ends = tuple(Terminate(worker.id, worker.name, because(Code.IDLE)) for worker in snapshot.fleet.workers[:1])
+        return replace(plan, actions=(*plan.actions, *ends))
+
+    loop = start(world, decide=ending)
+    loop.pass_once()
+    loop.pass_once()
+    loop.stop("SIGTERM")
+    loop.run()
+    assert caplog.messages[-1] == "SIGTERM: stopping; 1 worker stays, 0.096 an hour: fake-2; 1 is ending"
+
+
+def test_what_was_just_ordered_is_told_at_the_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    loop = start(world, decide=launching)
+    loop.pass_once()
+    loop.stop("SIGTERM")
+    loop.run()
+    assert caplog.messages[-1] == "SIGTERM: stopping; no worker of ours stays; 2 more were ordered and may come"
+
+
+def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World) -> None:
+    loop = start(world, decide=launching)
+    loop.pass_once()
+    loop.pass_once()
+    provider = world.provider()
+    provider.terminate([worker.id for worker in provider.workers()])
+    loop.decide = lambda snapshot: Plan((), snapshot.memory)
+    world.cloud.machines.clear()  # no listing has them any more
+    world.clock.now += 900.0
+    loop.pass_once()
+    world.clock.now -= 880.0
+    snapshot = loop.observer.observe().snapshot
+    assert snapshot.fleet.orders != ()
+    assert outstanding(snapshot.fleet, snapshot.policy, world.clock.now) == []
 
 
 def test_what_stays_is_counted_with_prices_known_and_unknown(world: World) -> None:
@@ -332,7 +375,7 @@ def test_systemd_is_told_of_ready_and_stopping(world: World, tmp_path: Path) -> 
 
 
 def test_a_bell_rung_often_wakes_once() -> None:
-    bell = Bell()
+    bell = Wakeup()
     for _ in range(5):
         bell.ring()
     assert [bell.wait(0), bell.wait(0)] == [True, False]
@@ -342,7 +385,7 @@ def test_a_bell_is_heard_where_a_process_has_many_files_open() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(min(1100, limit - 100))]
     try:
-        bell = Bell()
+        bell = Wakeup()
         bell.ring()
         assert bell.wait(0)
     finally:
@@ -360,7 +403,10 @@ def test_a_machine_that_failed_before_it_came_up_counts_against_its_bucket_once(
                 for worker in super().workers()
             ]
 
-    loop = start(world, provider=Failing(FakeSettings(), cell=TAG, cloud=world.cloud), decide=launching)
+    def decide(snapshot: Snapshot) -> Plan:
+        return plan(snapshot) if snapshot.fleet.orders else launching(snapshot)
+
+    loop = start(world, provider=Failing(FakeSettings(), cell=TAG, cloud=world.cloud), decide=decide)
     for _ in range(3):
         loop.pass_once()
     failures = loop.store.journal.failures(0)

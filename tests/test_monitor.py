@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.sample import merged
-from autoscaler.loop import Loop
-from autoscaler.monitor import Monitor
+from autoscaler.core.outcome.sample import merged
+from autoscaler.engine.loop import Loop
+from autoscaler.engine.monitor import Monitor
 from tests.simulated.autoscaler import World, settle, start
 
 

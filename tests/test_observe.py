@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Launch, Terminate
-from autoscaler.core.fleet import Interruption, OrderState
-from autoscaler.core.memory import Memory, WorkerNote
-from autoscaler.core.model import Plan
-from autoscaler.core.reasons import Code, because
-from autoscaler.errand import on_thread
+from autoscaler.background import on_thread
+from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.core.model.actions import Candidate, Launch, Terminate
+from autoscaler.core.model.fleet import Interruption, OrderState
+from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.observe import LocalZone, Observer
 from autoscaler.errors import GridEngineNotObservable, NotObservable, ProviderNotObservable
-from autoscaler.nodearrays.rule_files import RuleFiles
-from autoscaler.observe import LocalZone, Observer
 from autoscaler.process import Completed
 from autoscaler.store.journal import Result
 from providers.interface import LaunchOrder, Throttled
@@ -46,7 +46,7 @@ def observer(world: World, **changed: Any) -> Observer:
         provider,
         world.open_store(),
         POLICY,
-        lambda shapes, memory, policy, now: (),
+        lambda shapes, memory, policy, now, needs: (),
         UTC,
         clock=world.clock,
         stopwatch=world.clock,
@@ -143,7 +143,7 @@ def test_an_order_that_is_answered_while_we_look_still_counts(world: World) -> N
 
 def test_a_persons_resume_releases_the_brake_of_earlier_passes(world: World) -> None:
     made = observer(world)
-    made.store.memory.save(Memory(brake=because(Code.BRAKE)), world.clock.now)
+    made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
     made.store.wishes.resume(who="ann", at=world.clock.now + 1)
     assert made.observe().snapshot.memory.brake is None
 
@@ -151,7 +151,7 @@ def test_a_persons_resume_releases_the_brake_of_earlier_passes(world: World) -> 
 def test_an_older_resume_does_not_release_a_newer_brake(world: World) -> None:
     made = observer(world)
     made.store.wishes.resume(who="ann", at=world.clock.now - 1)
-    made.store.memory.save(Memory(brake=because(Code.BRAKE)), world.clock.now)
+    made.store.memory.save(Memory(brake=because(Code.CIRCUIT_BREAKER)), world.clock.now)
     assert made.observe().snapshot.memory.brake is not None
 
 

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.core.model.memory import Memory
 from autoscaler.core.policy import Brake, Policy
-from autoscaler.store.wishes import Verb
+from autoscaler.engine.loop import Loop
+from autoscaler.report.sentence import sentence
+from autoscaler.report.status import Now, status, status_pairs
+from autoscaler.store.overrides import Verb
+from providers.fake import FakeProvider, FakeSettings, Faults
+from providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, settle, start, step
 from tests.simulated.cluster import ended_once
 
@@ -87,25 +93,36 @@ def test_stopping_releases_all_when_their_jobs_have_ended(world: World) -> None:
 
 
 def test_the_brake_holds_until_a_person_resumes(tmp_path: Path) -> None:
-    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_launches=1)))
-    world.cluster.submit(4, seconds=60)
+    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_removals=1)))
+    world.cluster.submit(4, seconds=5)
     loop = start(world)
-    for _ in range(3):
+    for _ in range(20):
         step(world, loop)
-    braked = len(world.cloud.machines)
+    braked = len(world.cloud.living(TAG))
     loop.store.wishes.resume(who="ann", at=world.clock.now)
     loop.observer.policy = POLICY
     settle(world, loop)
-    assert (braked, ended_once(world.cluster.jobs), left_over(world, loop)) == (0, True, [])
+    assert (braked, ended_once(world.cluster.jobs), left_over(world, loop)) == (2, True, [])
+
+
+def test_what_the_brake_paces_is_launched_when_the_window_allows(tmp_path: Path) -> None:
+    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=30.0, max_launches=1)))
+    world.cluster.submit(4, seconds=60)
+    loop = start(world)
+    step(world, loop)
+    step(world, loop)
+    paced = len(world.cloud.machines)
+    settle(world, loop)
+    both = [machine.created_at for machine in world.cloud.machines.values()][:2]
+    assert (paced, both[1] - both[0] >= 30.0, ended_once(world.cluster.jobs)) == (1, True, True)
 
 
 def test_what_pressed_the_brake_presses_it_no_more_after_a_person_resumed(tmp_path: Path) -> None:
-    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_launches=2)))
-    world.cluster.submit(4, seconds=20)
+    world = world_of(tmp_path, policy=replace(POLICY, brake=Brake(window=600.0, max_removals=2)))
+    world.cluster.submit(4, seconds=5)
     loop = start(world)
-    for _ in range(8):
-        step(world, loop)
-    loop.observer.policy = replace(POLICY, brake=Brake(window=600.0, max_launches=1))
+    settle(world, loop)
+    loop.observer.policy = replace(POLICY, brake=Brake(window=600.0, max_removals=1))
     pressed = step(world, loop)
     loop.store.wishes.resume(who="ann", at=world.clock.now)
     released = step(world, loop)
@@ -136,3 +153,104 @@ def test_an_outage_of_the_queue_master_changes_nothing(world: World) -> None:
     for _ in range(10):
         step(world, loop)
     assert (loop.store.memory.load(), dict(world.cluster.slots), list(world.cloud.machines)) == before
+
+
+def shown(world: World, loop: Loop) -> dict[str, str]:
+    now = Now(world.clock.now, "default", "fake", serving=True, holder=None)
+    return dict(status_pairs(status(loop.store, now)))
+
+
+CAUSE = "Client.InternalError: Client error on launch"
+
+
+def test_machines_that_are_accepted_and_die_lead_to_back_off_and_are_told(world: World) -> None:
+    world.cloud.faults = Faults(dies_at_once=CAUSE)
+    world.cluster.submit(1)
+    loop = start(world)
+    sentences = [sentence(done.plan) for _ in range(40) if (done := step(world, loop)) is not None]
+    failures = loop.store.journal.failures(0)
+    limit = world.policy.node_arrays[0].unavailability_count_failure
+    assert 0 < len(world.cloud.machines) == len(failures) <= limit
+    assert sum(CAUSE in each for each in sentences) >= len(failures)
+    told = shown(world, loop)
+    assert CAUSE in told["launches"]
+
+
+def test_what_is_no_longer_broken_is_launched_when_the_back_off_is_over(world: World) -> None:
+    world.cloud.faults = Faults(dies_at_once=CAUSE)
+    world.cluster.submit(1, seconds=30)
+    loop = start(world)
+    for _ in range(40):
+        step(world, loop)
+    world.cloud.faults = Faults()
+    world.cluster.advance(1800.0)
+    settle(world, loop)
+    assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
+
+
+def test_a_lost_store_counts_no_machine_that_died_long_ago(world: World) -> None:
+    world.cloud.faults = Faults(dies_at_once=CAUSE)
+    world.cluster.submit(1)
+    loop = start(world)
+    for _ in range(40):
+        step(world, loop)
+    with loop.store.database.transaction():
+        loop.store.memory.save(Memory(), world.clock.now)
+        for table in ("attempts", "orders", "failures", "actions", "plans"):
+            loop.store.database.execute(f"DELETE FROM {table}")
+    world.cluster.jobs.clear()
+    for _ in range(3):
+        step(world, loop)
+    assert loop.store.journal.failures(0) == ()
+
+
+class Limited(FakeProvider):
+    """Its cloud takes no launch for now."""
+
+    error: type[Throttled] | type[Unreachable] = Throttled
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        self.cloud.calls.append("launch")
+        raise self.error("too many calls")
+
+
+def test_a_throttled_launch_is_told_and_dropped_when_its_job_is_deleted(world: World) -> None:
+    world.cluster.submit(1)
+    limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
+    loop = start(world, provider=limited)
+    told = []
+    for _ in range(5):
+        told.append(sentence(loop.pass_once().plan))
+        world.cluster.advance(2.0)
+    tried, during = world.cloud.calls.count("launch"), shown(world, loop)
+    world.cluster.jobs.clear()
+    for _ in range(20):
+        step(world, loop)
+    assert (tried, world.cloud.calls.count("launch")) == (2, 2)
+    assert any("the provider accepts no launch now: too many calls; the next attempt is after" in each for each in told)
+    assert "too many calls" in during["launches"]
+
+
+def test_a_throttled_launch_comes_about_when_it_is_taken_again(world: World) -> None:
+    world.cluster.submit(3, seconds=30)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FakeProvider, "launch", Limited.launch)
+        patched.setattr(FakeProvider, "error", Throttled, raising=False)
+        loop = start(world)
+        for _ in range(10):
+            step(world, loop)
+    settle(world, loop)
+    assert (ended_once(world.cluster.jobs), left_over(world, loop)) == (True, [])
+
+
+def test_a_launch_without_an_answer_is_told_as_such(world: World) -> None:
+    limited = Limited(FakeSettings(), cell=TAG, cloud=world.cloud)
+    limited.error = Unreachable
+    world.cluster.submit(1)
+    loop = start(world, provider=limited)
+    told = [sentence(done.plan) for _ in range(4) if (done := step(world, loop)) is not None]
+    assert any(
+        ("no answer to an order of 1 m5.large: too many calls; the autoscaler asks again after") in each
+        for each in told
+    )
+    assert "too many calls" in shown(world, loop)["no answer"]

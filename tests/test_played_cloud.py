@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler import played_cloud as module
-from autoscaler.demo import PROVIDERS
-from autoscaler.played_cloud import CHECKOUT, NoControlPlane, played_cloud
-from sge.cell import Cell
+from autoscaler.lab import played_cloud as module
+from autoscaler.lab.cell import Cell
+from autoscaler.lab.demo import PROVIDERS
+from autoscaler.lab.played_cloud import CHECKOUT, NoControlPlane, played_cloud
 
 
 def test_without_the_tests_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

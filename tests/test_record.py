@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.asking.arrays import arrays_present, in_force
-from autoscaler.core.cluster import JobDetail
-from autoscaler.core.evidence import Answer, Evidence, Finding, Health, JobFailure
-from autoscaler.core.fleet import (
+from autoscaler.constraints.rules import load_rules
+from autoscaler.core.model.cluster import JobDetail
+from autoscaler.core.model.evidence import Answer, Evidence, Finding, Health, JobFailure
+from autoscaler.core.model.fleet import (
     Bucket,
     BucketKey,
     Fleet,
@@ -26,13 +26,23 @@ from autoscaler.core.fleet import (
     PriceType,
     Worker,
 )
-from autoscaler.core.memory import Disabling, Event, Memory, Rest, WorkerNote
-from autoscaler.core.model import Snapshot, Wishes
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.model.memory import (
+    Backoff,
+    Disabling,
+    Event,
+    LaunchTrial,
+    Memory,
+    ProtectedArray,
+    UnhelpedCategory,
+    WorkerNote,
+)
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.record import read_now, read_record, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
-from autoscaler.nodearrays.rules import load_rules
-from autoscaler.record import read_now, read_record, write_record
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
 from providers.registry import known_prefixes
@@ -86,6 +96,7 @@ FLEET = Fleet(
             group_id="execute:8-1",
             nodes=("n-1",),
             asked=True,
+            assignment=(("36688decd6f980ec", 2), ("77dde23f2fccfe6d", 1)),
         ),
     ),
     failures=(LaunchFailure(BucketKey("odd.one", zone="eu-1b"), 1795248800.0, "capacity", "none left", "o-0"),),
@@ -97,9 +108,11 @@ MEMORY = Memory(
     able_since={12: 4.25},
     unable=(13,),
     details={13: JobDetail(13, 5.0, start_after=6.0, concurrency=3, context={"until": "2026-11-21T09:04:00"})},
-    rests=(Rest(BucketKey("odd.one"), 9.0, 5, "capacity", "none left"),),
+    rests=(Backoff(BucketKey("odd.one"), 9.0, 5, "capacity", "none left"),),
     launches=(Event(7.0, 2, "execute"),),
-    brake=because(Code.BRAKE, count=201, limit=200),
+    trials={"o-2": LaunchTrial("execute", 6.0, (("36688decd6f980ec", 2),), 1, 40.0, 6.5, 12.0, seen=("alarm (a)",))},
+    protected={"execute": ProtectedArray({"36688decd6f980ec": UnhelpedCategory(2, 5.0, 80.0, ("ann",))}, 2, 1.0)},
+    brake=because(Code.CIRCUIT_BREAKER, count=201, limit=200),
 )
 EVIDENCE = Evidence(
     answers={12: Finding(12, "as asked", 8.0, Answer.IMPOSSIBLE, "2026-11-21T09:04:00")},
@@ -116,7 +129,7 @@ REQUESTS = Requests(
     (CreatedNode("n-1", "node-1", "execute", 2.0, worker_id="i-1"),),
     frozenset({"i-1"}),
 )
-WISHES = Wishes(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
+WISHES = Overrides(paused=True, paused_by="ann", keep=frozenset({"w1", "w2"}))
 
 
 def record(directory: Path, environ: dict[str, str] | None = None, **changed: Any) -> Path:
@@ -185,7 +198,11 @@ def test_the_rules_of_a_snapshot_are_those_of_its_record(tmp_path: Path) -> None
 
 def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
     snapshot = read_record(by_hand(tmp_path))
-    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.wishes) == (load_catalog().buckets(), Memory(), Wishes())
+    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.wishes) == (
+        load_catalog().buckets(),
+        Memory(),
+        Overrides(),
+    )
 
 
 def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:

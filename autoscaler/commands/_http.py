@@ -1,75 +1,141 @@
-"""How `run` and `serve` put up the REST API. Nothing of it is imported before it is served."""
+"""How `run` and `serve` put up the listeners, all with one application. FastAPI is imported once one is."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.commands._requests import service
+from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
+from autoscaler.commands.serve import password_file
+from autoscaler.commands.serving import auto_stop_endpoint, order_secret
+from autoscaler.engine.loop import Loop
 from autoscaler.errors import SettingsError
-from autoscaler.loop import Loop
 from autoscaler.store import lock
+from autoscaler.store.calls import CallLog
+from autoscaler.store.observations import seen_arrays
 from autoscaler.store.store import Store
+from providers.interface import Provider
 
 if TYPE_CHECKING:
-    from autoscaler.web.server import Server
+    from autoscaler.api.operations import Operations
+    from autoscaler.api.passwords import Passwords
+    from autoscaler.api.server import Address, Server
 
-log = logging.getLogger("autoscaler.web")
-
-
-def password_file(invocation: Invocation) -> Path:
-    """Who may call."""
-    return invocation.settings.process.http_passwords or invocation.state_directory / "http-passwords"
+log = logging.getLogger("autoscaler.api")
+_VERSION = version("sge-autoscaler")
 
 
 @contextlib.contextmanager
-def rest_beside(invocation: Invocation, loop: Loop) -> Iterator[None]:
-    """The REST API on a thread beside a loop, where the settings say so; a dry run takes no requests."""
-    if invocation.settings.process.http is None or loop.dry_run:
-        if loop.dry_run and invocation.settings.process.http is not None:
+def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
+    """All listeners that the settings name, beside a loop that serves this cell; a dry run takes no requests.
+
+    Raises SettingsError where one cannot be had; without the usual socket scaling goes on.
+    """
+    http, endpoint, ring = invocation.settings.process.http, auto_stop_endpoint(invocation), loop.wakeup.ring
+    if loop.dry_run:
+        if http is not None:
             log.warning("a dry run takes no requests: the REST API is not served")
         yield
         return
-    with rest(invocation, ring=loop.bell.ring) as server, server.beside():
-        log.info("REST API at %s/clusters/%s", server.url, cluster(invocation))
+
+    def arrays() -> Sequence[str]:
+        return [array.name for array in loop.observer.policy.node_arrays]
+
+    from autoscaler.api.app import make_app
+    from autoscaler.api.auto_stop import AutoStops
+    from autoscaler.api.listeners import WORKERS
+    from autoscaler.api.server import Address, Server
+
+    with contextlib.ExitStack() as stack:
+        requests = service(invocation, loop.store, arrays, ring, loop.offered)
+        auto_stops = AutoStops(loop.store.auto_stops, order_secret(invocation), ring) if endpoint else None
+        passwords, calls = (None, None) if http is None else stack.enter_context(_logins(invocation))
+        # Callers from elsewhere never wait for the loop's connection.
+        store = loop.store if http is None else stack.enter_context(invocation.store())
+        operations = _operations(invocation, store, loop.observer.provider, ring)
+        app = make_app(operations, passwords, calls, requests, auto_stops, version=_VERSION)
+        if endpoint is not None and auto_stops is not None:
+            stack.enter_context(Server(app, Address(endpoint.address, endpoint.port), WORKERS).beside())
+            stack.callback(auto_stops.close)  # before the server ends: who waits is told that nothing is decided
+            loop.answered = auto_stops.passed
+        stack.enter_context(request_socket(invocation, app))
+        if http is not None:
+            server = stack.enter_context(Server(app, _address(invocation)).beside())
+            log.info("REST API at %s/clusters/%s", server.url, cluster(invocation))
         yield
 
 
 @contextlib.contextmanager
-def rest(invocation: Invocation, *, ring: Callable[[], None] = lambda: None) -> Iterator[Server]:
-    """The REST API of this cell, listening, over a connection of its own to the store. Raises SettingsError."""
-    from autoscaler.store.calls import CallLog
-    from autoscaler.store.looks import seen_arrays
-    from autoscaler.web.app import make_app
-    from autoscaler.web.operations import Operations
-    from autoscaler.web.passwords import Passwords
-    from autoscaler.web.server import Server, address
-    from autoscaler.web.view import Place
+def rest(invocation: Invocation) -> Iterator[Server]:
+    """The REST API of this cell without a loop, listening. Raises SettingsError."""
+    from autoscaler.api.app import make_app
+    from autoscaler.api.server import Server
+
+    at = _address(invocation)
+    with _logins(invocation) as (passwords, calls), invocation.store() as store:
+        provider = invocation.provider() if invocation.settings.process.provider is not None else None
+        operations = _operations(invocation, store, provider, ring=lambda: None)
+        requests = service(invocation, store, lambda: _names(invocation, store), ring=lambda: None)
+        yield Server(make_app(operations, passwords, calls, requests, version=_VERSION), at)
+
+
+@contextlib.contextmanager
+def request_socket(invocation: Invocation, app: Any) -> Iterator[None]:
+    """Listen for local callers until the end of the block.
+
+    Raises SettingsError where a socket that was chosen cannot be had; without the usual one scaling goes on.
+    """
+    from autoscaler.api.local_socket import served_locally
+
+    process = invocation.settings.process
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(served_locally(app, socket_path(invocation), process.socket_group))
+        except SettingsError as error:
+            if process.socket is not None or process.socket_group is not None:
+                raise
+            log.warning("callers cannot ask for node arrays: %s", error)
+        yield
+
+
+@contextlib.contextmanager
+def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, CallLog]]:
+    """Who may call from elsewhere, and where it is written down."""
+    from autoscaler.api.passwords import Passwords
+
+    passwords = Passwords(password_file(invocation))
+    with contextlib.closing(CallLog.open(invocation.store_file.with_suffix(".calls"))) as calls:
+        yield passwords, calls
+
+
+def _operations(
+    invocation: Invocation, store: Store, provider: Provider | None, ring: Callable[[], None]
+) -> Operations:
+    """Nodes, as this store has them."""
+    from autoscaler.api.operations import Operations
+    from autoscaler.api.view import Place
+
+    return Operations(
+        store,
+        Place(cluster(invocation), **_region(invocation, provider)),
+        arrays=seen_arrays(invocation.policy.node_arrays, (), ()),
+        ring=ring,
+        loop_runs=lambda: lock.running(invocation.cell) is not None,
+    )
+
+
+def _address(invocation: Invocation) -> Address:
+    from autoscaler.api.server import address
 
     process = invocation.settings.process
     if process.http is None:
         raise SettingsError("say where to serve: set CP_CAP_AUTOSCALE_HTTP, to 127.0.0.1:8651 for example")
-    at = address(process.http, process.http_certificate, process.http_key)
-    passwords = Passwords(password_file(invocation))
-    with contextlib.ExitStack() as stack:
-        store = stack.enter_context(invocation.store())
-        calls = CallLog.open(invocation.store_file.with_suffix(".calls"))
-        stack.callback(calls.close)
-        operations = Operations(
-            store,
-            Place(cluster(invocation), **_region(invocation)),
-            arrays=seen_arrays(invocation.policy.node_arrays, (), ()),
-            ring=ring,
-            loop_runs=lambda: lock.held(invocation.cell, lock.lock_directory()),
-        )
-        requests = service(invocation, store, lambda: _names(invocation, store), ring)
-        app = make_app(operations, passwords, calls, requests, version=version("sge-autoscaler"))
-        yield Server(app, at)
+    return address(process.http, process.http_certificate, process.http_key)
 
 
 def cluster(invocation: Invocation) -> str:
@@ -85,13 +151,11 @@ def _names(invocation: Invocation, store: Store) -> list[str]:
     return [array.name for array in look.arrays if array.extends is None]
 
 
-def _region(invocation: Invocation) -> dict[str, Any]:
+def _region(invocation: Invocation, provider: Provider | None) -> dict[str, Any]:
     """Region and subnet as far as the provider's settings name them; without any the provider's name is the region."""
-    name = invocation.settings.process.provider
-    given: dict[str, str] = {}
-    if name is not None:
-        settings = getattr(invocation.provider(), "settings", None)
-        found = (str(getattr(settings, field, None) or "") for field in ("region", "location"))
-        given["region"] = next((each for each in found if each), name)
-        given["subnet"] = str(getattr(settings, "subnet", None) or "")
-    return given
+    if provider is None:
+        return {}
+    settings = getattr(provider, "settings", None)
+    found = (str(getattr(settings, field, None) or "") for field in ("region", "location"))
+    region = next((each for each in found if each), invocation.settings.process.provider)
+    return {"region": region, "subnet": str(getattr(settings, "subnet", None) or "")}

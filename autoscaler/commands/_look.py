@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +19,15 @@ from typing import Any, ClassVar
 import click
 
 from autoscaler.commands.context import Invocation
-from autoscaler.core.fleet import Bucket, Interruption, Worker
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.fleet import Bucket, Interruption, Worker
 from autoscaler.core.plan import details_wanted, plan
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.record import read_now, read_record
 from autoscaler.errors import WriteRefused
-from autoscaler.observe import Observation, Observer
 from autoscaler.process import ReadOnlyRunner
-from autoscaler.record import read_now, read_record
 from autoscaler.report.document import document
+from autoscaler.settings.sharing import differing
 from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Launched, LaunchOrder, Problem, Provider
 
@@ -83,6 +85,30 @@ def read_only(provider: Provider) -> Provider:
     return ReadOnly()
 
 
+def as_running(invocation: Invocation) -> Invocation:
+    """The same call by the settings of the autoscaler that serves this cell, where one does. What is set otherwise in
+    this shell is told, and not heeded.
+    """
+    who = invocation.running
+    if who is None:
+        cell = invocation.cell
+        said = f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine"
+        click.echo(f"{said}: judged by this shell's settings", err=True)
+        return invocation
+    shared = invocation.settings_of_running
+    if not shared:
+        said = f"the autoscaler of this cell (process {who.pid}) does not tell its settings: judged by this shell's"
+        click.echo(said, err=True)
+        return invocation
+    others = differing(invocation.environ, shared)
+    if others:
+        told = ", ".join(
+            f"{name} ({value} here, {there or 'not set'} there)" for name, (value, there) in others.items()
+        )
+        click.echo(f"judged by the settings of the running autoscaler (process {who.pid}), not by: {told}", err=True)
+    return invocation.as_running
+
+
 def look(invocation: Invocation, record: Path | None) -> Look:
     """Look once. Raises what observing or reading the record raises."""
     if record is not None:
@@ -98,9 +124,10 @@ def look(invocation: Invocation, record: Path | None) -> Look:
 
 
 def observe(invocation: Invocation) -> Observation:
-    """The live cell as the loop would see it now."""
+    """The live cell as the loop would see it now, by the settings of the autoscaler that serves it where one does."""
+    invocation = as_running(invocation)
     provider = invocation.provider()
-    with reading_store(invocation) as store:
+    with reading_store(invocation, lenient=True) as store:
         observer = Observer(
             ReadOnlyRunner(invocation.runner),
             read_only(provider),
@@ -115,9 +142,15 @@ def observe(invocation: Invocation) -> Observation:
 
 
 @contextlib.contextmanager
-def reading_store(invocation: Invocation) -> Iterator[Store]:
-    """This cell's store; where there is none an empty one that leaves nothing behind."""
-    if invocation.store_file.exists():
+def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[Store]:
+    """This cell's store; where there is none an empty one that leaves nothing behind. `lenient`: likewise where the
+    running autoscaler's may not be read, which is told.
+    """
+    who = invocation.running
+    closed = who is not None and bool(who.state) and not os.access(who.state, os.W_OK | os.X_OK)
+    if closed and lenient:
+        click.echo(f"{who.state if who else ''} may not be read by you: judged without what was remembered", err=True)
+    if not (closed and lenient) and invocation.store_file.exists():
         with invocation.store() as store:
             yield store
         return

@@ -1,78 +1,30 @@
-"""How commands reach the service of requests, and how `run` and `serve` put it up."""
+"""How commands reach the service of requests, and where it listens."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from autoscaler.api.request_service import RequestService
+from autoscaler.commands._socket_path import named, socket_path
 from autoscaler.commands.context import Invocation
-from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import OF_ROOT, Service, Unreachable, first_listening
-from autoscaler.loop import Loop
 from autoscaler.store import lock
 from autoscaler.store.store import Store
-from autoscaler.web.local_socket import serve_requests
-from autoscaler.web.request_service import RequestService
-
-log = logging.getLogger("autoscaler.requests")
-
-
-def socket_path(invocation: Invocation) -> Path:
-    """Where this cell's service listens."""
-    process = invocation.settings.process
-    if process.socket is not None:
-        return process.socket
-    # A work directory is closed to everybody else, and so to a group that may ask.
-    of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
-    return (OF_ROOT if of_root else invocation.state_directory) / _name(invocation)
-
-
-def _name(invocation: Invocation) -> str:
-    return f"{invocation.cell.cell}-{invocation.cell.slug[-8:]}.sock"
 
 
 def service(
-    invocation: Invocation, store: Store, node_arrays: Callable[[], Sequence[str]], ring: Callable[[], None]
+    invocation: Invocation,
+    store: Store,
+    node_arrays: Callable[[], Sequence[str]],
+    ring: Callable[[], None],
+    offered: Callable[[], frozenset[str]] = frozenset,
 ) -> RequestService:
     """What callers of this cell talk to."""
-    return RequestService(
-        store, node_arrays, ring=ring, loop_runs=lambda: lock.held(invocation.cell, lock.lock_directory())
-    )
-
-
-@contextlib.contextmanager
-def request_socket(invocation: Invocation, served: RequestService) -> Iterator[None]:
-    """Listen for callers until the end of the block.
-
-    Raises SettingsError where a socket that was chosen cannot be had; without the usual one scaling goes on.
-    """
-    process = invocation.settings.process
-    with contextlib.ExitStack() as stack:
-        path = socket_path(invocation)
-        try:
-            stack.enter_context(serve_requests(served, path, process.socket_group))
-        except SettingsError as error:
-            if process.socket is not None or process.socket_group is not None:
-                raise
-            log.warning("callers cannot ask for node arrays: %s", error)
-        yield
-
-
-@contextlib.contextmanager
-def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
-    """The same for a loop that serves this cell; a dry run takes no requests."""
-    if loop.dry_run:
-        yield
-        return
-
-    def arrays() -> Sequence[str]:
-        return [array.name for array in loop.observer.policy.node_arrays]
-
-    with request_socket(invocation, service(invocation, loop.store, arrays, loop.bell.ring)):
-        yield
+    running = lambda: lock.running(invocation.cell) is not None  # noqa: E731
+    return RequestService(store, node_arrays, ring=ring, loop_runs=running, offered=offered)
 
 
 def reachable(invocation: Invocation) -> Service | None:
@@ -82,7 +34,9 @@ def reachable(invocation: Invocation) -> Service | None:
         login = process.caller_login
         return Service(url=process.caller_url, login=None if login is None else str(login))
     own = socket_path(invocation)
-    places = (own,) if process.socket is not None else (own, OF_ROOT / _name(invocation))
+    places = [own] if process.socket is not None else [own, OF_ROOT / named(invocation)]
+    if invocation.running is not None and invocation.running.socket:
+        places.insert(0, Path(invocation.running.socket))
     found = first_listening(places)
     return None if found is None else Service(found)
 

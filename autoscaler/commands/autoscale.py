@@ -14,11 +14,11 @@ from autoscaler.commands._duration import Duration
 from autoscaler.commands._look import as_json, print_json
 from autoscaler.commands._requests import own_store, reachable, service
 from autoscaler.commands.context import Invocation
-from autoscaler.core.request_sets import STANDARD
+from autoscaler.constraints.json_text import read_json
+from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION
+from autoscaler.core.model.request_sets import STANDARD
 from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import Rejected, Unreachable
-from autoscaler.nodearrays.json_text import read_json
-from autoscaler.nodearrays.requests import DEFAULT_EXPIRATION
 
 
 @click.command("autoscale")

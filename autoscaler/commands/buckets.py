@@ -10,12 +10,12 @@ import click
 
 from autoscaler.commands._look import as_json, from_record, look, print_json
 from autoscaler.commands.context import Invocation
-from autoscaler.core.asking.targets import unknown_types
-from autoscaler.core.model import Snapshot
-from autoscaler.core.prospects import Prospect, prospects
-from autoscaler.core.reasons import Code
-from autoscaler.core.ruled.verdicts import refusal_by
-from autoscaler.nodearrays.documents import constraint_from, read_document
+from autoscaler.constraints.documents import constraint_from, read_document
+from autoscaler.core.capacity.prospects import Prospect, prospects
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.outcome.constraint_verdicts import refusal_by
+from autoscaler.core.requests.targets import unknown_types
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.document import reason_part
 from autoscaler.report.prospects import prospect_rows
 from autoscaler.report.tables import print_buckets

@@ -11,10 +11,10 @@ import click
 
 from autoscaler import namespaces
 from autoscaler.errors import NotFound
+from autoscaler.lab import cell_folder
+from autoscaler.lab.cell import FIRST_HOST, Cell, ExecHost
+from autoscaler.lab.private_root import CellError, missing
 from autoscaler.report.wording import count
-from sge import cell_folder
-from sge.cell import FIRST_HOST, Cell, ExecHost
-from sge.private_root import CellError, missing
 
 WATCH = 0.2
 """Seconds between two looks at whether a held cell still lives."""

@@ -16,14 +16,15 @@ from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
+from autoscaler.api.auto_stop import Endpoint
+from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import with_platform
-from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.rule_files import RuleFiles
+from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.policies import registry as policies
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
-from autoscaler.web.auto_stop import Endpoint
-from providers.registry import known, known_prefixes, settings_of
+from providers.registry import known, known_prefixes, load, settings_of
 from providers.settings import main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
@@ -73,7 +74,7 @@ def check(file: Path | None) -> None:
     if settings.process.provider is None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
     else:
-        problems += _wrong_for_provider(settings)
+        problems += _wrong_for_provider(settings) or _wrong_types(settings)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
     problems += _wrong_addresses(settings)
@@ -105,7 +106,7 @@ def _wrong_addresses(settings: Settings) -> list[str]:
         wrong.append(str(error))
     try:
         if process.http:
-            from autoscaler.web.server import address  # takes a while to import
+            from autoscaler.api.server import address  # takes a while to import
 
             address(process.http, process.http_certificate, process.http_key)
     except SettingsError as error:
@@ -174,6 +175,16 @@ def _wrong_for_provider(settings: Settings) -> list[str]:
     except SettingsError as error:
         return [str(error)]
     return []
+
+
+def _wrong_types(settings: Settings) -> list[str]:
+    """Instance types that the provider does not have. Where it cannot be asked here, that is noted."""
+    try:
+        provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
+        return list(unknown_types(settings, told_types(provider)))
+    except AutoscalerError as error:
+        click.echo(f"note: provider {settings.process.provider} cannot be asked for its instance types here: {error}")
+        return []
 
 
 def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:

@@ -8,21 +8,23 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import tzinfo
+from datetime import date, tzinfo
 from functools import cached_property
 from pathlib import Path
 
+from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.policy import Policy
-from autoscaler.errors import NotFound, SettingsError
-from autoscaler.nodearrays.rule_files import RuleFiles
-from autoscaler.observe import LocalZone
+from autoscaler.engine.observe import LocalZone
+from autoscaler.errors import NotFound, SettingsError, StateNotKept
+from autoscaler.jetpack.service import AutoscaleError, Service
 from autoscaler.process import ReadOnlyRunner, Runner, SystemRunner
 from autoscaler.settings import Settings, load_settings
+from autoscaler.settings.sharing import with_settings
 from autoscaler.store.identity import cell_tag
-from autoscaler.store.lock import CellKey
+from autoscaler.store.lock import CellKey, Holder, running
 from autoscaler.store.store import Store
 from providers.interface import HasLocation, Provider, ProviderError
-from providers.registry import known_prefixes, load, platform_defaults
+from providers.registry import known_prefixes, load, oldest_price, platform_defaults
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
 """Where SGE_ROOT is looked for when nobody set it: Debian's packages, and an installation by hand."""
@@ -80,8 +82,39 @@ class Invocation:
         """Runs Grid Engine's commands; read-only in a dry run."""
         return ReadOnlyRunner(SystemRunner()) if self.settings.process.dry_run else SystemRunner()
 
+    @cached_property
+    def running(self) -> Holder | None:
+        """The autoscaler that serves this cell on this machine, whatever its settings are; None: there is none."""
+        return running(self.cell)
+
+    @cached_property
+    def settings_of_running(self) -> Mapping[str, str] | None:
+        """What the running autoscaler serves by, without secrets: from its socket, else from its state. None: there is
+        none, or it cannot be learnt.
+        """
+        who = self.running
+        if who is None:
+            return None
+        if who.socket:
+            with contextlib.suppress(AutoscaleError):
+                return {name: str(value) for name, value in Service(who.socket).call("GET", "/settings").items()}
+        with contextlib.suppress(SettingsError, StateNotKept, PermissionError):
+            if self.store_file.exists():
+                with self.store() as store:
+                    return store.service_settings.load()
+        return None
+
+    @cached_property
+    def as_running(self) -> Invocation:
+        """The same call with the settings of the running autoscaler; itself where there are none."""
+        shared = self.settings_of_running
+        return Invocation(with_settings(self.environ, shared)) if shared else self
+
     @property
     def state_directory(self) -> Path:
+        """Where the running autoscaler keeps its state; where none runs, as our own settings say."""
+        if self.running is not None and self.running.state:
+            return Path(self.running.state)
         if self.settings.process.work_directory is not None:
             return self.settings.process.work_directory
         if os.geteuid() == 0:
@@ -96,6 +129,12 @@ class Invocation:
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
         """This cell's store, made where there is none. Raises SettingsError."""
+        who = self.running
+        if who is not None and who.state and not os.access(who.state, os.W_OK | os.X_OK):
+            raise SettingsError(
+                f"the autoscaler of this cell (process {who.pid}) keeps its state in {who.state}, which is not "
+                f"{self.who}'s to write: run this command as the user that it runs as"
+            )
         store = Store.open(self.store_file)
         try:
             yield store
@@ -112,6 +151,14 @@ class Invocation:
         if name is None:
             raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
         return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
+
+    def oldest_price(self) -> date | None:
+        """The date of the oldest price that the chosen provider goes by, without asking its cloud anything."""
+        name = self.settings.process.provider
+        try:
+            return None if name is None else oldest_price(name, self.settings.for_provider(self.environ))
+        except SettingsError:
+            return None  # said by whoever makes the provider
 
     def rule_files(self, provider: Provider) -> RuleFiles:
         """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
@@ -165,7 +212,7 @@ def with_platform(
 
 
 def _master(common: Path) -> str:
-    """The queue master's host name as Grid Engine prints it: without its domain where `ignore_fqdn` says so."""
+    """The qmaster's host name as Grid Engine prints it: without its domain where `ignore_fqdn` says so."""
     try:
         name = (common / "act_qmaster").read_text(encoding="utf-8").strip().lower()
         bootstrap = (common / "bootstrap").read_text(encoding="utf-8").lower().splitlines()

@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 
 from autoscaler import namespaces
-from autoscaler.demo import PROVIDERS, SCENARIOS, run_demo
 from autoscaler.errors import AutoscalerError
+from autoscaler.lab import private_root
+from autoscaler.lab.demo import PROVIDERS, SCENARIOS, run_demo
 from autoscaler.terminal.view import open_view
-from sge import private_root
 
 
 @click.command("demo")

@@ -11,20 +11,28 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
+from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.constraints.rule_names import strange_names
+from autoscaler.core.limits.protected_mode import Protection
+from autoscaler.core.model.reasons import Code
 from autoscaler.errors import AutoscalerError
-from autoscaler.nodearrays.rule_files import RuleFiles
-from autoscaler.nodearrays.rule_names import strange_names
 from autoscaler.report.admission_file import archive, fresh_for
+from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.wording import text
 from autoscaler.settings import this_machine
 from providers.interface import Problem
 from sge import jsv_setup
+from sge.access import read_restrictions
+from sge.access_check import access_finding
 from sge.admin import Administrator
 from sge.checks import Finding, Level, check_all
 from sge.events import find_qevent
 from sge.facts import TIMEOUT, gather
 from sge.qconf import read_complexes, read_names
+from sge.reading import read_configuration
 
 UNSOUND = 1
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -47,12 +55,41 @@ def command(invocation: Invocation, as_json: bool) -> int:
         qevent=Path(find_qevent()).is_absolute(),
     )
     facts = replace(facts, verifier=_verifier(invocation, facts.configuration.get("jsv_url", "")))
-    findings = (*check_all(facts), *provider_findings(invocation), *rule_findings(invocation))
+    findings = (
+        *check_all(facts),
+        *access_findings(invocation, facts.user),
+        *settings_findings(invocation),
+        *provider_findings(invocation),
+        *type_findings(invocation),
+        *rule_findings(invocation),
+        *launch_findings(invocation),
+    )
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in findings]}, indent=2))
     else:
         _show(findings)
     return UNSOUND if any(finding.level is Level.FAIL for finding in findings) else 0
+
+
+def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
+    """Who is shut out of the queues that are autoscaled; without a qmaster, that is told by another finding."""
+    grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
+
+    def show(*switches: str, may_be_empty: bool = False) -> str:
+        try:
+            return grid_engine.show(*switches)
+        except AutoscalerError:
+            if may_be_empty:
+                return ""
+            raise
+
+    try:
+        texts = read_configuration(invocation.runner, TIMEOUT)
+        texts |= read_restrictions(texts, show, (), always=True)
+        queues = [queue.name for queue in invocation.policy.queues]
+    except AutoscalerError:
+        return ()
+    return (access_finding(texts, queues, user),)
 
 
 def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
@@ -64,6 +101,29 @@ def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
         return (Finding(f"provider {name}", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
     return tuple(_of(name, problem) for problem in problems) or (
         Finding(f"provider {name}", Level.OK, "finds nothing wrong"),
+    )
+
+
+def settings_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """What is set and means something else than whoever set it may think."""
+    remedy = "`sge-autoscaler config check` says the same; docs/configure.md tells what each setting does"
+    try:
+        warnings = invocation.settings.warnings
+    except AutoscalerError as error:
+        return (Finding("settings", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
+    return tuple(Finding("settings", Level.WARN, warning, remedy) for warning in warnings)
+
+
+def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Instance types and families that are set and that the provider does not have."""
+    try:
+        settings = invocation.settings
+        unknown = tuple(unknown_types(settings, told_types(invocation.provider())))
+    except AutoscalerError:
+        return ()  # told by what the provider itself is found to lack
+    remedy = "`sge-autoscaler buckets --all` lists what there is"
+    return tuple(Finding("instance types", Level.FAIL, told, remedy) for told in unknown) or (
+        Finding("instance types", Level.OK, "the provider has what is set"),
     )
 
 
@@ -91,6 +151,25 @@ def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
         )
     except AutoscalerError as error:
         return (Finding("rules", Level.WARN, f"what they name cannot be looked up: {error}"),)
+
+
+def launch_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Node arrays whose launches help none of the jobs that they are for, as the last pass left it."""
+    with contextlib.suppress(AutoscalerError):
+        if not invocation.store_file.exists():
+            return ()
+        with invocation.store() as store:
+            notes = Protection(store.memory.load().protected, now=time.time()).notes()
+        return tuple(
+            Finding(
+                "launches",
+                Level.FAIL if note.code is Code.PROTECTED_MODE else Level.WARN,
+                text(note),
+                REASONS[note.code].remedy,
+            )
+            for note in notes
+        )
+    return ()
 
 
 def _verifier(invocation: Invocation, url: str) -> jsv_setup.State | None:

@@ -6,8 +6,9 @@ import time
 
 import click
 
+from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
 
 
 @click.command("drain")
@@ -19,6 +20,7 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
 
     Only for workers of this autoscaler (`sge-autoscaler workers`); others are never touched.
     """
+    tell_where_nobody_serves(invocation)
     with invocation.store() as store, store.database.transaction():
         name, now = invocation.host(store, host), time.time()
         if undo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,15 @@ import click
 
 from autoscaler.commands._look import as_json, from_record, look, print_json, reading_store
 from autoscaler.commands.context import Invocation
+from autoscaler.core.demand.categories import category_key
+from autoscaler.core.demand.job_requests import RequestReader
+from autoscaler.core.model.complexes import has_task
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import NotFound
 from autoscaler.report.explain import (
+    Ended,
+    Past,
     explain_gone,
     explain_host,
     explain_job,
@@ -20,8 +28,12 @@ from autoscaler.report.explain import (
     host_lines,
     job_lines,
 )
+from autoscaler.store.history import Explanation
+from autoscaler.store.journal import OrderRecord
+from autoscaler.store.store import Store
+from sge.accounting import read_ends
 
-_JOB = re.compile(r"(\d+)(?:\.\d+)?")
+_JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
 @click.command("explain")
@@ -38,7 +50,7 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
     """
     found = _JOB.fullmatch(subject)
     if found:
-        told = _job(invocation, int(found[1]), record)
+        told = _job(invocation, int(found[1]), found[2], record)
         lines = job_lines(told)
     else:
         told = _host(invocation, subject, record)
@@ -50,19 +62,76 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
         click.echo(line)
 
 
-def _job(invocation: Invocation, job: int, record: Path | None) -> dict[str, Any]:
+def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
     seen = look(invocation, record)
     if record is not None:
         told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
         if told is None:
             raise NotFound(f"job {job} neither waits nor runs in {record}")
-        return told
-    with reading_store(invocation) as store:
-        done, past = store.journal.outcomes_of_job(job), store.history.explanation(job)
-    told = explain_job(seen.snapshot, seen.plan, job, seen.zone, done) or explain_past(job, past, done)
+        return _of_task(told, job, task)
+    ended = _ends(invocation, job)
+    with reading_store(invocation, lenient=True) as store:
+        done, last = store.journal.outcomes_of_job(job), store.history.explanation(job)
+        past = Past(last, _launched(store, seen.snapshot, last, ended), ended)
+    told = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(job, past, done, seen.zone)
     if told is None:
-        raise NotFound(f"job {job} neither waits nor runs, and was never seen waiting in the last 30 days")
-    return told
+        raise NotFound(
+            f"job {job} neither waits nor runs, was never seen waiting in the last 30 days, and no accounting "
+            "tells of it"
+        )
+    return _of_task(told, job, task)
+
+
+def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
+    try:
+        found = read_ends(invocation.common / "accounting", job)
+    except OSError as error:
+        click.echo(f"{error.filename} cannot be read: {error.strerror}", err=True)
+        return ()
+    return tuple(
+        Ended(
+            task=str(end.task) if end.task else "",
+            queue=end.queue,
+            host=end.host,
+            slots=end.slots,
+            submitted_at=end.submitted_at,
+            started_at=end.started_at,
+            ended_at=end.ended_at,
+            how=end.how,
+        )
+        for end in found
+    )
+
+
+def _launched(
+    store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
+) -> tuple[OrderRecord, ...]:
+    """Orders that were made for its category while it waited."""
+    if last is None:
+        return ()
+    read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
+    if isinstance(read, Reason):
+        return ()
+    key, since = category_key(read.demand), last.at - last.verdict.waited - 1.0
+    until = max((end.started_at for end in ended if end.started_at is not None), default=float("inf"))
+    return tuple(
+        order
+        for order in store.journal.orders(since)
+        if key in dict(order.assignment) and since <= order.ordered_at <= until
+    )
+
+
+def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
+    """Of one task of an array only what is its own. Raises NotFound where the job has no such task."""
+    if task is None:
+        return told
+    waiting = [row for row in told["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
+    running = [run for run in told["running"] if run["task"] == task]
+    ended = [end for end in told["ended"] if end["task"] == task]
+    if not (waiting or running or ended):
+        raise NotFound(f"job {job} has no task {task} that waits, runs or is in the accounting")
+    state = "waiting" if waiting else "running" if running else "ended"
+    return told | {"job": f"{job}.{task}", "state": state, "waiting": waiting, "running": running, "ended": ended}
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:

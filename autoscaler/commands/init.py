@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from autoscaler.act.boot_script import WITH_METADATA
 from autoscaler.commands.context import Invocation
+from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
 from autoscaler.report.admission_file import archive
 from autoscaler.settings import Settings, this_machine
@@ -119,6 +119,9 @@ def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparati
                 pe_mpi=queue.pe_mpi,
                 pe_slots=queue.pe_slots,
                 master=master,
+                pe_mpi_slots=queue.pe_mpi_slots,
+                terminate_method=queue.terminate_method,
+                shell_start_mode=queue.shell_start_mode,
                 # Free cores are kept back on the master, too; where nothing would be left, all serve.
                 master_slots=(kept if kept > 0 else slots) if queue.static else None,
                 notices=settings.process.provider in WITH_METADATA,

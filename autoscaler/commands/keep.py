@@ -6,8 +6,9 @@ import time
 
 import click
 
+from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
 
 
 @click.command("keep")
@@ -16,6 +17,7 @@ from autoscaler.store.wishes import Verb
 @click.pass_obj
 def command(invocation: Invocation, host: str, undo: bool) -> None:
     """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""
+    tell_where_nobody_serves(invocation)
     with invocation.store() as store, store.database.transaction():
         name, now = invocation.host(store, host), time.time()
         if undo:

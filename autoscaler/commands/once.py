@@ -7,7 +7,7 @@ import json
 import click
 
 from autoscaler.commands.context import Invocation
-from autoscaler.loop import LAST_CALLS, Pass
+from autoscaler.engine.loop import LAST_CALLS, Pass
 from autoscaler.report.document import document
 from autoscaler.report.log import configure_log
 from autoscaler.store.journal import Result
@@ -28,7 +28,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     from autoscaler.commands.serving import serving
 
     with serving(invocation) as loop:
-        loop.store.journal.sweep(loop.observer.clock())
+        loop.store.sweep(loop.observer.clock())
         done = loop.pass_once()
         loop.actor.finish(LAST_CALLS)
         outcomes = [*done.outcomes, *loop.actor.ended()]

@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from autoscaler.act.end_orphan import Hands, end_orphan
 from autoscaler.commands._look import as_json, from_record, observe, print_json
 from autoscaler.commands.context import Invocation
-from autoscaler.core.actions import Terminate
-from autoscaler.core.model import Snapshot
-from autoscaler.core.orphans import Orphan, find_orphans
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.actions import Terminate
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.recovery.orphans import Orphan, find_orphans
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.end_orphan import Hands, end_orphan
+from autoscaler.engine.record import read_record
 from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
-from autoscaler.record import read_record
 from autoscaler.report.document import reason_part
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.tables import print_orphans
@@ -81,7 +81,7 @@ def _end(orphan: Orphan, snapshot: Snapshot, invocation: Invocation) -> None:
             (action,), pass_number=snapshot.memory.passes, at=time.time(), new_id=lambda: ""
         )
         try:
-            end_orphan(orphan, Hands(doors, invocation.provider(), look_again))
+            end_orphan(orphan, Hands(doors, invocation.as_running.provider(), look_again))
         except AutoscalerError as error:
             _journal(store, journalled.id, Result.FAILED, str(error))
             raise

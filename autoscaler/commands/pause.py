@@ -6,14 +6,16 @@ import time
 
 import click
 
+from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
 
 
 @click.command("pause")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
     """Launch and remove nothing until `resume`. Workers and jobs go on as they are; passes still tell what they see."""
+    tell_where_nobody_serves(invocation)
     with invocation.store() as store:
         if store.wishes.ask(Verb.PAUSE, who=invocation.who, at=time.time()):
             click.echo("paused; `sge-autoscaler resume` goes on")

@@ -9,7 +9,7 @@ import click
 
 from autoscaler.commands._look import observe
 from autoscaler.commands.context import Invocation
-from autoscaler.record import refuse_full, write_record
+from autoscaler.engine.record import refuse_full, write_record
 
 
 @click.command("record")

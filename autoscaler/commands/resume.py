@@ -6,8 +6,9 @@ import time
 
 import click
 
+from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
 
 _SAID = {
     Verb.PAUSE: "the pause",
@@ -21,11 +22,14 @@ _SAID = {
 def command(invocation: Invocation) -> None:
     """Go on after `pause` or the brake, and take back a `stop` that is not yet carried out.
 
-    Also tries again where a provider refused launches for good (bad image, no permission), once that is mended.
+    Also tries again where a provider refused launches for good (bad image, no permission), or where launches helped
+    none of the jobs that they were for (protected mode), once that is mended.
     """
+    tell_where_nobody_serves(invocation)
     with invocation.store() as store:
         memory = store.memory.load()
         ended = [_SAID[verb] for verb in store.wishes.resume(who=invocation.who, at=time.time())]
     ended += ["the brake"] if memory.brake is not None else []
     ended += [f"the refusal of launches for {array}" for array in memory.stopped]
+    ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]
     click.echo(f"ended: {', '.join(ended)}" if ended else "nothing was paused")

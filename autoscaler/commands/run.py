@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
 from autoscaler.report.log import configure_log
@@ -32,26 +33,25 @@ def command(invocation: Invocation, as_json: bool) -> int:
     With CP_CAP_AUTOSCALE=false it says so and ends with 0.
     """
     settings = invocation.settings
-    if settings.process.autoscale is False:
+    if not settings.scales:
         click.echo("CP_CAP_AUTOSCALE is false: this cluster is not to be scaled; nothing is done")
         return 0
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:
         log.warning(warning)
-    from autoscaler.commands._http import rest_beside
-    from autoscaler.commands._requests import listening
+    from autoscaler.commands._http import listening
     from autoscaler.commands.serving import serving
     from sge.events import Events
 
     folder = invocation.store_file.with_suffix(".qevent")
     with (
-        serving(invocation, listens=True) as loop,
+        serving(invocation) as loop,
         listening(invocation, loop),
-        rest_beside(invocation, loop),
         loop.signals(),
         Events(directory=folder) as events,
     ):
         _check(loop.observer.provider)
+        _tell_unknown_types(invocation, loop.observer.provider)
         cell = invocation.cell
         log.info(
             "serving cell %s of %s:%d by provider %s%s",
@@ -81,3 +81,12 @@ def _check(provider: Provider) -> None:
     fatal = [f"{problem.what}; {problem.remedy}" for problem in problems if problem.fatal]
     if fatal:
         raise NotReady(f"provider {provider.name}: " + " | ".join(fatal))
+
+
+def _tell_unknown_types(invocation: Invocation, provider: Provider) -> None:
+    """What is set and the provider has not is told at once, and not only when a job waits for it."""
+    try:
+        for told in unknown_types(invocation.settings_in_force, told_types(provider)):
+            log.error(told)
+    except AutoscalerError as error:
+        log.warning("provider %s does not tell its instance types yet: %s", provider.name, error)

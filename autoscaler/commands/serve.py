@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import click
 
@@ -24,13 +25,18 @@ def command(context: click.Context) -> None:
         _serve(context.ensure_object(Invocation))
 
 
+def password_file(invocation: Invocation) -> Path:
+    """Who may call."""
+    return invocation.settings.process.http_passwords or invocation.state_directory / "http-passwords"
+
+
 def _serve(invocation: Invocation) -> None:
     configure_log(invocation.settings.process, invocation.environ)
     from autoscaler.commands._http import cluster, rest
 
     with rest(invocation) as server:
         click.echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
-        if not lock.held(invocation.cell, lock.lock_directory()):
+        if lock.running(invocation.cell) is None:
             click.echo(
                 "no loop serves this cell: requests are only stored; `sge-autoscaler run` acts on them", err=True
             )
@@ -45,8 +51,7 @@ def passwd(invocation: Invocation, user: str) -> None:
 
     Only its salted hash is written.
     """
-    from autoscaler.commands._http import password_file
-    from autoscaler.web.passwords import set_password
+    from autoscaler.api.passwords import set_password
 
     password = (
         click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)

@@ -10,45 +10,46 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostbyname
-from typing import TYPE_CHECKING
 
-from autoscaler.act.actor import Actor
-from autoscaler.act.boot_script import LOAD_SENSOR, WITH_METADATA, WorkerBoot
-from autoscaler.act.configuration import configuration_of
-from autoscaler.act.means import Means
-from autoscaler.act.names import WorkerNames
-from autoscaler.act.owners import Notices
-from autoscaler.bell import Bell
+from autoscaler.api.auto_stop import Endpoint
+from autoscaler.background import on_thread
+from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation, with_platform
-from autoscaler.core.asking.arrays import family_of, in_force
-from autoscaler.core.model import Snapshot
+from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.constraints.rules import load_rules
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Policy
-from autoscaler.errand import on_thread
+from autoscaler.core.requests.arrays import family_of, in_force
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.actor import Actor
+from autoscaler.engine.boot_script import LOAD_SENSOR, ORDER_IN_METADATA, WITH_METADATA, WorkerBoot
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.engine.health_checks import HealthChecks
+from autoscaler.engine.host_names import WorkerNames
+from autoscaler.engine.job_failures import Failures
+from autoscaler.engine.job_owners import Notices
+from autoscaler.engine.loop import Loop
+from autoscaler.engine.monitor import Monitor
+from autoscaler.engine.observe import Observer
+from autoscaler.engine.pass_reporter import PassReporter
+from autoscaler.engine.systemd import Notifier
+from autoscaler.engine.wakeup import Wakeup
+from autoscaler.engine.worker_values import configuration_of
 from autoscaler.errors import SettingsError
-from autoscaler.failures import Failures
-from autoscaler.health import HealthChecks
 from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
-from autoscaler.loop import Loop
-from autoscaler.monitor import Monitor
-from autoscaler.nodearrays.rule_files import RuleFiles
-from autoscaler.nodearrays.rules import load_rules
-from autoscaler.notify import Notifier
-from autoscaler.observe import Observer
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
-from autoscaler.report.telling import PassReporter
 from autoscaler.settings import Settings, load_settings, master_type_problem
 from autoscaler.settings.policies import array_name
+from autoscaler.settings.sharing import given
 from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
-from autoscaler.web.auto_stop import Endpoint
 from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
@@ -56,10 +57,7 @@ from sge.admin import Administrator
 from sge.groups import Groups
 from sge.jsv_setup import Place
 from sge.lookup import Lookup
-from sge.phantoms import Phantoms
-
-if TYPE_CHECKING:
-    from autoscaler.web.auto_stop_listener import Listener
+from sge.probe_hosts import ProbeHosts
 
 
 def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
@@ -92,28 +90,28 @@ RUN_TAG = "sge-autoscaler-cell"
 
 
 @contextlib.contextmanager
-def serving(invocation: Invocation, *, listens: bool = False) -> Iterator[Loop]:
-    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError.
-
-    `listens`: workers may ask it whether they may stop, where the settings say so.
-    """
+def serving(invocation: Invocation) -> Iterator[Loop]:
+    """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
     settings = invocation.settings
     refuse_unusable(settings)
     dry_run = settings.process.dry_run
     with contextlib.ExitStack() as stack:
         if not dry_run:
-            stack.enter_context(hold(invocation.cell, lock_directory()))
+            own = str(invocation.state_directory.resolve())
+            socket = str(socket_path(invocation))
+            stack.enter_context(hold(invocation.cell, lock_directory(), state=own, socket_path=socket))
         store = Store.open(None if dry_run else invocation.store_file)
         stack.callback(store.close)
+        store.service_settings.keep(given(invocation.environ), time.time())
         provider = invocation.provider(make_tag=not dry_run)
         run_log = None if dry_run else _run_log(provider, invocation)
         if run_log is not None:
             stack.callback(run_log.close)
-        bell = Bell()
-        stack.callback(bell.close)
+        wakeup = Wakeup()
+        stack.callback(wakeup.close)
         timeout = settings.process.grid_engine_timeout
         lookup = Lookup(invocation.runner, timeout)
-        means = Means(
+        means = ExecutionContext(
             grid_engine=Administrator(invocation.runner, timeout=timeout),
             provider=provider,
             store=store,
@@ -121,47 +119,44 @@ def serving(invocation: Invocation, *, listens: bool = False) -> Iterator[Loop]:
             boot_script=partial(boot_script, invocation, store, joins=not provider.enrols_itself),
             clock=time.time,
             executor=on_thread,
-            scheduler=Phantoms(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
+            scheduler=ProbeHosts(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
             jobs=lookup.jobs,
             array_settings=partial(array_settings, invocation, store),
+            order_key=partial(key_in_metadata, invocation),
             load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
             groups=Groups(Administrator(invocation.runner, timeout=timeout)),
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         looks = observer(invocation, store, provider)
         accounting = invocation.common / "accounting"
-        looks.policies = _policies(invocation, store, bell)
+        looks.policies = _policies(invocation, store, wakeup)
         looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
-        listener = _listener(invocation, store, bell.ring) if listens and not dry_run else None
-        if listener is not None:
-            stack.callback(listener.end)
         yield Loop(
             observer=looks,
             decide=plan,
-            actor=Actor(means, on_late=bell.ring),
+            actor=Actor(means, on_late=wakeup.ring),
             store=store,
             reporter=PassReporter(store, settings.process.verbose, invocation.zone),
             poll=settings.process.polling_delay,
-            bell=bell,
+            wakeup=wakeup,
             notifier=Notifier(invocation.environ),
             names=_names(provider, settings),
             dry_run=dry_run,
-            reload=_reload(invocation, run_log, looks),
+            reload=_reload(invocation, run_log, looks, store),
             admissions=_admissions(invocation),
-            health=HealthChecks(invocation.runner, store.health, time.time, on_sick=bell.ring).begin,
-            answered=None if listener is None else listener.auto_stops.passed,
+            health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples).see,
         )
 
 
-def _policies(invocation: Invocation, store: Store, bell: Bell) -> Callable[[Snapshot, Policy], Snapshot]:
+def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[[Snapshot, Policy], Snapshot]:
     """What autoscale policies want. Raises SettingsError where a chosen one cannot be made."""
     process, values = invocation.settings.process, invocation.settings.for_provider(invocation.environ)
     chosen = load_policies(process.policies, values)
     if strange := unclaimed(chosen, values):
         log.warning(strange)
     valid = max(VALID, 3 * process.polling_delay)
-    return Policies(chosen, store, process.policies_deadline, valid, on_late=bell.ring).ask
+    return Policies(chosen, store, process.policies_deadline, valid, on_late=wakeup.ring).ask
 
 
 def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
@@ -191,6 +186,7 @@ def _load(invocation: Invocation, platform: Mapping[str, str]) -> Settings:
 
 def refuse_unusable(settings: Settings) -> None:
     """Raise SettingsError where no worker could ever be launched by these settings."""
+    _hook(settings.process.worker_bootstrap)
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if problems:
         raise SettingsError("; ".join(problems))
@@ -201,17 +197,28 @@ def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joi
     know what they may be asked.
     """
     definitions = store.requests.load(order.ordered_at).arrays
+    boot = worker_boot(invocation, order.node_array)
+    elsewhere = boot.provider in ORDER_IN_METADATA
     values = of_node_array(
         configuration_of(order.node_array, definitions),
         cluster=invocation.settings.process.http_cluster or invocation.cell.cell,
         node_array=order.node_array,
-        group_id=order.group_id,
+        group_id="" if elsewhere else order.group_id,
     )
-    boot = replace(worker_boot(invocation, order.node_array), configuration=write(values))
-    if (endpoint := _auto_stop_endpoint(invocation)) is not None:
-        url = f"{endpoint.url(invocation.cell.master)}/{order.id}"
-        boot = replace(boot, stop_url=url, stop_key=order_key(_secret(invocation), order.id))
+    boot = replace(boot, configuration=write(values))
+    if (endpoint := auto_stop_endpoint(invocation)) is not None:
+        url = endpoint.url(invocation.cell.master)
+        key = order_key(order_secret(invocation), order.id)
+        boot = replace(boot, stop_url=url) if elsewhere else replace(boot, stop_url=f"{url}/{order.id}", stop_key=key)
     return boot.script() if joins else boot.configuration_script()
+
+
+def key_in_metadata(invocation: Invocation, order: OrderRecord) -> str:
+    """The secret by which an order's machines may ask to stop, where they read it in their metadata; else ''."""
+    provider = invocation.settings.process.provider
+    if provider not in ORDER_IN_METADATA or auto_stop_endpoint(invocation) is None:
+        return ""
+    return order_key(order_secret(invocation), order.id)
 
 
 def array_settings(invocation: Invocation, store: Store, node_array: str) -> Mapping[str, str]:
@@ -238,7 +245,23 @@ def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
         longest_lease=process.longest_lease,
         mount=process.worker_mount or "",
         install=process.worker_install,
+        hook=_hook(process.worker_bootstrap),
     )
+
+
+def _hook(path: Path | None) -> str:
+    """The operator's own script for workers. Raises SettingsError where it cannot be run as one."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the script CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path} cannot be read: {error}") from error
+    if not text.startswith("#!") or "\0" in text:
+        raise SettingsError(
+            f"CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path} is no script: its first line names no program (#!)"
+        )
+    return text.rstrip("\n")
 
 
 def _boot_timeout(invocation: Invocation, node_array: str) -> float:
@@ -252,23 +275,14 @@ def _boot_timeout(invocation: Invocation, node_array: str) -> float:
     return timeouts.get(node_array, max(timeouts.values()))
 
 
-def _listener(invocation: Invocation, store: Store, ring: Callable[[], None]) -> Listener | None:
-    endpoint = _auto_stop_endpoint(invocation)
-    if endpoint is None:
-        return None
-    from autoscaler.web.auto_stop import AutoStops
-    from autoscaler.web.auto_stop_listener import Listener
-
-    return Listener(endpoint, AutoStops(store.auto_stops, _secret(invocation), ring))
-
-
-def _auto_stop_endpoint(invocation: Invocation) -> Endpoint | None:
+def auto_stop_endpoint(invocation: Invocation) -> Endpoint | None:
     """Where workers may ask to stop; None where nothing listens."""
     written = invocation.settings.process.auto_stop
     return Endpoint.parse(written) if written else None
 
 
-def _secret(invocation: Invocation) -> bytes:
+def order_secret(invocation: Invocation) -> bytes:
+    """What the keys of this cell's orders are made of."""
     return cell_secret(invocation.store_file.with_suffix(".secret"))
 
 
@@ -288,7 +302,9 @@ def _address(master: str) -> str:
     return "" if address.startswith("127.") else address
 
 
-def _reload(invocation: Invocation, run_log: RunLog | None, looks: Observer) -> Callable[[], tuple[Policy, float]]:
+def _reload(
+    invocation: Invocation, run_log: RunLog | None, looks: Observer, store: Store
+) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         settings = with_platform(settings, partial(_load, invocation), invocation.environ)
@@ -301,6 +317,7 @@ def _reload(invocation: Invocation, run_log: RunLog | None, looks: Observer) -> 
         configure_log(settings.process, invocation.environ)
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)
+        store.service_settings.keep(given(invocation.environ), time.time())
         return settings.policy(master=invocation.cell.master), settings.process.polling_delay
 
     return reload

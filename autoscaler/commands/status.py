@@ -10,7 +10,6 @@ from autoscaler.commands._look import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.report.tables import print_pairs
-from autoscaler.store.lock import held, holder, lock_directory
 
 
 @click.command("status")
@@ -21,16 +20,17 @@ def command(invocation: Invocation, as_json: bool) -> None:
 
     Works while Grid Engine or the provider does not answer: it shows what was last seen, and when.
     """
-    serving = held(invocation.cell, lock_directory())
+    who = invocation.running
     with reading_store(invocation) as store:
         told = status(
             store,
             Now(
                 at=time.time(),
                 cell=f"{invocation.cell.cell} of {invocation.cell.master}:{invocation.cell.port}",
-                provider=invocation.settings.process.provider,
-                serving=serving,
-                holder=holder(invocation.cell, lock_directory()) if serving else None,
+                provider=invocation.as_running.settings.process.provider,
+                serving=who is not None,
+                holder=who if who is not None and who.pid else None,
+                oldest_price=invocation.oldest_price(),
             ),
         )
     if as_json:

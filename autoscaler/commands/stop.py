@@ -7,12 +7,13 @@ import time
 
 import click
 
+from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import LockHeld
 from autoscaler.report.log import configure_log
-from autoscaler.store.lock import held, lock_directory
+from autoscaler.store.lock import running
+from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
 
 log = logging.getLogger("autoscaler.stop")
 LOOK_EVERY = 0.5
@@ -38,6 +39,7 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
     with invocation.store() as store:
         _ask(store, Verb(verb), invocation.who)
         if no_wait:
+            tell_where_nobody_serves(invocation)
             click.echo("the wish stands; `sge-autoscaler status` shows what is left")
             return 0
         if _served(invocation) and _wait(invocation, store, Verb(verb)):
@@ -61,7 +63,7 @@ def _ask(store: Store, verb: Verb, who: str) -> None:
 
 
 def _served(invocation: Invocation) -> bool:
-    return held(invocation.cell, lock_directory())
+    return running(invocation.cell) is not None
 
 
 def _wished(store: Store, verb: Verb) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autoscaler.core.fleet import ANY, BucketKey, PriceType
-from autoscaler.core.rules.ruleset import Rules
+from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,15 @@ class Limits:
     """`MaxCount` of a request: of this array alone, while the others hold for all arrays that stem from one."""
     max_own_cores: int | None = None
     """`MaxCoreCount` of a request."""
+    total_workers: int | None = None
+    """Of all node arrays together, whatever queue they serve; the same in every array's limits. So the next two."""
+    total_cores: int | None = None
+    total_price_per_hour: float | None = None
+
+    @property
+    def cap_price(self) -> bool:
+        """Whether any limit of price holds: then an unknown price is no launch."""
+        return self.max_price_per_hour is not None or self.total_price_per_hour is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,8 @@ class NodeArrayPolicy:
     memory_complex: str | None = None
     """Name of the complex that carries a worker's memory as a consumable (`CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM`)."""
     gpu_complex: str | None = None
+    cpu_complex: str | None = None
+    """Of its cores, as its slots are."""
     exclusive_complex: str | None = None
     idle_timeout: float = 30.0
     boot_timeout: float = 900.0
@@ -82,6 +93,8 @@ class NodeArrayPolicy:
     group_cores: int | None = None
     group_count: int | None = None
     """Set for an array of groups: vCPUs or workers of each; the same number where it has groups of both kinds."""
+    queue_values: tuple[tuple[str, float], ...] = ()
+    """Set by `queue_instances`: the consumables that its queue gives to each of its instances on a new worker."""
     wanted: bool = True
     """False: nothing is launched for it any more (a dynamic array that no request names)."""
     rules: Rules | None = field(default=None, repr=False, hash=False)
@@ -131,6 +144,7 @@ class Brake:
 
     window: float = 600.0
     max_launches: int | None = 200
+    """Paces all launches; only of those that helped nobody more than this pause anything."""
     max_removals: int | None = 200
     max_kills: int | None = 50
     """Jobs deleted or held because nothing allowed could ever run them."""
@@ -163,6 +177,8 @@ class Policy:
     """Whether waiting jobs ask for workers; without, only requests do."""
     group_pes: tuple[str, ...] = ()
     """Parallel environments whose jobs want all their hosts out of one group."""
+    protected_after: float = 600.0
+    """A launch for jobs on whose workers none started for so long after they joined helped nobody."""
     detail_age: float = 600.0
     """A remembered answer of `qstat -j` that keeps a job from counting is asked again after so long."""
     rules: Rules | None = field(default=None, repr=False, hash=False)

@@ -15,14 +15,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from autoscaler.core.asking.arrays import arrays_present, in_force
-from autoscaler.core.model import Snapshot
+from autoscaler.background import Executor, on_thread
+from autoscaler.constraints.request_documents import ask
+from autoscaler.core.model.request_sets import POLICY_PREFIX
+from autoscaler.core.outcome.sample import Sample
 from autoscaler.core.policy import Policy
-from autoscaler.core.request_sets import POLICY_PREFIX
-from autoscaler.core.sample import Sample
-from autoscaler.errand import Executor, on_thread
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.requests import ask
 from autoscaler.policies.interface import Arrays, AutoscalePolicy, set_of, wanted_before
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from autoscaler.core.model import Snapshot
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
 from autoscaler.policies.interface import Arrays, Past, wanted_before
 from providers.secret import Secret

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic_settings import BaseSettings
 
-from autoscaler.core.model import Snapshot
-from autoscaler.core.request_sets import POLICY_PREFIX, RequestSet
-from autoscaler.core.sample import Sample
+from autoscaler.core.model.request_sets import POLICY_PREFIX, RequestSet
+from autoscaler.core.outcome.sample import Sample
+from autoscaler.core.snapshot import Snapshot
 
 Arrays = Sequence[Mapping[str, Any]]
 """A list of node arrays as `jetpack.autoscale.update` takes it: `[{"Name": "execute", "TargetCount": 2}]`."""

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from autoscaler.core.model import Snapshot
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.policies.interface import Arrays, Past
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

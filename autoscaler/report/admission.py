@@ -1,4 +1,4 @@
-"""The verifier that the queue master runs: reads what the loop left, judges a job by it, and says why it is refused.
+"""The verifier that the qmaster runs: reads what the loop left, judges a job by it, and says why it is refused.
 A job that is to stay inside one group of workers is made to ask for that.
 
 It runs as Grid Engine's administrative user, out of an archive of its own, with nothing but the standard library. Where
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autoscaler.core.impossible.admission import Admission, Judge
+from autoscaler.core.unsatisfiable.admission import Admission, Judge
 from autoscaler.report.wording import text
 from sge.jsv import Conversation, OutOfStep, read_request
 
@@ -135,7 +135,7 @@ def _some(kind: Any) -> Any:
 
 
 def main(file: str, cell: str, code: str) -> int:
-    """Answer the queue master until it hangs up. Ends with 0 then, also where both are out of step."""
+    """Answer the qmaster until it hangs up. Ends with 0 then, also where both are out of step."""
     verifier = Verifier(Path(file), cell, code)
     # What is not loaded yet is loaded now, not when the first job waits for it.
     verifier.refusal({})

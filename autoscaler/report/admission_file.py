@@ -21,10 +21,10 @@ from importlib.resources.abc import Traversable
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
-from autoscaler.core.impossible.admission import admission_of
-from autoscaler.core.model import Snapshot
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.unsatisfiable.admission import admission_of
 from autoscaler.report.admission import SCHEMA
-from autoscaler.store import notation
+from autoscaler.store import encoding
 
 MISSED_POLLS = 6
 """After so many polls without a successful look what it knows is stale."""
@@ -77,7 +77,7 @@ class AdmissionFile:
                 "cell": self.cell,
                 "code": code(),
                 "fresh_for": fresh_for(poll),
-                "admission": notation.plain(admission),
+                "admission": encoding.plain(admission),
             }
         )
 
@@ -131,6 +131,7 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     yield from _modules(autoscaler.joinpath("core"), "autoscaler/core")
     for name in ("__init__.py", "admission.py", "wording.py"):
         yield f"autoscaler/report/{name}", autoscaler.joinpath("report", name).read_bytes()
+    yield from _modules(autoscaler.joinpath("report", "reasons"), "autoscaler/report/reasons")
     for name in ("__init__.py", "jsv.py"):
         yield f"sge/{name}", sge.joinpath(name).read_bytes()
 

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Any, assert_never
+from typing import Any
 
-from autoscaler.core.actions import (
-    Action,
-    Annotate,
-    AskGridEngine,
-    Candidate,
-    Disable,
-    Enable,
-    Enrol,
-    Hold,
-    Kill,
-    Launch,
-    Phantom,
-    PushBack,
-    Release,
-    Remove,
-    Terminate,
-    kind_of,
-)
-from autoscaler.core.model import BucketVerdict, Plan, ShapeVerdict, Snapshot, WorkerVerdict
-from autoscaler.core.reasons import Reason
+from autoscaler.core.model.actions import Action
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
+from autoscaler.report.action_fields import json_fields
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.sentence import sentence
 from autoscaler.report.wording import text
@@ -73,51 +57,9 @@ def reason_part(reason: Reason) -> dict[str, Any]:
 
 def action_part(action: Action) -> dict[str, Any]:
     """One action, `kind` first."""
-    return {"kind": kind_of(action), **_particulars(action), "reason": reason_part(action.reason)}
-
-
-def _particulars(action: Action) -> dict[str, Any]:
-    """What an action says besides its kind and reason."""
-    match action:
-        case Launch():
-            first = _candidate_part(action.candidates[0])
-            return {
-                "node_array": action.node_array,
-                **{name: first[name] for name in ("instance_type", "count", "price_per_hour")},
-                "group_id": action.group_id or None,
-                "nodes": list(action.nodes),
-                "candidates": [_candidate_part(candidate) for candidate in action.candidates],
-            }
-        case Enrol():
-            return {
-                "worker_id": action.worker_id,
-                "host": action.host,
-                "node_array": action.node_array,
-                "queue": action.queue,
-                "host_group": action.host_group,
-                "slots": action.slots,
-                "complex_values": dict(action.complex_values),
-                "group_id": action.group_id or None,
-                "joined": action.joined,
-            }
-        case Enable() | Disable() | Remove():
-            return {"worker_id": action.worker_id, "host": action.host}
-        case Terminate():
-            return {"worker_id": action.worker_id, "host": action.host, "failure": action.failure}
-        case AskGridEngine():
-            return {
-                "jobs": [str(question.job) for question in action.questions],
-                "phantoms": [_phantom_part(phantom) for phantom in action.phantoms],
-            }
-        case Annotate() | Hold() | Release():
-            return {"jobs": list(action.jobs)}
-        case Kill():
-            return {"jobs": list(action.jobs), "lost": action.lost}
-        case PushBack():
-            told = {"worker_id": action.worker_id, "host": action.host, "forced": action.forced}
-            return {"jobs": list(action.jobs), **told}
-        case _:
-            assert_never(action)
+    kind: Any = type(action)
+    fields = {field.key: field.of(action) for field in json_fields(kind)}
+    return {"kind": action.kind, **fields, "reason": reason_part(action.reason)}
 
 
 def worker_part(verdict: WorkerVerdict) -> dict[str, Any]:
@@ -129,21 +71,7 @@ def worker_part(verdict: WorkerVerdict) -> dict[str, Any]:
     }
 
 
-def _candidate_part(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "instance_type": candidate.type.name,
-        "count": candidate.count,
-        "price_per_hour": candidate.price_per_hour,
-        "price_type": candidate.buckets[0].key.price_type.value,
-        "zones": [bucket.key.zone for bucket in candidate.buckets if bucket.key.zone],
-    }
-
-
-def _phantom_part(phantom: Phantom) -> dict[str, Any]:
-    return {"queue": phantom.queue, "slots": phantom.slots, "complex_values": dict(phantom.complex_values)}
-
-
-def _shape_part(verdict: ShapeVerdict) -> dict[str, Any]:
+def _shape_part(verdict: JobCategoryVerdict) -> dict[str, Any]:
     return {
         "jobs": [_job_name(job, tasks) for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True)],
         "count": len(verdict.jobs),

@@ -6,39 +6,78 @@ Made of a plan's verdicts, never of a judgement of its own. Answers are plain va
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
-from autoscaler.core.actions import Action, AskGridEngine, JobAction, Launch, PushBack, WorkerAction
-from autoscaler.core.asking.arrays import GROUPS
-from autoscaler.core.cluster import Ask, ExecutionHost
-from autoscaler.core.memory import WorkerNote
-from autoscaler.core.model import Plan, ShapeVerdict, Snapshot
+from autoscaler.core.model.actions import Action, AskGridEngine, JobAction, Launch, Reschedule, WorkerAction
+from autoscaler.core.model.cluster import ExecutionHost, JobRequest
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.outcome.constraint_verdicts import rules_for_job, rules_of_host
 from autoscaler.core.policy import Policy
-from autoscaler.core.reasons import Code, Reason
-from autoscaler.core.ruled.verdicts import rules_for_job, rules_of_host
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
 from autoscaler.report.document import action_part, document, reason_part, worker_part
-from autoscaler.report.remedies import REMEDIES
+from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.rules import rule_lines, rule_rows
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.wording import count, duration, instant, shown, text
-from autoscaler.store import notation
+from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime
+from autoscaler.store.journal import OrderRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one start of a job or task ended, as the accounting file tells it. Times as Unix seconds; None: never."""
+
+    task: str
+    queue: str
+    host: str
+    slots: int
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of a job from before: what was last said of it while it waited, and how it ended."""
+
+    last: Explanation | None = None
+    launched: Sequence[OrderRecord] = ()
+    """Orders that were made for jobs such as this one while it waited."""
+    ended: Sequence[Ended] = ()
 
 
 def explain_job(
-    snapshot: Snapshot, plan: Plan, job: int, zone: tzinfo | None = None, done: Iterable[Mapping[str, Any]] = ()
+    snapshot: Snapshot,
+    plan: Plan,
+    job: int,
+    zone: tzinfo | None = None,
+    done: Iterable[Mapping[str, Any]] = (),
+    past: Past | None = None,
 ) -> dict[str, Any] | None:
     """All that is known of a waiting or running job; None where Grid Engine shows no such job. `done`: the journal's
     rows of what was done with it.
     """
+    past = past or Past()
     verdicts = [verdict for verdict in plan.shapes if job in verdict.jobs]
     rows = [row for row in document(snapshot, _only(plan, verdicts), {}, by_job=True)["shapes"] if _is(row, job)]
     runs = [
-        {"host": host.name, "queue": instance.queue, "state": run.state, "slots": run.slots, "task": run.task}
+        {
+            "host": host.name,
+            "queue": instance.queue,
+            "state": run.state,
+            "slots": run.slots,
+            "task": run.task,
+            "started_at": None if run.started is None else _at(run.started, zone),
+            "worker": _verdict_of(plan, host.name),
+        }
         for host in snapshot.cluster.hosts
         for instance in host.instances
         for run in instance.jobs
@@ -62,8 +101,37 @@ def explain_job(
         "launches": launches,
         "actions": [action_part(action) for action in plan.actions if _is_about(action, job)],
         "done": [_done_part(row, zone) for row in done],
+        "waited": [_past_part(job, past.last.verdict)] if past.last is not None and not rows else [],
+        "launched": [_order_part(order, zone) for order in past.launched],
+        "ended": [_ended_part(end, zone) for end in past.ended],
         "rules": rule_rows(rules_for_job(snapshot, job)),
     }
+
+
+def _verdict_of(plan: Plan, host: str) -> dict[str, Any] | None:
+    """What becomes of the worker on which it runs; None: it is no worker."""
+    found = next((verdict for verdict in plan.workers if verdict.name == host and verdict.id is not None), None)
+    return None if found is None else worker_part(found)
+
+
+def _order_part(order: OrderRecord, zone: tzinfo | None) -> dict[str, Any]:
+    candidate = order.candidates[min(order.due, len(order.candidates) - 1)]
+    ids = [worker for attempt in order.attempts for worker in attempt.ids]
+    if order.attempts:
+        candidate = order.candidates[order.attempts[-1].candidate]
+    return {
+        "at": _at(order.ordered_at, zone),
+        "node_array": order.node_array,
+        "instance_type": candidate.type.name,
+        "count": candidate.count,
+        "workers": ids,
+        "message": order.attempts[-1].said if order.attempts else "",
+    }
+
+
+def _ended_part(end: Ended, zone: tzinfo | None) -> dict[str, Any]:
+    moments = ("submitted_at", "started_at", "ended_at")
+    return asdict(end) | {name: None if (at := getattr(end, name)) is None else _at(at, zone) for name in moments}
 
 
 def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None = None) -> dict[str, Any] | None:
@@ -83,7 +151,7 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
         "actions": [
             action_part(action)
             for action in plan.actions
-            if isinstance(action, WorkerAction | PushBack) and action.worker_id == verdict.id
+            if isinstance(action, WorkerAction | Reschedule) and action.worker_id == verdict.id
         ],
         "instances": [] if host is None else list(_instances(host)),
         "machine": None
@@ -103,26 +171,33 @@ def explain_host(snapshot: Snapshot, plan: Plan, name: str, zone: tzinfo | None 
 
 
 def explain_past(
-    job: int, past: Explanation | None, done: Iterable[Mapping[str, Any]], zone: tzinfo | None = None
+    job: int, past: Past, done: Iterable[Mapping[str, Any]], zone: tzinfo | None = None
 ) -> dict[str, Any] | None:
-    """What was last said of a job that no longer waits, and what was done with it; None where nothing is known."""
+    """The story of a job that neither waits nor runs: what was said of it, launched for it and done with it, and how it
+    ended; None where nothing is known.
+    """
     acts = list(done)
-    if past is None and not acts:
+    if past.last is None and not acts and not past.ended:
         return None
+    known = [past.last.at] if past.last else [row["at"] for row in acts[:1]]
+    known += [at for end in past.ended for at in (end.ended_at, end.submitted_at) if at is not None]
     return {
         "schema": SCHEMA,
         "job": str(job),
         "state": "ended",
-        "now": _at(past.at if past else acts[0]["at"], zone),
-        "waiting": [] if past is None else [_past_part(job, past.verdict)],
+        "now": _at(max(known), zone),
+        "waiting": [] if past.last is None else [_past_part(job, past.last.verdict)],
         "running": [],
         "launches": [],
         "actions": [],
         "done": [_done_part(row, zone) for row in acts],
+        "waited": [],
+        "launched": [_order_part(order, zone) for order in past.launched],
+        "ended": [_ended_part(end, zone) for end in past.ended],
     }
 
 
-def _past_part(job: int, verdict: ShapeVerdict) -> dict[str, Any]:
+def _past_part(job: int, verdict: JobCategoryVerdict) -> dict[str, Any]:
     return {
         "jobs": [str(job)],
         "slots": verdict.ask.slots_min,
@@ -134,7 +209,7 @@ def _past_part(job: int, verdict: ShapeVerdict) -> dict[str, Any]:
 
 def _done_part(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
     """One action on a job as the journal has it."""
-    reason = notation.read(json.dumps(json.loads(row["action"])["reason"]), Reason)
+    reason = encoding.read(json.dumps(json.loads(row["action"])["reason"]), Reason)
     return {
         "at": _at(row["at"], zone),
         "kind": row["kind"],
@@ -147,7 +222,7 @@ def _done_part(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
 def _is_about(action: Action, job: int) -> bool:
     if isinstance(action, AskGridEngine):
         return any(question.job == job for question in action.questions)
-    return isinstance(action, JobAction) and any(one.partition(".")[0] == str(job) for one in action.jobs)
+    return isinstance(action, JobAction | Reschedule) and any(one.partition(".")[0] == str(job) for one in action.jobs)
 
 
 def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict[str, Any]:
@@ -183,15 +258,37 @@ def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
     if told["state"] == "ended":
         yield f"job {told['job']} neither waits nor runs; what is known of it, as of {_when(told['now'])}:"
-    for row in told["waiting"]:
-        verb = "waited" if told["state"] == "ended" else "waits"
-        counts = "counts as demand" if row["counted"] else "does not count as demand"
-        yield f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {_slots(row['slots'])} a task, and {counts}:"
+    for row in (*told["waiting"], *told["waited"]):
+        past = told["state"] == "ended" or row in told["waited"]
+        verb = "waited" if past else "waits"
+        counts = ("counted" if row["counted"] else "did not count") if past else "counts"
+        counts = "does not count" if not past and not row["counted"] else counts
+        yield (
+            f"job {row['jobs'][0]} {verb} {duration(row['waited_s'])}, {_slots(row['slots'])} a task, and {counts} as "
+            f"demand{'; last said of it' if past else ''}:"
+        )
         yield from _reason_lines(row["reason"])
+    for order in told["launched"]:
+        workers = f": {', '.join(order['workers'])}" if order["workers"] else ", and none came"
+        said = f" ({order['message']})" if order["message"] else ""
+        what = f"{order['count']} {order['instance_type']} of {order['node_array']}"
+        yield f"launched for jobs such as it at {_when(order['at'])}: {what}{workers}{said}"
     for run in told["running"]:
         task = f".{run['task']}" if run["task"] else ""
         where = f"{run['queue']}@{run['host']}"
-        yield f"job {told['job']}{task} is on {where}: {_slots(run['slots'])}, state {run['state']}"
+        since = f" since {_when(run['started_at'])}" if run["started_at"] else ""
+        yield f"job {told['job']}{task} is on {where}{since}: {_slots(run['slots'])}, state {run['state']}"
+        if run["worker"] is not None:
+            yield f"{run['host']} ({run['worker']['id']}): {run['worker']['verdict']}:"
+            yield from _reason_lines(run["worker"]["reason"])
+    for end in told["ended"]:
+        task = f".{end['task']}" if end["task"] else ""
+        where = f"{end['queue']}@{end['host']}, {_slots(end['slots'])}"
+        if end["started_at"] is None:
+            yield f"job {told['job']}{task} was not started on {where}: {end['how']}"
+        else:
+            ended = _when(end["ended_at"]) if end["ended_at"] else "a time that is not known"
+            yield f"job {told['job']}{task} ran on {where}, from {_when(end['started_at'])} to {ended}: {end['how']}"
     for action in told["actions"]:
         yield f"in this pass: {action['kind']}:"
         yield from _reason_lines(action["reason"])
@@ -220,7 +317,7 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
             yield from _reason_lines(action["reason"])
     for instance in told["instances"]:
         jobs = ", ".join(instance["jobs"]) or "none"
-        state = f", state {instance['states']}" if instance["states"] else ""
+        state = f", state {in_words(instance['states'])}" if instance["states"] else ""
         yield (
             f"{instance['queue']}: {instance['used']} of {_slots(instance['slots'])} used, "
             f"{instance['reserved']} reserved{state}; jobs: {jobs}"
@@ -233,6 +330,28 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
             what = name.removesuffix("_s").replace("_", " ")
             yield f"remembered: {what}{'' if value is True else f' {said}'}"
     yield from rule_lines(told["rules"])
+
+
+_LETTERS = {
+    "a": "load alarm",
+    "A": "suspend alarm",
+    "u": "no load report",
+    "d": "disabled",
+    "D": "off by calendar",
+    "E": "error",
+    "s": "suspended",
+    "S": "suspended for another queue",
+    "C": "suspended by calendar",
+    "P": "preempted",
+    "c": "configuration ambiguous",
+    "o": "orphaned",
+}
+
+
+def in_words(states: str) -> str:
+    """Letters of a queue instance with what they mean: `au (load alarm, not heard)`."""
+    said = [_LETTERS[letter] for letter in states if letter in _LETTERS]
+    return f"{states} ({', '.join(said)})" if said else states
 
 
 def _slots(number: int) -> str:
@@ -249,11 +368,11 @@ def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str
     yield f"{indent}{reason['text'].removesuffix(added)} [{reason['code']}]"
     for link in reason["trail"]:
         yield from _reason_lines(link, indent + "  ")
-    if remedy := REMEDIES.get(Code(reason["code"])):
+    if remedy := REASONS[Code(reason["code"])].remedy:
         yield f"{indent}→ {remedy}"
 
 
-def _only(plan: Plan, verdicts: list[ShapeVerdict]) -> Plan:
+def _only(plan: Plan, verdicts: list[JobCategoryVerdict]) -> Plan:
     return Plan(actions=(), memory=plan.memory, shapes=tuple(verdicts))
 
 
@@ -261,7 +380,7 @@ def _is(row: Mapping[str, Any], job: int) -> bool:
     return str(row["jobs"][0]).partition(".")[0] == str(job)
 
 
-def _serves(policy: Policy, node_array: str, ask: Ask) -> bool:
+def _serves(policy: Policy, node_array: str, ask: JobRequest) -> bool:
     """Whether a node array's queue is one that the job may run in, as far as its own queue request tells."""
     array = policy.node_array(node_array) or policy.node_array(node_array.rpartition(GROUPS)[0])
     if array is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
+from math import isinf
 from typing import Any
 
-from autoscaler.core.cluster import ExecutionHost
-from autoscaler.core.fleet import Worker
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.complexes import amount
+from autoscaler.core.model.fleet import Worker
+from autoscaler.core.snapshot import Snapshot
 
 
 def worker_rows(snapshot: Snapshot, workers: Iterable[Mapping[str, Any]], zone: tzinfo | None) -> list[dict[str, Any]]:
@@ -43,7 +45,7 @@ def _machine(worker: Worker | None, zone: tzinfo | None) -> dict[str, Any]:
 def _slots(host: ExecutionHost | None) -> dict[str, Any]:
     if host is None:
         return {"slots": None, "used": None}
-    return {
-        "slots": sum(instance.slots for instance in host.instances),
-        "used": sum(instance.used for instance in host.instances),
-    }
+    slots, used = (sum(getattr(instance, name) for instance in host.instances) for name in ("slots", "used"))
+    left = amount(host.consumables.get("slots", ""), "INT")
+    # Several queues may stand on one host: what they share of it is the host's own number.
+    return {"slots": slots if left is None or isinf(left) else min(slots, int(left) + used), "used": used}

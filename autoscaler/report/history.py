@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, TextIO
 
-from autoscaler.core.sample import ArraySample, Sample, merged
+from autoscaler.core.outcome.sample import ArraySample, Sample, merged
 from autoscaler.report.schema import SCHEMA
 from autoscaler.report.tables import print_rows
 from autoscaler.report.wording import duration

@@ -1,4 +1,4 @@
-"""The pages made from declarations: docs/reasons.md, docs/json.md and conf/plan.schema.json.
+"""The pages made from declarations: docs/reasons.md, docs/json.md, docs/worker-phases.md and conf/plan.schema.json.
 
 Run as `python -m autoscaler.report.pages [--check] [ROOT]`. `--check` writes nothing and fails (1) on a stale page.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from autoscaler.core.reasons import Code
+from autoscaler.core.transitions import SHOWN, TRANSITIONS, Transition
+from autoscaler.core.workers.phases import BY_PHASE, CONDITIONS, DECIDING, ORDERED_SENTENCE, PHASES, Phase, Procedure
 from autoscaler.report import schema
-from autoscaler.report.remedies import GROUPS, REMEDIES
-from autoscaler.report.wording import TEMPLATES
+from autoscaler.report.reasons.table import SUBJECTS
 
 _REASONS_HEAD = """# Reasons
 
-<!-- Made by `python -m autoscaler.report.pages`; change autoscaler/report/wording.py and remedies.py instead. -->
+<!-- Made by `python -m autoscaler.report.pages`; change the rows in autoscaler/report/reasons/ instead. -->
 
 Every action and every inaction has a reason: a code that stays what it is, and a sentence made of its facts.
 `sge-autoscaler explain JOB` or `explain HOST` prints it with what led to it. Words in braces are facts.
@@ -44,15 +44,17 @@ The other commands reuse its parts:
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `created_at`, `age_s`, `message` (its provider's \
 last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
-`workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, \
-`request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, `provider`, `lock` |
+`workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, `refused_ends`, \
+`request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
+`stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock` |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
 `left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
 `node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: a \
 list of objects with the sums of these, `groups_of_workers` (how many of `groups` are of `group_count`), `nodes` \
 (created one by one), \
 `workers` (machines there, all together), \
-`name`, `dynamic`, `extends`, `machine_types`, `wanted` (false: it goes with its last worker), `keep_alive` \
+`name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
+`wanted` (false: it goes with its last worker), `keep_alive` \
 (sets for which its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
@@ -62,7 +64,9 @@ objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id`
 `longest_waited_s`; `cost`; `arrays`: by name means of `coming`, `busy`, `idle`, `leaving`, `aside`, \
 `cores`, `price_per_hour`, `unknown_prices`, `target_workers`, `target_cores`, and `most` (machines at a time) |
 | `explain JOB --json` | `schema`, `job`, `state` (waiting, running, ended), `now`, `waiting`: a list of Shape, \
-`running`, `launches`: a list of Launch that may serve it, \
+`running` (with what becomes of the worker it is on), `launches`: a list of Launch that may serve it, \
+`waited`: what was last said of it while it waited, `launched`: orders for jobs such as it, \
+`ended`: how each start ended, from accounting, \
 `rules`: what [rules](rules.md) ask for it, and who meets them |
 | `explain HOST --json` | `schema`, `host`, `now`, the fields of Worker, `actions`, `instances`, \
 `machine`, `remembered`, `rules` |
@@ -70,14 +74,27 @@ objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id`
 `reason` is the same everywhere; [reasons.md](reasons.md) lists its codes.
 """
 
+_PHASES_HEAD = """# Worker phases
+
+<!-- Made by `python -m autoscaler.report.pages`; change autoscaler/core/workers/phases.py and
+autoscaler/core/transitions.py instead. -->
+
+A worker has one phase: how far it is on its way from order to end. Besides, conditions hold, each with a time since
+when. Both are derived anew in each pass, from what the provider and Grid Engine show and from the few times and marks
+that the store keeps. If the store is lost, no worker is removed before two new observations, except what its provider
+or cloud ends anyway. A host that the autoscaler had disabled then counts as disabled by a person and is left alone.
+
+An arrow with an action is a step of the autoscaler. The others are what an observation shows; every phase but the first
+may also become `ending` or `gone` because the provider says so.
+"""
+_MOST_VALUES = 20
+"""A field with more values than that is a `string` here: reasons have a page of their own."""
+
 _PARTS: tuple[type[BaseModel], ...] = (
     schema.PlanDocument,
     schema.ReasonPart,
-    schema.LaunchPart,
-    schema.CandidatePart,
-    schema.EnrolPart,
-    schema.HostPart,
-    schema.TerminatePart,
+    *schema.ACTION_PARTS,
+    *schema.VALUE_PARTS,
     schema.ShapePart,
     schema.WorkerPart,
     schema.BucketPart,
@@ -90,6 +107,7 @@ def generated(root: Path) -> dict[Path, str]:
     return {
         root / "docs" / "reasons.md": "\n".join(_reasons()) + "\n",
         root / "docs" / "json.md": "\n".join(_json()) + "\n",
+        root / "docs" / "worker-phases.md": "\n".join(_phases()) + "\n",
         root / "conf" / "plan.schema.json": json.dumps(schema.json_schema(), indent=2) + "\n",
     }
 
@@ -113,11 +131,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _reasons() -> Iterator[str]:
     yield _REASONS_HEAD.rstrip()
-    headings = {first: heading for heading, first in GROUPS}
-    for code in Code:
-        if code in headings:
-            yield from ("", f"## {headings[code]}", "", "| code | sentence | what you can do |", "|---|---|---|")
-        yield f"| `{code.value}` | {_cell(TEMPLATES[code])} | {_cell(REMEDIES[code])} |"
+    for heading, rows in SUBJECTS:
+        yield from ("", f"## {heading}", "", "| code | sentence | what you can do |", "|---|---|---|")
+        for code, row in rows.items():
+            yield f"| `{code.value}` | {_cell(row.sentence)} | {_cell(row.remedy)} |"
 
 
 def _json() -> Iterator[str]:
@@ -134,6 +151,67 @@ def _json() -> Iterator[str]:
         )
         for name, info in part.model_fields.items():
             yield f"| `{info.alias or name}` | {_type(part, info.alias or name)} | {_cell(info.description or '')} |"
+
+
+def _phases() -> Iterator[str]:
+    yield _PHASES_HEAD.rstrip()
+    yield from ("", "```mermaid", "stateDiagram-v2", "    [*] --> ordered", *_arrows(), "    gone --> [*]", "```")
+    yield from ("", "## Phases", "", "The first row that holds gives the phase.")
+    yield from ("", "| phase | when |", "|---|---|")
+    yield f"| {Phase.ORDERED} | {_cell(ORDERED_SENTENCE)} |"
+    yield from (f"| {row.phase} | {_cell(row.sentence)} |" for row in PHASES)
+    yield from ("", "## Conditions", "", "Any number of them hold at a time.")
+    yield from ("", "| condition | when |", "|---|---|")
+    yield from (f"| {row.condition} | {_cell(row.sentence)} |" for row in CONDITIONS)
+    yield from ("", "## Who takes the next step", "")
+    yield "The first row whose condition holds in one of its phases decides; where none does, the phase alone does."
+    yield from ("", "| condition | in the phases | procedure |", "|---|---|---|")
+    yield from (f"| {row.condition} | {_listed(row.phases)} | {row.procedure} |" for row in DECIDING)
+    for procedure in Procedure:
+        alone = [phase for phase, who in BY_PHASE.items() if who is procedure]
+        if alone:
+            yield f"|  | {_listed(frozenset(alone))} | {procedure} |"
+    for procedure in Procedure:
+        rows = [row for row in TRANSITIONS if row.procedure is procedure]
+        yield from (
+            "",
+            f"## Steps: {procedure}",
+            "",
+            "Rules are read from the top; the first that has a step takes it.",
+        )
+        yield from ("", "| rule | from | when | action | to | reasons |", "|---|---|---|---|---|---|")
+        yield from map(_step, rows)
+    yield from ("", "## What an observation shows", "", "| from | when | to |", "|---|---|---|")
+    yield from (f"| {_listed(row.sources)} | {_cell(row.when)} | {row.to or ''} |" for row in SHOWN)
+
+
+def _arrows() -> Iterator[str]:
+    """Of the diagram: one for each pair of phases, with the actions that lead from one to the other."""
+    ways: dict[tuple[Phase, Phase], list[str]] = {}
+    for row in TRANSITIONS:
+        for source in Phase:
+            end = row.to in (Phase.ENDING, Phase.GONE) and row.procedure is None
+            if source in row.sources and row.to not in (None, source) and not (end and source in _NOT_DRAWN):
+                words = ways.setdefault((source, row.to or source), [])
+                word = row.action.__name__.lower() if row.action is not None else ""
+                words += [word] if word and word not in words else []
+    for (source, target), words in ways.items():
+        yield f"    {source} --> {target}" + (f": {', '.join(words)}" if words else "")
+
+
+_NOT_DRAWN = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DRAINING})
+"""From these the provider's word leads to the end as well; the diagram would be all arrows."""
+
+
+def _step(row: Transition) -> str:
+    action = "waits" if row.action is None else row.action.__name__
+    reasons = ", ".join(f"`{code.value}`" for code in row.reasons)
+    stays = "" if row.to is None else str(row.to)
+    return f"| `{row.rule}` | {_listed(row.sources)} | {_cell(row.when)} | {action} | {stays} | {reasons} |"
+
+
+def _listed(phases: frozenset[Phase]) -> str:
+    return ", ".join(phase for phase in Phase if phase in phases)
 
 
 def _title(part: type[BaseModel]) -> str:
@@ -160,7 +238,7 @@ def _one(kind: dict[str, object]) -> str:
         return str(kind["$ref"]).rpartition("/")[2].removesuffix("Part")
     if "const" in kind:
         return f"`{kind['const']}`"
-    if "enum" in kind and isinstance(kind["enum"], list):
+    if "enum" in kind and isinstance(kind["enum"], list) and len(kind["enum"]) <= _MOST_VALUES:
         return " or ".join(f"`{value}`" for value in kind["enum"])
     for several in ("anyOf", "oneOf"):
         if isinstance(options := kind.get(several), list):

@@ -9,14 +9,22 @@ from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.report.wording import count
 
 NONE_LIVES: Mapping[str, int] = MappingProxyType({})
 
 
-def requests_document(requests: Requests, now: float, living: Mapping[str, int] = NONE_LIVES) -> dict[str, Any]:
-    """As JSON values; `expires_at` and `left_s` are null for what never lapses. `living`: machines by node array."""
+def requests_document(
+    requests: Requests,
+    now: float,
+    living: Mapping[str, int] = NONE_LIVES,
+    *,
+    offered: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """As JSON values; `expires_at` and `left_s` are null for what never lapses. `living`: machines by node array.
+    `offered`: all instance types of the provider, where that is known.
+    """
     definitions = {array.name: array for array in requests.arrays}
     return {
         "schema": 1,
@@ -27,7 +35,7 @@ def requests_document(requests: Requests, now: float, living: Mapping[str, int] 
                 "name": name,
                 **total,
                 "workers": living.get(name, 0),
-                **_definition(definitions.get(name)),
+                **_definition(definitions.get(name), offered),
                 "keep_alive": list(_keepers(name, definitions)),
             }
             for name, total in sorted(_totals(requests).items())
@@ -50,8 +58,10 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     lines.append("in sum:" if told["node_arrays"] else "in sum: nothing")
     for array in told["node_arrays"]:
         flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
-        there = f"; {array['workers']} there" if array["workers"] else ""
+        there = f"; {count(array['workers'], 'worker')} there" if array["workers"] else ""
         types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
+        strange = ", ".join(array.get("unknown_types", ()))
+        types += f" (the provider does not offer {strange})" if strange and types else ""
         kept = f"; its workers stay (KeepAlive of {', '.join(array['keep_alive'])})" if array["keep_alive"] else ""
         lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{kept}{flagged}")
     return "\n".join(lines)
@@ -112,13 +122,14 @@ def _targets(sets: Iterable[RequestSet]) -> Iterable[Target]:
     return (target for one in sets for target in one.targets)
 
 
-def _definition(array: ArrayDefinition | None) -> dict[str, Any]:
+def _definition(array: ArrayDefinition | None, offered: frozenset[str]) -> dict[str, Any]:
     if array is None:
-        return {"dynamic": False, "extends": None, "machine_types": [], "wanted": True}
+        return {"dynamic": False, "extends": None, "machine_types": [], "unknown_types": [], "wanted": True}
     return {
         "dynamic": array.dynamic,
         "extends": array.extends,
         "machine_types": list(array.machine_types),
+        "unknown_types": [name for name in array.machine_types if offered and name not in offered],
         "wanted": array.wanted,
     }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from autoscaler.core.ruled.verdicts import EntryVerdict
-from autoscaler.core.rules.constraints import as_text
+from autoscaler.core.constraints.constraint import as_text
+from autoscaler.core.outcome.constraint_verdicts import EntryVerdict
 from autoscaler.report.document import reason_part
 
 

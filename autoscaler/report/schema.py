@@ -1,14 +1,23 @@
 """The JSON of a plan, schema 1, declared once: `document` fills it in, docs/json.md and conf/plan.schema.json state it.
 
+Parts of actions are made of the actions' classes.
+
 Names and units are a promise to whoever reads them with a program: fields are added, never renamed or taken away.
 Durations end in `_s` and are seconds; times are ISO 8601 with offset; prices are an hour's.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import dataclasses
+import inspect
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from autoscaler.core.model.actions import Action, ActionKind
+from autoscaler.report.action_fields import PAIRS, json_fields
+from autoscaler.report.reasons.table import REASONS
 
 SCHEMA = 1
 
@@ -22,122 +31,64 @@ class Part(BaseModel):
 class ReasonPart(Part):
     """Why. `code` is stable; `text` is for people and may be reworded; `facts` are what both rest on."""
 
-    code: str = Field(description="Stable code; docs/reasons.md lists all.")
+    code: str = Field(
+        description="Stable code; docs/reasons.md lists all.",
+        json_schema_extra={"enum": [code.value for code in REASONS]},
+    )
     text: str = Field(description="A sentence for people, what the trail adds included. Not for matching.")
     facts: dict[str, Any] = Field(description="What the sentence rests on. Names ending in _s are seconds.")
     trail: list[ReasonPart] = Field(default=[], description="What led to it or was added to it, such as a cap.")
 
 
-class CandidatePart(Part):
-    """One way to meet a launch's demand; they are tried in order until one gives a worker."""
+class ActionPart(Part):
+    """What every action has; its other fields follow from its class."""
 
-    instance_type: str
-    count: int
-    price_per_hour: float | None = Field(description="Of one worker; null: unknown.")
-    price_type: str
-    zones: list[str] = Field(default=[], description="Zones tried, in order; empty: whichever.")
+    kind: str
+    reason: ReasonPart
 
 
-class LaunchPart(Part):
-    """Order workers. The fields beside `candidates` are the first candidate's."""
+@cache
+def part_of(kind: type) -> type[Part]:
+    """The part that declares an action, or a value inside one."""
+    fields: dict[str, Any] = {
+        field.key: (_declared(field.type), Field(description=field.description or None)) for field in json_fields(kind)
+    }
+    base: type[Part] = Part
+    if issubclass(kind, ActionKind):
+        base, fields = ActionPart, {"kind": (Literal[kind.kind], kind.kind), **fields, "reason": (ReasonPart, ...)}
+    words = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
+    return _create(f"{kind.__name__}Part", base, words, fields)
 
-    kind: Literal["launch"] = "launch"
-    node_array: str
-    instance_type: str
-    count: int
-    price_per_hour: float | None = Field(description="Of one worker; null: unknown.")
-    group_id: str | None = Field(description="The group that they are (the rest of); null: of none.")
-    nodes: list[str] = Field(
-        default=[], description="Ids of the created nodes that they serve, one each, in this order; empty: of none."
+
+def _create(name: str, base: type[Part], words: str, fields: dict[str, Any]) -> type[Part]:
+    return create_model(name, __base__=base, __doc__=words, **fields)
+
+
+def _declared(kind: Any) -> Any:
+    """A type of the core as pydantic is to declare it."""
+    if kind == PAIRS:
+        return dict[str, str]
+    if get_origin(kind) is tuple:
+        return list[_declared(get_args(kind)[0])]  # type: ignore[misc]  # known at run time only
+    return part_of(kind) if dataclasses.is_dataclass(kind) and isinstance(kind, type) else kind
+
+
+ACTION_PARTS: tuple[type[Part], ...] = tuple(part_of(kind) for kind in get_args(Action))
+"""One for every kind of action."""
+VALUE_PARTS: tuple[type[Part], ...] = tuple(
+    dict.fromkeys(
+        part_of(get_args(field.type)[0])
+        for kind in get_args(Action)
+        for field in json_fields(kind)
+        if get_origin(field.type) is tuple and dataclasses.is_dataclass(get_args(field.type)[0])
     )
-    candidates: list[CandidatePart]
-    reason: ReasonPart
+)
+"""One for every value inside an action that has keys of its own."""
 
-
-class EnrolPart(Part):
-    """Make a machine an execution host, disabled at first."""
-
-    kind: Literal["enrol"] = "enrol"
-    worker_id: str
-    host: str
-    node_array: str
-    queue: str
-    host_group: str
-    slots: int
-    complex_values: dict[str, str]
-    group_id: str | None = Field(description="The group that it is one of; null: of none.")
-    joined: bool = Field(description="Whether its own image made it one: it gets these values besides what it has.")
-    reason: ReasonPart
-
-
-class HostPart(Part):
-    """Let jobs in, keep further jobs out, or take an empty, disabled host out of Grid Engine."""
-
-    kind: Literal["enable", "disable", "remove"]
-    worker_id: str
-    host: str
-    reason: ReasonPart
-
-
-class TerminatePart(Part):
-    """End a machine that is no execution host (any more)."""
-
-    kind: Literal["terminate"] = "terminate"
-    worker_id: str
-    host: str | None
-    failure: str | None = Field(default=None, description="`boot`: it never joined, which is held against its type.")
-    reason: ReasonPart
-
-
-class PhantomPart(Part):
-    """A host without a machine that Grid Engine is asked about; taken away again at once."""
-
-    queue: str
-    slots: int
-    complex_values: dict[str, str]
-
-
-class AskPart(Part):
-    """Ask Grid Engine whether these jobs could ever run on such hosts. Nothing else is decided before it answers."""
-
-    kind: Literal["ask"] = "ask"
-    jobs: list[str]
-    phantoms: list[PhantomPart]
-    reason: ReasonPart
-
-
-class JobsPart(Part):
-    """Leave the reason in the jobs' context, hold them, or lift that hold."""
-
-    kind: Literal["annotate", "hold", "release"]
-    jobs: list[str] = Field(description='Job numbers, of array jobs with the tasks meant: "12", "12.3-9:2".')
-    reason: ReasonPart
-
-
-class KillPart(Part):
-    """Delete jobs, the reason in their context first."""
-
-    kind: Literal["kill"] = "kill"
-    jobs: list[str]
-    lost: bool = Field(default=False, description="Their machine is gone, so Grid Engine has to be forced.")
-    reason: ReasonPart
-
-
-class PushBackPart(Part):
-    """Put running jobs back among the waiting."""
-
-    kind: Literal["push_back"] = "push_back"
-    jobs: list[str]
-    worker_id: str
-    host: str
-    forced: bool = Field(default=False, description="Also those that may not be started again.")
-    reason: ReasonPart
-
-
-ActionPart = Annotated[
-    LaunchPart | EnrolPart | HostPart | TerminatePart | AskPart | JobsPart | KillPart | PushBackPart,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    AnyAction = ActionPart
+else:
+    AnyAction = Annotated[Union[ACTION_PARTS], Field(discriminator="kind")]  # noqa: UP007 - of a tuple
 
 
 class ShapePart(Part):
@@ -187,7 +138,7 @@ class PlanDocument(Part):
     schema_: Literal[1] = Field(default=1, alias="schema")
     now: str = Field(description="When Grid Engine and the provider were read.")
     sentence: str = Field(description="The pass in one line, as the log has it.")
-    actions: list[ActionPart]
+    actions: list[AnyAction]
     shapes: list[ShapePart]
     workers: list[WorkerPart]
     buckets: list[BucketPart]

@@ -8,63 +8,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
-from autoscaler.core.actions import (
-    Annotate,
-    AskGridEngine,
-    Disable,
-    Enable,
-    Enrol,
-    Hold,
-    JobAction,
-    Kill,
-    Launch,
-    PushBack,
-    Release,
-    Remove,
-    Terminate,
-    WorkerAction,
-    subject_of,
-)
-from autoscaler.core.model import Plan, ShapeVerdict
-from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.model.actions import AskGridEngine, JobAction, Launch, WorkerAction, subject_of
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.brief import brief
-from autoscaler.report.wording import duration, text
+from autoscaler.report.mending import to_mend
+from autoscaler.report.reasons.table import REASONS
+from autoscaler.report.wording import so_far, text
 
 NAMED = 3
 """At most so many hosts or causes are named in one part of the sentence."""
 
-_VERBS: tuple[tuple[type[WorkerAction], str], ...] = (
-    (Enrol, "enrolling"),
-    (Enable, "enabling"),
-    (Disable, "disabling"),
-    (Remove, "removing"),
-    (Terminate, "terminating"),
-)
-_JOB_VERBS: tuple[tuple[type[JobAction], str], ...] = (
-    (PushBack, "pushing back"),
-    (Kill, "killing"),
-    (Hold, "holding"),
-    (Release, "releasing"),
-    (Annotate, "telling the owner of"),
-)
-_KEPT: tuple[tuple[str, frozenset[Code]], ...] = (
-    ("waiting for", frozenset({Code.BOOTING, Code.JOINING, Code.SETTLING, Code.ENDING})),
-    (
-        "keeping",
-        frozenset({Code.RUNS_JOBS, Code.RESERVED, Code.NEEDED, Code.IDLE_NOT_LONG_ENOUGH, Code.QUEUE_NOT_EMPTY})
-        | {Code.MIN_WORKERS, Code.KEPT_BY_COMMAND, Code.KEPT_BY_RULES, Code.DRAINING, Code.SHRINK_BATCH}
-        | {Code.KEPT_BY_REQUEST, Code.REQUESTED, Code.CREATED_NODE},
-    ),
-    (
-        "leaving alone",
-        frozenset({Code.DISABLED_BY_HAND, Code.ENABLED_BY_HAND, Code.INSTANCE_IN_ERROR, Code.UNHEARD})
-        | {Code.UNKNOWN_ARRAY, Code.SILENT, Code.INTERRUPTED, Code.NOT_LISTED, Code.LOST_JOBS_STAY},
-    ),
-)
-"""Verdicts without an action that a person may wonder about. Persistent hosts are none, nor are machines that are gone:
-clouds go on listing those for an hour.
+_UNREAD = frozenset({Code.IGNORED, Code.CANNOT_BE_READ})
+"""Notes of what could not be read: told in a part of their own, and never a reason for doing nothing."""
+_LATER = frozenset({Code.IN_ALARM, Code.QUEUE_OPENS_SOON})
+"""What jobs fit on starts nothing yet."""
+_LISTED = ("waiting for", "keeping", "leaving alone")
+"""Verdicts without an action that a person may wonder about, in this order (`Row.listed`). Persistent hosts are none,
+nor are machines that are gone: clouds go on listing those for an hour.
 """
+_UNHELPED = frozenset({Code.LAUNCHES_DID_NOT_HELP, Code.PROTECTED_MODE})
+"""Notes that are told whatever else is done."""
 
 
 def sentence(plan: Plan, pass_number: int | None = None) -> str:
@@ -78,9 +44,14 @@ def news(plan: Plan) -> str:
 
 
 def _told(plan: Plan, *, times: bool) -> str:
-    acts = list(_actions(plan, times=times))
-    parts = [_demand(plan), *(acts or [_nothing(plan, times=times)]), *_kept(plan, times=times)]
-    return "; ".join(parts)
+    done = list(_actions(plan, times=times)) or [_nothing(plan, times=times)]
+    parts = [_demand(plan), *_failed(plan), *done]
+    if plan.actions:
+        parts += [text(note) if times else note.code for note in plan.notes if note.code in _UNHELPED]
+    parts += (*_kept(plan, times=times), *_unread(plan))
+    told = "; ".join(parts)
+    lacking = [words for note in plan.notes if to_mend(note) and (words := _without_stop(text(note))) not in told]
+    return "; ".join((told, *(f"to mend: {words}" for words in dict.fromkeys(lacking))))
 
 
 def _demand(plan: Plan) -> str:
@@ -94,17 +65,33 @@ def _demand(plan: Plan) -> str:
     return ", ".join(parts)
 
 
+def _unread(plan: Plan) -> Iterator[str]:
+    """What could not be read, jobs that do not count among it: told by name, however few there are beside others."""
+    names = [f"job {job}" for shape in plan.shapes if shape.reason.code is Code.CANNOT_BE_READ for job in shape.jobs]
+    names += [str(dict(note.facts).get("what", "something")) for note in plan.notes if note.code in _UNREAD]
+    if names:
+        more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
+        yield f"cannot read {', '.join(names[:NAMED])}{more}"
+
+
 def _causes(plan: Plan) -> str:
+    """The most frequent ones, and before them all that must be mended, each in its own words."""
+    mend: Counter[str] = Counter()
     counts: Counter[Code] = Counter()
     phrases: dict[Code, str] = {}
     for shape in plan.shapes:
-        if not shape.counted:
+        if shape.counted:
+            continue
+        if to_mend(shape.reason):
+            mend[brief(shape.reason, times=False)] += shape.count
+        else:
             counts[shape.reason.code] += shape.count
             phrases.setdefault(shape.reason.code, brief(shape.reason, times=False))
     most = sorted(counts, key=lambda code: (-counts[code], code))
-    if len(most) == 1:
-        return phrases[most[0]]
-    shown = [f"{counts[code]} {phrases[code]}" for code in most[:NAMED]]
+    if len(mend) + len(most) == 1:
+        return next(iter((*mend, *phrases.values())))
+    shown = [f"{count} {words}" for words, count in sorted(mend.items(), key=lambda each: (-each[1], each[0]))]
+    shown += [f"{counts[code]} {phrases[code]}" for code in most[:NAMED]]
     return ", ".join((*shown, f"{sum(counts[code] for code in most[NAMED:])} other") if most[NAMED:] else shown)
 
 
@@ -112,40 +99,51 @@ def _actions(plan: Plan, *, times: bool) -> Iterator[str]:
     launches = [action for action in plan.actions if isinstance(action, Launch)]
     several = len({launch.node_array for launch in launches}) > 1
     for launch in launches:
-        first = launch.candidates[0]
+        first = " and ".join(f"{offer.count} {offer.type.name}" for offer in launch.candidates[0].offers)
         whose = f" for {launch.group_id or launch.node_array}" if several or launch.group_id else ""
-        asked = f" ({brief(launch.reason)})" if launch.reason.code in (Code.REQUESTED, Code.NODE_WANTED) else ""
-        yield f"launching {first.count} {first.type.name}{whose}{asked}{_limits(launch.reason, times=times)}"
-    for kind, verb in _VERBS:
-        some = [(subject_of(action), action.reason) for action in plan.actions if isinstance(action, kind)]
+        asked = f" ({brief(launch.reason)})" if launch.reason.code in (Code.REQUESTED, Code.NODE_REQUESTED) else ""
+        yield f"{launch.verb} {first}{whose}{asked}{_limits(launch.reason, times=times)}"
+    on_workers = [action for action in plan.actions if isinstance(action, WorkerAction)]
+    for kind in get_args(WorkerAction):
+        some = [(subject_of(action), action.reason) for action in on_workers if isinstance(action, kind)]
         if some:
-            yield f"{verb} {_named(some, 'host', times=times)}"
-    for job_kind, verb in _JOB_VERBS:
-        jobs = [(f"job {job}", a.reason) for a in plan.actions if isinstance(a, job_kind) for job in a.jobs]
+            yield f"{kind.verb} {_named(some, 'host', times=times)}"
+    on_jobs = [action for action in plan.actions if isinstance(action, JobAction)]
+    for kind in get_args(JobAction):
+        jobs = [(f"job {job}", one.reason) for one in on_jobs if isinstance(one, kind) for job in one.jobs]
         if jobs:
-            yield f"{verb} {_named(jobs, 'job', times=times)}"
+            yield f"{kind.verb} {_named(jobs, 'job', times=times)}"
     for action in plan.actions:
         if isinstance(action, AskGridEngine):
             count = len(action.questions)
-            yield f"asking Grid Engine about {f'{count} jobs' if count > 1 else f'job {subject_of(action)}'}"
+            yield f"{action.verb} {f'{count} jobs' if count > 1 else f'job {subject_of(action)}'}"
+
+
+def _failed(plan: Plan) -> Iterator[str]:
+    """Machines that ended before they joined: each cause once, told in the pass that sees it."""
+    causes = Counter((each.bucket.instance_type, each.message) for each in plan.failures)
+    for (type_, message), count in causes.most_common(NAMED):
+        yield f"{count} {type_} ended before {'it' if count == 1 else 'they'} joined ({_without_stop(message)})"
+    if len(causes) > NAMED:
+        yield f"{sum(causes.values())} in all ended before they joined"
 
 
 def _limits(reason: Reason, *, times: bool) -> str:
     """` (wanted 6; capped by max_workers; 1 at a time)`, or nothing where all that was wanted is launched."""
-    if not any(link.code in (Code.CAPPED, Code.BATCHED) for link in reason.trail):
+    if not any(link.code in (Code.CAPPED, Code.SCALE_UP_BATCH, Code.LAUNCH_RATE_LIMIT) for link in reason.trail):
         return ""
-    limits = (Code.LAUNCH_WANTED, Code.CAPPED, Code.BATCHED)
+    limits = (Code.LAUNCH_WANTED, Code.CAPPED, Code.SCALE_UP_BATCH, Code.LAUNCH_RATE_LIMIT)
     told = [brief(link, times=times) for link in reason.trail if link.code in limits]
     return f" ({'; '.join(told)})"
 
 
 def _kept(plan: Plan, *, times: bool) -> Iterator[str]:
     acted = {action.worker_id for action in plan.actions if isinstance(action, WorkerAction)}
-    for verb, codes in _KEPT:
+    for verb in _LISTED:
         some = [
             (worker.name, worker.reason)
             for worker in plan.workers
-            if worker.id is not None and worker.id not in acted and worker.reason.code in codes
+            if worker.id is not None and worker.id not in acted and REASONS[worker.reason.code].listed == verb
         ]
         if some:
             yield f"{verb} {_named(some, 'worker', times=times)}"
@@ -156,23 +154,27 @@ def _named(some: Sequence[tuple[str, Reason]], noun: str, *, times: bool) -> str
     if len(some) <= NAMED:
         return ", ".join(f"{name} ({brief(reason, times=times)})" for name, reason in some)
     counts = Counter(brief(Reason(reason.code), times=False) for _, reason in some)
-    causes = [(f"{count} " if len(counts) > 1 else "") + phrase for phrase, count in counts.most_common(NAMED)]
-    return f"{len(some)} {noun}s ({', '.join(causes)}{', …' if len(counts) > NAMED else ''})"
+    mend = {brief(Reason(reason.code), times=False) for _, reason in some if to_mend(reason)}
+    order = sorted(counts, key=lambda phrase: (phrase not in mend, -counts[phrase]))
+    named = order[: max(NAMED, len(mend))]
+    causes = [(f"{counts[phrase]} " if len(counts) > 1 else "") + phrase for phrase in named]
+    return f"{len(some)} {noun}s ({', '.join(causes)}{', …' if len(order) > len(named) else ''})"
 
 
 def _nothing(plan: Plan, *, times: bool) -> str:
     """Doing nothing has a reason like everything else."""
     for note in plan.notes:
-        if note.code is not Code.SET_ASIDE:
+        if note.code not in _UNREAD:
             return f"nothing to do: {_without_stop(text(note)) if times else note.code}"
     if not plan.waiting:
         return "nothing to do"
     if not plan.counted:
         return "nothing to do: no waiting job counts"
     if plan.fitting >= plan.counted:
-        return "nothing to do: all fit"
+        later = next((shape.reason for shape in plan.shapes if shape.counted and shape.reason.code in _LATER), None)
+        return "nothing to do: all fit" + ("" if later is None else f" ({brief(later, times=times)})")
     waits: Counter[Code] = Counter()
-    longest: dict[Code, ShapeVerdict] = {}
+    longest: dict[Code, JobCategoryVerdict] = {}
     for shape in plan.shapes:
         if shape.counted and shape.reason.code not in (Code.FITS, Code.COUNTED, Code.EXPIRED):
             waits[shape.reason.code] += shape.count
@@ -182,7 +184,7 @@ def _nothing(plan: Plan, *, times: bool) -> str:
     code = max(sorted(waits), key=lambda one: waits[one])
     limit = dict(longest[code].reason.facts).get("limit_s")
     if code is Code.NOT_EXPIRED and isinstance(limit, int | float) and times:
-        return f"nothing to do: not expired, {duration(longest[code].waited)} of {duration(limit)}"
+        return f"nothing to do: not expired, {so_far(longest[code].waited, limit)}"
     return f"nothing to do: {brief(longest[code].reason, times=times)}"
 
 

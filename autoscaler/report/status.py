@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
+from autoscaler.core.limits.protected_mode import Protection
+from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import asked_line, requests_document
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import count, duration
+from autoscaler.report.wording import count, duration, instant
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
+from providers.interface import OLD_PRICES
+
+LATELY = 1800.0
+"""Seconds for which failures of launches are told."""
+MOST_FAILURES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,8 @@ class Now:
     serving: bool
     """Whether an autoscaler holds the cell's lock."""
     holder: Holder | None
+    oldest_price: date | None = None
+    """Of the figures that the provider goes by; None: it asks its cloud, or knows none."""
 
 
 def status(store: Store, now: Now) -> dict[str, Any]:
@@ -52,6 +61,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "workers": len(renting),
         "persistent": said.get("workers", {}).get("persistent"),
         "price_per_hour": round(sum(price for price in prices if price is not None), 6),
+        "prices_as_of": None if now.oldest_price is None else now.oldest_price.isoformat(),
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
         "asked": asked_line(asked),
@@ -61,6 +71,35 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "drain": sorted(wishes.drain),
         "brake": None if memory.brake is None else reason_part(memory.brake),
         "stopped": dict(memory.stopped),
+        "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],
+        "unanswered": [
+            {
+                "instance_type": order.type.name,
+                "count": order.count,
+                "message": order.said,
+                "asked_again_at": None if order.asked_again_at is None else _at(order.asked_again_at),
+            }
+            for record in store.journal.orders(now.at)
+            for order in record.as_orders()
+            if order.said and not record.closed
+        ],
+        "refused_ends": [
+            {"worker_id": each.worker_id, "times": each.times, "last_at": _at(each.at), "message": each.message}
+            for each in store.journal.refused_ends(life.worker_id for life in renting)
+        ],
+        "backoff": [
+            {
+                "instance_type": rest.bucket.instance_type,
+                "zone": rest.bucket.zone or None,
+                "price_type": rest.bucket.price_type.value,
+                "until": _at(rest.until),
+                "failures": rest.failures,
+                "message": rest.message,
+            }
+            for rest in memory.rests
+            if rest.until > now.at
+        ],
+        "protected": [reason_part(reason) for reason in Protection(memory.protected, now=now.at).notes()],
     }
 
 
@@ -78,6 +117,8 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     unknown = f" and {told['unknown_prices']} of unknown price" if told["unknown_prices"] else ""
     yield "workers", f"{told['workers']} additional, {told['persistent'] or 0} persistent"
     yield "price", f"{told['price_per_hour']:.3f} an hour{unknown}"
+    if told["prices_as_of"] and _days(told["prices_as_of"], told["now"]) > OLD_PRICES:
+        yield "prices", f"of {told['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
     if told["asked"]:
         yield "asked for", told["asked"]
     if told["paused"]:
@@ -88,9 +129,53 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "brake", f"{told['brake']['text']}; `sge-autoscaler resume` goes on"
     for array, why in told["stopped"].items():
         yield "no launches", f"for {array}: {why}"
+    for failed in told["failures"][:MOST_FAILURES]:
+        times = "once" if failed["count"] == 1 else f"{failed['count']} times"
+        last = f"{failed['instance_type']} failed {times}, last at {_when(failed['last_at'])}"
+        yield "launches", f"{last}: {failed['message']}"
+    for order in told["unanswered"]:
+        again = (
+            f"; the autoscaler asks again after {_when(order['asked_again_at'])} on" if order["asked_again_at"] else ""
+        )
+        yield "no answer", f"to an order of {order['count']} {order['instance_type']}: {order['message']}{again}"
+    for end in told["refused_ends"][:MOST_FAILURES]:
+        times = "once" if end["times"] == 1 else f"{end['times']} times"
+        yield "not ended", f"{end['worker_id']}, refused {times}, last at {_when(end['last_at'])}: {end['message']}"
+    for rest in told["backoff"]:
+        where = f" in {rest['zone']}" if rest["zone"] else ""
+        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {_when(rest['until'])}"
+    for reason in told["protected"]:
+        yield "protected", reason["text"]
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
         if told[name]:
             yield phrase, ", ".join(told[name])
+
+
+def _days(since: str, now: str) -> int:
+    return (datetime.fromisoformat(now).date() - date.fromisoformat(since)).days
+
+
+def _alike(failures: Iterable[LaunchFailure]) -> Iterable[list[LaunchFailure]]:
+    """Failures of one type, kind and cause together, those that failed last first."""
+    found: dict[tuple[str, str, str], list[LaunchFailure]] = {}
+    for each in failures:
+        found.setdefault((each.bucket.instance_type, each.kind, each.message), []).append(each)
+    return sorted(found.values(), key=lambda alike: -alike[-1].at)
+
+
+def _failure_part(alike: Sequence[LaunchFailure]) -> dict[str, Any]:
+    last = alike[-1]
+    return {
+        "instance_type": last.bucket.instance_type,
+        "kind": last.kind,
+        "count": len(alike),
+        "last_at": _at(last.at),
+        "message": last.message,
+    }
+
+
+def _when(told: str) -> str:
+    return instant(datetime.fromisoformat(told).timestamp())
 
 
 def _who(told: Mapping[str, Any]) -> str:

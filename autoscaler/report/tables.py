@@ -200,7 +200,7 @@ def _workers(rows: Sequence[Row]) -> Table | None:
 
 def _buckets(rows: Sequence[Row]) -> Table | None:
     """Only what is of interest: chosen, or left out for a cause that may pass."""
-    settled = {"BUCKET_NOT_ALLOWED", "BUCKET_NOT_PREFERRED", "BUCKET_TOO_SMALL", "BUCKET_NOT_BY_RULES"}
+    settled = {"BUCKET_NOT_ALLOWED", "BUCKET_NOT_PREFERRED", "BUCKET_TOO_SMALL", "BUCKET_AGAINST_RULES"}
     shown = [row for row in rows if row["chosen"] or row["reason"]["code"] not in settled]
     table = _table("type", "price type", "chosen", "why")
     for row in shown:

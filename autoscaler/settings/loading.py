@@ -6,7 +6,6 @@ not stop scaling because somebody exported a variable that only a newer version 
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -17,23 +16,29 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from autoscaler.core.asking.arrays import GROUPS
 from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
+from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import SettingsError
+from autoscaler.settings.cell_limits import contradictory, multiplied
+from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
+from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, served
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
 
 PREFIX = "CP_CAP_AUTOSCALE_"
 PROVIDER_ENV = "CP_CAP_AUTOSCALE_PROVIDER"
 """Looked at first: who is chosen says which further names are settings."""
+CLOUD_PIPELINE = "cloud_pipeline"
+"""The provider under which further queues mean what they mean on that platform."""
 POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
 """Of options that autoscale policies declare for themselves, each under its name."""
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 _MASTER_AWAY = 60.0
-"""Seconds of silence that a restart of the queue master may bring: execds of 8.1.9 were heard again after 31."""
+"""Seconds of silence that a restart of the qmaster may bring: execds of 8.1.9 were heard again after 31."""
 Section = TypeVar("Section", bound=BaseModel)
 _PROCESS, _QUEUE = rows(Process), rows(QueueSettings)
+_KNOWN = (*_PROCESS, *_QUEUE, CONFIG_ENV)
 _PATHS = frozenset(
     env
     for section in (Process, QueueSettings)
@@ -65,6 +70,8 @@ class Settings:
     declare.
     """
     warnings: tuple[str, ...] = ()
+    scales: bool = True
+    """False: no queue is to be scaled."""
 
     def array_settings(self, node_array: str) -> dict[str, str]:
         """What is set for one node array, or for the one whose groups are in it, by environment name without its
@@ -89,7 +96,7 @@ class Settings:
         process = self.process
         return Policy(
             queues=tuple(queue_policy(queue, suffix) for suffix, queue in self.queues.items()),
-            node_arrays=tuple(node_array_policy(queue, suffix) for suffix, queue in self.queues.items()),
+            node_arrays=tuple(node_array_policy(queue, suffix, process) for suffix, queue in self.queues.items()),
             master=master,
             brake=Brake(process.brake_window, process.brake_launches, process.brake_removals, process.brake_kills),
             batch_delay=process.batch_delay,
@@ -102,6 +109,7 @@ class Settings:
             silence_timeout=process.silence_timeout,
             lost_jobs=process.lost_jobs,
             group_pes=process.group_pes,
+            protected_after=process.protected_after,
         )
 
 
@@ -121,17 +129,24 @@ def load_settings(
     unknown environment variables errors too; otherwise they are in `.warnings`.
     """
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
-    in_file = _read_file(path) if path else {}
+    in_file = read_file(path) if path else {}
     prefixes = (*known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)), POLICY_PREFIX)
     in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
     values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
     values |= {key: Origin(value, "environment") for key, value in in_env.items() if _is_ours(key, prefixes)}
     values.pop(CONFIG_ENV, None)
 
+    provider = values.get(PROVIDER_ENV)
+    on_platform = provider is not None and provider.value == CLOUD_PIPELINE
+    switches = Switches()
+    values = {key: origin for key, origin in values.items() if not switches.take(key, origin.value)}
     provided = {key: origin.value for key, origin in values.items() if not _place(key) and key.startswith(prefixes)}
     unknown = [key for key in values if not _place(key) and key not in provided]
+    from_launcher = {
+        key: told for key in unknown if key not in in_file and (told := _of_launcher(key, environ, on_platform))
+    }
     bad_in_file = [_unknown(key, f"in {path}") for key in unknown if key in in_file]
-    bad_in_env = [_unknown(key, "in the environment") for key in unknown if key not in in_file]
+    bad_in_env = [_unknown(key, "in the environment") for key in unknown if key not in {*in_file, *from_launcher}]
     problems = bad_in_file + (bad_in_env if strict else [])
 
     sections: dict[str, dict[str, str]] = {"process": {}, "": {}}
@@ -139,7 +154,17 @@ def load_settings(
         if place := _place(key):
             section, name = place
             sections.setdefault(section, {})[name] = origin.value
+    for suffix in switches.on.keys() | switches.dry.keys():
+        sections.setdefault(suffix, {})
     origins = {key: origin for key, origin in values.items() if _place(key) or key in provided}
+    process_texts, queue_texts = sections["process"], {key: own for key, own in sections.items() if key != "process"}
+    notes = _as_launched(environ, queue_texts, origins) if on_platform else []
+    serve = served(process_texts, queue_texts, switches, cloud_pipeline=on_platform)
+    problems += serve.problems
+    if serve.dry_run != _is_true(process_texts.get(DRY_RUN)):
+        process_texts[DRY_RUN] = "true" if serve.dry_run else "false"
+        origins[DRY_RUN] = Origin(process_texts[DRY_RUN], "by queue")
+    sections = {"process": process_texts, **{suffix: queue_texts[suffix] for suffix in serve.suffixes}}
     _stand_ins(environ, sections, origins)
     _run_by_platform(environ, sections, origins)
     _platform_defaults(platform, sections, origins)
@@ -151,11 +176,26 @@ def load_settings(
         for suffix, chosen in sorted(sections.items(), key=lambda item: int(item[0] or 0))
     }
     if not problems:
-        problems += _clashes(tuple(queues.values()))
+        problems += [*_clashes(tuple(queues.values())), *contradictory(process, queues)]
     if problems:
         raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
-    warnings = (*bad_in_env, *_unheeded(origins, process.provider), *_risky(process))
-    return Settings(process, MappingProxyType(queues), MappingProxyType(origins), MappingProxyType(provided), warnings)
+    warnings = (
+        *bad_in_env,
+        *(f"{key} is known but not heeded: {told}" for key, told in from_launcher.items()),
+        *_unheeded(origins, process.provider),
+        *_risky(process),
+        *multiplied(process, queues),
+        *notes,
+        *serve.notes,
+    )
+    return Settings(
+        process,
+        MappingProxyType(queues),
+        MappingProxyType(origins),
+        MappingProxyType(provided),
+        warnings,
+        serve.scales,
+    )
 
 
 def master_type_problem(queue: QueueSettings) -> str | None:
@@ -174,7 +214,7 @@ def is_secret(name: str) -> bool:
     return plain not in _PATHS and bool(_SECRET.search(name))
 
 
-def _read_file(path: Path) -> dict[str, str]:
+def read_file(path: Path) -> dict[str, str]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -201,8 +241,22 @@ def _as_text(path: Path, key: str, value: Any) -> str:
 
 
 def _is_ours(key: str, prefixes: tuple[str, ...]) -> bool:
-    """Variables under this project's own prefix, and those of the table; other CP_CAP_ names belong to the platform."""
-    return key.startswith((PREFIX, *prefixes)) or _place(key) is not None
+    """Variables under this project's prefixes, and those of the table; other CP_CAP_ names belong to the platform."""
+    if describes_a_parameter(key):
+        return False
+    return key.startswith((PREFIX, *PREFIXES, *prefixes)) or _place(key) is not None
+
+
+def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str | None:
+    """What a variable in the environment means that is no setting and comes from Cloud Pipeline's launcher; None: it
+    does not, so somebody wrote it. In a master's container what resembles no setting is taken to come from there.
+    """
+    told = meaning(key)
+    if on_platform and (match := _SUFFIXED.fullmatch(key)) and match["name"] in _PROCESS:
+        return f"one process serves all queues here, so {match['name']} holds for them all"
+    if told is None and environ.get("RUN_ID") and key.startswith(PREFIXES) and close_to(key, _KNOWN) is None:
+        return "it is no setting here, and nothing is made of it"
+    return told
 
 
 def _place(key: str) -> tuple[str, str] | None:
@@ -220,9 +274,9 @@ def _unknown(key: str, where: str) -> str:
     base = match["name"] if (match := _SUFFIXED.fullmatch(key)) else key
     if base in _PROCESS:
         return f"{key} {where}: {base} holds for all queues and takes no suffix"
-    close = difflib.get_close_matches(key, (*_PROCESS, *_QUEUE, CONFIG_ENV), n=1, cutoff=0.6)
+    close = close_to(key, _KNOWN)
     return f"{key} {where} is not a setting" + (
-        f"; did you mean {close[0]}?" if close else "; `sge-autoscaler config show` lists all"
+        f"; did you mean {close}?" if close else "; `sge-autoscaler config show` lists all"
     )
 
 
@@ -238,6 +292,24 @@ def _stand_ins(environ: Mapping[str, str], sections: dict[str, dict[str, str]], 
                     chosen[env] = environ[variable]
                     full = f"{env}_{section}" if section not in ("", "process") else env
                     origins[full] = Origin(environ[variable], f"environment ({variable})")
+
+
+def _as_launched(
+    environ: Mapping[str, str], queues: Mapping[str, dict[str, str]], origins: dict[str, Origin]
+) -> list[str]:
+    """Further queues as Cloud Pipeline's launcher has them; and what it does otherwise than was set."""
+    notes = []
+    for suffix, added in as_launched(dict(queues), environ.get("instance_size", "")).items():
+        for env, (text, source) in added.items():
+            if env in queues[suffix]:
+                notes.append(f"{env}_{suffix} is {text} and not {queues[suffix][env]}: so Cloud Pipeline makes it")
+            queues[suffix][env] = text
+            origins[f"{env}_{suffix}"] = Origin(text, source)
+    return notes
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() in ("true", "yes", "on", "1", "t", "y")
 
 
 def _run_by_platform(
@@ -266,7 +338,7 @@ def _further_defaults(suffix: str, chosen: dict[str, str], problems: list[str]) 
     if not suffix:
         return chosen
     if "CP_CAP_SGE_QUEUE_NAME" not in chosen:
-        named = ", ".join(f"{name}_{suffix}" for name in sorted(chosen))
+        named = ", ".join(f"{name}_{suffix}" for name in sorted(chosen)) or f"CP_CAP_AUTOSCALE_{suffix}"
         problems.append(
             f"{named}: the suffix _{suffix} is a further queue; name it with CP_CAP_SGE_QUEUE_NAME_{suffix}"
         )
@@ -314,7 +386,7 @@ def _risky(process: Process) -> list[str]:
         return []
     return [
         f"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT is {process.silence_timeout:g} s, but a sge_execd may take half a minute to "
-        f"find a queue master that was started again: under {_MASTER_AWAY:g} s workers in good health are ended then"
+        f"find a qmaster that was started again: under {_MASTER_AWAY:g} s workers in good health are ended then"
     ]
 
 

@@ -118,8 +118,9 @@ def reference_page(
         "Booleans are `true`, `yes`, `on` or `false`, `no`, `off`. "
         "A secret is never written in the file: `env:NAME` or `file:PATH` there points to it.",
         "",
-        "An unknown key in the file is an error. An unknown `CP_CAP_AUTOSCALE_*` variable is an error in "
-        "`sge-autoscaler config check` and one warning in `run`.",
+        "An unknown key in the file is an error. An unknown `CP_CAP_AUTOSCALE_*`, `CP_CAP_SGE_*` or `CP_CAP_GE_*` "
+        "variable is an error in `sge-autoscaler config check` and one warning in `run`; one that Cloud Pipeline's "
+        "launcher sets is told with what it means here.",
     ]
     for section, heading in _HEADINGS.items():
         heeded = [row for row in table_rows(section) if not row.unheeded]
@@ -127,7 +128,10 @@ def reference_page(
         if section is QueueSettings:
             lines += [
                 "With a suffix `_1`, `_2`, … on any of these names a further queue has settings of its own. "
-                "It needs a `CP_CAP_SGE_QUEUE_NAME_n`; its host group is `@allhosts_n` unless set.",
+                "It needs a `CP_CAP_SGE_QUEUE_NAME_n`; its host group is `@allhosts_n` unless set. "
+                "`CP_CAP_AUTOSCALE_n` switches it on or off, and with `CP_CAP_AUTOSCALE_DRY_RUN_n=true` nothing is "
+                "launched or ended for it. With the provider `cloud_pipeline` further queues mean what they mean "
+                "there ([operate/cloud-pipeline.md](operate/cloud-pipeline.md)).",
                 "",
             ]
         lines += ["| setting | value | default | meaning |", "|---|---|---|---|"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import Limits, NodeArrayPolicy, QueuePolicy
-from autoscaler.settings.table import QueueSettings
+from autoscaler.settings.table import Process, QueueSettings
 
 
 def array_name(suffix: str) -> str:
@@ -25,7 +25,7 @@ def queue_policy(queue: QueueSettings, suffix: str) -> QueuePolicy:
     )
 
 
-def node_array_policy(queue: QueueSettings, suffix: str) -> NodeArrayPolicy:
+def node_array_policy(queue: QueueSettings, suffix: str, process: Process) -> NodeArrayPolicy:
     return NodeArrayPolicy(
         name=array_name(suffix),
         queue=queue.queue,
@@ -45,12 +45,16 @@ def node_array_policy(queue: QueueSettings, suffix: str) -> NodeArrayPolicy:
             max_cores=queue.max_cores,
             max_price_per_hour=queue.max_price_per_hour,
             max_launches_per_hour=queue.max_launches_per_hour,
+            total_workers=process.total_workers,
+            total_cores=process.total_cores,
+            total_price_per_hour=process.total_price_per_hour,
         ),
         scale_up_batch=queue.scale_up_batch,
         scale_down_batch=queue.scale_down_batch,
         free_cores=queue.free_cores,
         memory_complex=queue.memory_complex,
         gpu_complex=queue.gpu_complex,
+        cpu_complex=queue.cpu_complex,
         exclusive_complex=queue.exclusive_complex,
         idle_timeout=queue.idle_timeout,
         boot_timeout=queue.boot_timeout,

@@ -15,13 +15,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import DeadlockAnswer, LostJobs
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
 _EXPORT = r"^[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._/-]*$"
 """An NFS export: server and path."""
+_METHOD = r"^(NONE|SIG[A-Z0-9]+|/[A-Za-z0-9_./-]+)$"
+"""What ends a job, as queue_conf(5) has it."""
 _PLATFORM = "only the provider `cloud_pipeline` needs it"
 
 
@@ -53,6 +55,12 @@ def _host_group(value: str) -> str:
     if not value.startswith("@"):
         raise ValueError(f"a host group starts with '@': write '@{value}'")
     return value
+
+
+def _grid_engine(value: str) -> str:
+    if value.upper() != "SGE":
+        raise ValueError("only Grid Engine is served: leave it at SGE")
+    return "SGE"
 
 
 def _command(value: str) -> str:
@@ -103,7 +111,7 @@ class Process(_Section):
     lease: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_LEASE",
         7200.0,
-        "A worker that has seen no queue master for so long, and has no job, ends itself.",
+        "A worker that has seen no qmaster for so long, and has no job, ends itself.",
         unit="s",
     )
     longest_lease: Annotated[float, Field(gt=0)] = setting(
@@ -118,6 +126,12 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_WORKER_INSTALL",
         True,
         "Whether a worker without an sge_execd installs the package of its distribution.",
+    )
+    worker_bootstrap: Path | None = setting(
+        "CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP",
+        None,
+        "Script of your own, a file of the master, that a worker runs as root before it joins: mounts, users, "
+        "packages. One that fails keeps the worker out. Default: none.",
     )
     auto_stop: str | None = setting(
         "CP_CAP_AUTOSCALE_AUTOSTOP",
@@ -165,13 +179,35 @@ class Process(_Section):
         "So long an acknowledged order counts as supply though no listing of the provider shows its workers yet.",
         unit="s",
     )
+    total_workers: Annotated[int, Field(ge=0)] | None = setting(
+        "CP_CAP_AUTOSCALE_TOTAL_WORKERS",
+        None,
+        "Most additional workers of all queues together. CP_CAP_AUTOSCALE_WORKERS holds for each queue by itself.",
+    )
+    total_cores: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_AUTOSCALE_TOTAL_CORES", None, "Most cores of the additional workers of all queues together."
+    )
+    total_price_per_hour: Annotated[float, Field(gt=0)] | None = setting(
+        "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR",
+        None,
+        "Most that the additional workers of all queues together may cost. A type whose price is not known is then not "
+        "launched for any queue.",
+        unit="per hour",
+    )
+    protected_after: Annotated[float, Field(gt=0)] = setting(
+        "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
+        600.0,
+        "A launch for waiting jobs helped nobody if none started on its workers for so long after they joined. The "
+        "next launch for jobs like these then waits: one boot time, then twice as long each time, up to an hour.",
+        unit="s",
+    )
     brake_window: Annotated[float, Field(gt=0)] = setting(
-        "CP_CAP_AUTOSCALE_BRAKE_WINDOW", 600.0, "The window of the brake below.", unit="s"
+        "CP_CAP_AUTOSCALE_BRAKE_WINDOW", 600.0, "The window of the three figures below.", unit="s"
     )
     brake_launches: Annotated[int, Field(ge=1)] | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_LAUNCHES",
         200,
-        "More launched workers than this in the window pause everything until `resume`.",
+        "At most so many workers are launched in the window, by all node arrays together; the rest waits for it.",
     )
     brake_removals: Annotated[int, Field(ge=1)] | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_REMOVALS",
@@ -362,13 +398,86 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS", True, "", unheeded="consumable complexes always count"
     )
     custom_requirements_purge: bool = setting(
-        "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS_PURGE", False, "", unheeded="complexes are never deleted"
+        "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS_PURGE",
+        False,
+        "",
+        unheeded="no request is taken out of a job: one for what no worker has keeps it waiting, and `explain JOB` "
+        "says so",
     )
     node_mem_reservations: bool = setting(
         "CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
         False,
         "",
-        unheeded="a worker offers the memory that its type is sold with",
+        unheeded="a worker offers the memory that its type is sold with; what its system keeps back can be taken off "
+        "by rules (docs/rules.md)",
+    )
+    dns_hosts: bool = setting(
+        "CP_CAP_AUTOSCALE_DNS_HOSTS",
+        False,
+        "",
+        unheeded="no DNS entry is made: names of workers are kept in CP_CAP_AUTOSCALE_HOSTS_FILE",
+    )
+    owner: str | None = setting(
+        "CP_CAP_AUTOSCALE_OWNER",
+        None,
+        "",
+        unheeded="whom workers belong to is the master run's OWNER, under the name that "
+        "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME says",
+    )
+    grid_engine: Annotated[str, AfterValidator(_grid_engine)] = setting(
+        "CP_CAP_AUTOSCALE_GRID_ENGINE",
+        "SGE",
+        "Which scheduler is served, as Cloud Pipeline names them. There is only this one: any other is an error.",
+    )
+    disable_default_queue: bool = setting(
+        "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE",
+        False,
+        "Serve only the queues that have a suffix; what is set without one holds for them where they inherit it.",
+    )
+    extra_pe_path: Path | None = setting(
+        "CP_CAP_SGE_EXTRA_PE_PATH",
+        None,
+        "",
+        unheeded="`init` makes no further parallel environments: `qconf -Ap FILE` and the queue's `pe_list` do, and "
+        "all that Grid Engine has are used",
+    )
+    reporting_params: str | None = setting(
+        "CP_CAP_SGE_REPORTING_PARAMS",
+        None,
+        "",
+        unheeded="the cell's own configuration says it (`qconf -mconf`), which `init` leaves alone",
+    )
+    scheduler_default_queue: str | None = setting(
+        "CP_CAP_SGE_SCHEDULER_DEFAULT_QUEUE",
+        None,
+        "",
+        unheeded="CP_CAP_SGE_QUEUE_DEFAULT says which queues serve jobs that name none; a `-q` in the cell's "
+        "sge_request is part of each job's request, and is heeded as such",
+    )
+    gpu_rsmap_devices: str | None = setting(
+        "CP_CAP_SGE_GPU_RSMAP_DEVICES",
+        None,
+        "",
+        unheeded="GPUs are counted, and no devices are given out: a prolog does that, which images and queues bring",
+    )
+    gpu_exclusive_mode: str | None = setting(
+        "CP_CAP_SGE_GPU_EXCLUSIVE_MODE",
+        None,
+        "",
+        unheeded="the compute mode of GPUs is what a worker's image sets",
+    )
+    gpu_locks: str | None = setting(
+        "CP_CAP_GE_CONSUMABLE_RESOURCE_LOCKS_GPU",
+        None,
+        "",
+        unheeded="it is where that prolog keeps its locks; nothing here looks at them",
+    )
+    exclusive_enabled: bool | None = setting(
+        "CP_CAP_GE_CONSUMABLE_RESOURCE_EXCLUSIVE_ENABLED",
+        None,
+        "",
+        unheeded="the complex CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE is used where Grid Engine has it, and "
+        "`init` makes none",
     )
     inheritable_parameter_names: str | None = setting(
         "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
@@ -404,6 +513,20 @@ class QueueSettings(_Section):
     pe_slots: Annotated[int, Field(ge=1)] = setting(
         "CP_CAP_SGE_PE_SLOTS", 999999, "Slots of both parallel environments."
     )
+    pe_mpi_slots: Annotated[int, Field(ge=1)] | None = setting(
+        "CP_CAP_SGE_PE_MPI_SLOTS", None, "Slots of the one over several hosts. Default: as CP_CAP_SGE_PE_SLOTS."
+    )
+    terminate_method: Annotated[str, Field(pattern=_METHOD)] = setting(
+        "CP_CAP_SGE_TERMINATE_METHOD",
+        "NONE",
+        "`terminate_method` of a queue that `init` makes: NONE, a signal or an absolute path. A queue that there is "
+        "keeps its own.",
+    )
+    shell_start_mode: Literal["unix_behavior", "posix_compliant", "script_from_stdin"] = setting(
+        "CP_CAP_SGE_SHELL_START_MODE",
+        "posix_compliant",
+        "`shell_start_mode` of a queue that `init` makes. A queue that there is keeps its own.",
+    )
     master_cores: Annotated[int, Field(ge=0)] | None = setting(
         "CP_CAP_SGE_MASTER_CORES", None, "Cores of the master that serve jobs; 0: none. Default: all of them."
     )
@@ -421,6 +544,11 @@ class QueueSettings(_Section):
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM",
         "ram",
         "Complex that carries a worker's memory, where Grid Engine has it.",
+    )
+    cpu_complex: str | None = setting(
+        "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_CPU",
+        None,
+        "Complex that carries a worker's cores besides its slots, where Grid Engine has it. Default: none.",
     )
     exclusive_complex: str = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE",
@@ -536,7 +664,7 @@ class QueueSettings(_Section):
     )
     health_checks: Path = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECKS",
-        Path("/etc/sge-autoscaler/health-checks"),
+        Path("/etc/sge-autoscaler/engine/health_checks-checks"),
         "Directory of further such commands, among which a request may choose one by name (`HealthCheck`). Whoever may "
         "write there has them run as the autoscaler.",
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from autoscaler.core.reasons import Reason
-from autoscaler.core.request_sets import AutoStopAnswer
-from autoscaler.store import notation
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.request_sets import AutoStopAnswer
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 TABLE: Migration = (
@@ -63,7 +63,7 @@ class AutoStopTable:
         self._database.execute(
             "UPDATE auto_stops SET answer = ?, reason = ?, answered_at = ?"
             " WHERE worker_id = ? AND answer IS NOT 'stops'",
-            (answer.value, notation.write(reason), at, worker_id),
+            (answer.value, encoding.write(reason), at, worker_id),
         )
 
     def answer_all(self, answers: Mapping[str, tuple[AutoStopAnswer, Reason]], at: float) -> None:
@@ -80,7 +80,7 @@ class AutoStopTable:
         )
         if row is None:
             return None
-        reason = notation.read(row["reason"], Reason)
+        reason = encoding.read(row["reason"], Reason)
         return Answered(worker_id, row["answered_at"], AutoStopAnswer(row["answer"]), reason)
 
     def end(self, workers: Iterable[str]) -> None:

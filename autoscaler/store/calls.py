@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 TABLE: Migration = (
@@ -77,10 +78,8 @@ class CallLog:
 
     def newest(self, limit: int = 100) -> tuple[Call, ...]:
         """Newest first."""
-        return tuple(
-            Call(row["at"], row["who"], row["method"], row["target"], row["status"], row["operation"], row["seconds"])
-            for row in self._database.rows("SELECT * FROM calls ORDER BY id DESC LIMIT ?", (limit,))
-        )
+        rows = self._database.rows("SELECT * FROM calls ORDER BY id DESC LIMIT ?", (limit,))
+        return tuple(encoding.from_row(row, Call) for row in rows)
 
     def close(self) -> None:
         self._database.close()

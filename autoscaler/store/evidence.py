@@ -1,19 +1,23 @@
-"""Dated findings that a plan may rest on, kept between passes: what Grid Engine answered when it was asked about a job.
+"""Dated findings that a plan may rest on, kept until they are too old to matter: what Grid Engine answered about a job,
+what became of jobs' starts on hosts, what health checks last said of workers.
 
 Written where they come about, brought to plan by the next observe. A finding that is lost is asked for again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from autoscaler.core.evidence import Answer, Evidence, Finding
+from autoscaler.core.model.evidence import Evidence, Finding, Health, JobFailure, JobSuccess
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 KEPT_FOR = 3600.0
 """Seconds after which a finding matters to no plan any more."""
+MOST_FAILURES = 50
+"""Kept of one host."""
 
-TABLE: Migration = (
+ANSWERS: Migration = (
     """
     CREATE TABLE answers (
         job INTEGER PRIMARY KEY,
@@ -25,9 +29,50 @@ TABLE: Migration = (
     """,
 )
 
+STARTS: Migration = (
+    """
+    CREATE TABLE job_failures (
+        id INTEGER PRIMARY KEY,
+        host TEXT NOT NULL,
+        job INTEGER NOT NULL,
+        at REAL NOT NULL,
+        failed TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        task INTEGER NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX job_failures_of_host ON job_failures (host)",
+    """
+    CREATE TABLE job_successes (
+        host TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        at REAL NOT NULL,
+        PRIMARY KEY (host, owner)
+    ) STRICT
+    """,
+    """
+    CREATE TABLE accounting_read (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        offset INTEGER NOT NULL
+    ) STRICT
+    """,
+)
+
+HEALTH: Migration = (
+    """
+    CREATE TABLE health (
+        worker_id TEXT PRIMARY KEY,
+        at REAL NOT NULL,
+        healthy INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        sick_since REAL
+    ) STRICT
+    """,
+)
+
 
 class EvidenceTable:
-    """The table above."""
+    """What Grid Engine answered, of each job the newest."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,12 +87,95 @@ class EvidenceTable:
     def load(self, since: float) -> Evidence:
         """All that is newer than `since`."""
         rows = self._database.rows("SELECT * FROM answers WHERE at > ? ORDER BY job", (since,))
-        return Evidence(
-            answers={
-                row["job"]: Finding(row["job"], row["fingerprint"], row["at"], Answer(row["answer"]), row["said"])
-                for row in rows
-            }
-        )
+        return Evidence(answers={row["job"]: encoding.from_row(row, Finding) for row in rows})
 
     def forget(self, before: float) -> None:
         self._database.execute("DELETE FROM answers WHERE at < ?", (before,))
+
+
+class StartTable:
+    """What became of jobs' starts, as far as it tells of the hosts: failures in a row, and who ran something where.
+
+    Bounded: of a host only the newest failures after its last success, of an owner on a host only the last success.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def offset(self) -> int | None:
+        """How far the accounting file was read; None: never."""
+        row = self._database.row("SELECT offset FROM accounting_read")
+        return None if row is None else int(row["offset"])
+
+    def add(self, starts: Sequence[JobFailure | JobSuccess], offset: int) -> None:
+        """Keep these, in the order in which they came about, and how far that was read: both or nothing.
+
+        A success ends the row of its host's failures.
+        """
+        with self._database.transaction():
+            for start in starts:
+                if isinstance(start, JobFailure):
+                    self._fail(start)
+                else:
+                    self._succeed(start)
+            self._database.execute("INSERT OR REPLACE INTO accounting_read VALUES (1, ?)", (offset,))
+
+    def _fail(self, failure: JobFailure) -> None:
+        self._database.execute(
+            "INSERT INTO job_failures (host, job, at, failed, owner, task) VALUES (?, ?, ?, ?, ?, ?)",
+            (failure.host, failure.job, failure.at, failure.failed, failure.owner, failure.task),
+        )
+        self._database.execute(
+            "DELETE FROM job_failures WHERE host = ? AND id NOT IN "
+            "(SELECT id FROM job_failures WHERE host = ? ORDER BY id DESC LIMIT ?)",
+            (failure.host, failure.host, MOST_FAILURES),
+        )
+
+    def _succeed(self, success: JobSuccess) -> None:
+        self._database.execute("DELETE FROM job_failures WHERE host = ?", (success.host,))
+        self._database.execute(
+            "INSERT OR REPLACE INTO job_successes VALUES (?, ?, ?)", (success.host, success.owner, success.at)
+        )
+
+    def failures(self, since: float) -> tuple[JobFailure, ...]:
+        """Oldest first."""
+        rows = self._database.rows("SELECT * FROM job_failures WHERE at > ? ORDER BY id", (since,))
+        return tuple(encoding.from_row(row, JobFailure) for row in rows)
+
+    def successes(self, since: float) -> tuple[JobSuccess, ...]:
+        rows = self._database.rows("SELECT * FROM job_successes WHERE at > ? ORDER BY host, owner", (since,))
+        return tuple(encoding.from_row(row, JobSuccess) for row in rows)
+
+    def forget(self, before: float) -> None:
+        self._database.execute("DELETE FROM job_failures WHERE at < ?", (before,))
+        self._database.execute("DELETE FROM job_successes WHERE at < ?", (before,))
+
+
+class HealthTable:
+    """What health checks last said of each worker."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note(self, worker_id: str, at: float, *, healthy: bool, message: str = "") -> None:
+        """Keep what a check said. Sick after sick is sick since the first."""
+        with self._database.transaction():
+            row = self._database.row("SELECT sick_since FROM health WHERE worker_id = ?", (worker_id,))
+            known = None if row is None else row["sick_since"]
+            since = None if healthy else known if known is not None else at
+            self._database.execute(
+                "INSERT OR REPLACE INTO health VALUES (?, ?, ?, ?, ?)", (worker_id, at, healthy, message, since)
+            )
+
+    def unknown(self, worker_id: str) -> None:
+        """A check said neither: whatever was said before stands alone no more."""
+        self._database.execute("DELETE FROM health WHERE worker_id = ?", (worker_id,))
+
+    def load(self, since: float) -> Mapping[str, Health]:
+        """By worker id, all that is newer."""
+        rows = self._database.rows("SELECT * FROM health WHERE at > ? ORDER BY worker_id", (since,))
+        return {row["worker_id"]: encoding.from_row(row, Health) for row in rows}
+
+    def forget(self, before: float) -> None:
+        self._database.execute("DELETE FROM health WHERE at < ?", (before,))

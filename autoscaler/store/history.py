@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.fleet import Worker
-from autoscaler.core.model import ShapeVerdict
-from autoscaler.store import notation
+from autoscaler.core.model.fleet import Worker
+from autoscaler.core.snapshot import JobCategoryVerdict
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 KEPT_FOR = 30 * 86_400.0
@@ -78,7 +77,7 @@ class Explanation:
     """What was last said of a job while it waited."""
 
     at: float
-    verdict: ShapeVerdict
+    verdict: JobCategoryVerdict
     """Without its jobs and tasks."""
 
 
@@ -133,7 +132,7 @@ class History:
 
     # -- jobs --------------------------------------------------------------------------------------------------
 
-    def explain(self, verdicts: Iterable[ShapeVerdict], at: float) -> None:
+    def explain(self, verdicts: Iterable[JobCategoryVerdict], at: float) -> None:
         """Keep the last explanation of every waiting job; writes only for jobs whose explanation became another one."""
         said: dict[int, str] = {}
         for verdict in verdicts:
@@ -144,8 +143,8 @@ class History:
                 self._write(verdict, new, at)
         self._written = said
 
-    def _write(self, verdict: ShapeVerdict, jobs: list[int], at: float) -> None:
-        text = notation.write(dataclasses.replace(verdict, jobs=(), tasks=()))
+    def _write(self, verdict: JobCategoryVerdict, jobs: list[int], at: float) -> None:
+        text = encoding.write(dataclasses.replace(verdict, jobs=(), tasks=()))
         with self._database.transaction():
             row = self._database.insert("INSERT INTO explanations (at, verdict) VALUES (?, ?)", (at, text))
             self._database.execute_many(
@@ -158,7 +157,7 @@ class History:
         row = self._database.row(
             "SELECT at, verdict FROM explained JOIN explanations ON explanations.id = explanation WHERE job = ?", (job,)
         )
-        return None if row is None else Explanation(row["at"], notation.read(row["verdict"], ShapeVerdict))
+        return None if row is None else Explanation(row["at"], encoding.read(row["verdict"], JobCategoryVerdict))
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -190,8 +189,14 @@ class History:
     def lifetimes(self) -> tuple[Lifetime, ...]:
         """Oldest first."""
         return tuple(
-            _lifetime(row) for row in self._database.rows("SELECT * FROM lifetimes ORDER BY created_at, worker_id")
+            encoding.from_row(row, Lifetime)
+            for row in self._database.rows("SELECT * FROM lifetimes ORDER BY created_at, worker_id")
         )
+
+    def ended_after(self, at: float) -> frozenset[str]:
+        """Ids of workers that were listed last before a moment after this one."""
+        rows = self._database.rows("SELECT worker_id FROM lifetimes WHERE ended_at > ?", (at,))
+        return frozenset(row["worker_id"] for row in rows)
 
     def living(self) -> Mapping[str, int]:
         """Node array → how many of its machines existed when last looked at."""
@@ -210,7 +215,7 @@ class History:
         self._written.clear()
 
 
-def _mark(verdict: ShapeVerdict) -> str:
+def _mark(verdict: JobCategoryVerdict) -> str:
     """What makes an explanation another one: its codes and the ask, not how long the job has waited meanwhile."""
     codes = [verdict.reason.code.value, *(link.code.value for link in verdict.reason.trail)]
     return f"{verdict.counted} {' '.join(codes)} {verdict.ask.state}"
@@ -232,7 +237,3 @@ def _seen(worker: Worker, before: Lifetime | None, joined: bool, at: float) -> L
         joined_at=lifetime.joined_at or (at if joined else None),
         ended_at=None if worker.exists else lifetime.ended_at or at,
     )
-
-
-def _lifetime(row: sqlite3.Row) -> Lifetime:
-    return Lifetime(**{field.name: row[field.name] for field in dataclasses.fields(Lifetime)})

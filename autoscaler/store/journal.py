@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
-from autoscaler.core.actions import Action, Candidate, Enrol, Launch, kind_of
-from autoscaler.core.fleet import BucketKey, LaunchFailure, Order, OrderState
-from autoscaler.store import notation
+from autoscaler.core.model.actions import Action, Candidate, Enrol, JobAction, Launch, Offer
+from autoscaler.core.model.fleet import Assignment, BucketKey, LaunchFailure, Order, OrderState, RefusedEnd
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 from providers.interface import LaunchOrder
 
@@ -91,6 +91,13 @@ FOR_WHOM: Migration = (
 
 FOR_REQUESTS: Migration = ("ALTER TABLE orders ADD COLUMN for_requests INTEGER NOT NULL DEFAULT 0",)
 
+ASKED_AGAIN: Migration = (
+    "ALTER TABLE attempts ADD COLUMN again_at REAL",
+    "ALTER TABLE failures ADD COLUMN retry_at REAL",
+)
+OF_SETS: Migration = ("ALTER TABLE attempts ADD COLUMN offer INTEGER NOT NULL DEFAULT 0",)
+FOR_CATEGORIES: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT NULL DEFAULT '[]'",)
+
 
 class Result(StrEnum):
     """How an action ended."""
@@ -129,15 +136,22 @@ class Journalled:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One candidate of an order, tried. `answered_at` None: the answer never came, or is still to come."""
+    """One offer of an order, asked for. `answered_at` None: the answer never came, or is still to come."""
 
     token: str
     candidate: int
+    """Number of the set."""
     asked: LaunchOrder
     """Exactly what was asked, boot script included: clouds refuse a token that comes back with another question."""
     sent_at: float
     answered_at: float | None
     ids: tuple[str, ...]
+    said: str = ""
+    """Why there is no answer yet, or what it was."""
+    again_at: float | None = None
+    """When it is asked again, while there is none."""
+    offer: int = 0
+    """Number of the offer in its set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +170,68 @@ class OrderRecord:
     """Created nodes that its workers serve."""
     asked: bool = False
     """Whether it is for what request sets lack."""
+    assignment: Assignment = ()
+    """The job categories that it is for."""
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """Number of the set and of the offer in it, of all that may be asked for, in order."""
+        return tuple(
+            (number, offer) for number, each in enumerate(self.candidates) for offer in range(len(each.offers))
+        )
 
     @property
     def due(self) -> int:
-        """Which candidate is being asked for, or next: the first without an answer."""
+        """Which of `steps` is being asked for, or next: the first without an answer."""
         return sum(attempt.answered_at is not None for attempt in self.attempts)
 
-    def as_order(self) -> Order:
-        """As a plan sees it. An accepted order counts from its acceptance, and for the ids that were given."""
-        last = self.attempts[-1] if self.attempts else None
-        ids = last.ids if last else ()
-        candidate = self.candidates[last.candidate if last and ids else min(self.due, len(self.candidates) - 1)]
-        state = OrderState.ACCEPTED if ids else OrderState.FAILED if self.closed else OrderState.SENT
+    def ends_set(self, step: int) -> bool:
+        """Whether with this one of `steps` all of a set has been asked for."""
+        return self.steps[step][0] != (*self.steps, (-1, 0))[step + 1][0]
+
+    def given(self, candidate: int) -> tuple[str, ...]:
+        """Ids of all workers that a set has given so far."""
+        return tuple(each for attempt in self.attempts if attempt.candidate == candidate for each in attempt.ids)
+
+    def as_orders(self) -> tuple[Order, ...]:
+        """As a plan sees it: of the set that gave workers, or is being asked for, an order for each offer that has
+        brought workers or may still bring some.
+        """
+        asked = {(attempt.candidate, attempt.offer): attempt for attempt in self.attempts}
+        number = self.attempts[-1].candidate if self.attempts else 0
+        if not self.given(number):
+            number = self.steps[min(self.due, len(self.steps) - 1)][0]
+        orders: list[Order] = []
+        nodes = self.nodes
+        for place, offer in enumerate(self.candidates[number].offers):
+            mine, nodes = nodes[: offer.count], nodes[offer.count :]
+            attempt = asked.get((number, place))
+            answered = attempt is not None and attempt.answered_at is not None
+            if (attempt is not None and attempt.ids) or not (answered or self.closed):
+                orders.append(self._order(offer, attempt, mine))
+        return tuple(orders) or (self._order(self.candidates[number].offers[0], None, self.nodes),)
+
+    def _order(self, offer: Offer, attempt: Attempt | None, nodes: tuple[str, ...]) -> Order:
+        """An accepted order counts from its acceptance, and for the ids that were given."""
+        ids = attempt.ids if attempt else ()
+        waits = attempt is not None and attempt.answered_at is None and not self.closed
         return Order(
             id=self.id,
             node_array=self.node_array,
-            type=candidate.type,
-            count=len(ids) or candidate.count,
-            ordered_at=(last.answered_at if ids and last else None) or self.ordered_at,
-            state=state,
-            bucket=candidate.buckets[0].key,
-            price_per_hour=candidate.price_per_hour,
+            type=offer.type,
+            count=len(ids) or offer.count,
+            ordered_at=(attempt.answered_at if ids and attempt else None) or self.ordered_at,
+            state=OrderState.ACCEPTED if ids else OrderState.FAILED if self.closed else OrderState.SENT,
+            bucket=offer.buckets[0].key,
+            price_per_hour=offer.price_per_hour,
             ids=ids,
             group_id=self.group_id,
-            nodes=self.nodes,
+            nodes=nodes,
             asked=self.asked,
+            said=attempt.said if waits and attempt else "",
+            asked_again_at=attempt.again_at if waits and attempt else None,
+            planned_at=self.ordered_at,
+            assignment=self.assignment,
         )
 
 
@@ -201,31 +252,32 @@ class Journal:
             return tuple(self._journalled(plan, action, at, new_id) for action in actions)
 
     def _journalled(self, plan: int, action: Action, at: float, new_id: Callable[[], str]) -> Journalled:
-        order_id = None
+        order_id, written = None, action
         if isinstance(action, Launch):
-            order_id = new_id()
+            order_id, written = new_id(), replace(action, assignment=())  # that stands once, with the order
             self._database.execute(
-                "INSERT INTO orders (id, node_array, ordered_at, candidates, group_id, nodes, for_requests)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO orders (id, node_array, ordered_at, candidates, group_id, nodes, for_requests, assignment)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     order_id,
                     action.node_array,
                     at,
-                    notation.write(action.candidates),
+                    encoding.write(action.candidates),
                     action.group_id,
-                    notation.write(action.nodes),
+                    encoding.write(action.nodes),
                     action.asked,
+                    encoding.write(action.assignment),
                 ),
             )
         row = self._database.insert(
             "INSERT INTO actions (plan, kind, worker_id, host, order_id, action) VALUES (?, ?, ?, ?, ?, ?)",
             (
                 plan,
-                kind_of(action),
+                action.kind,
                 getattr(action, "worker_id", None),
                 getattr(action, "host", None),
                 order_id,
-                notation.write(action),
+                encoding.write(written),
             ),
         )
         return Journalled(row, action, order_id)
@@ -245,14 +297,15 @@ class Journal:
                 (at, result.value, message, order_id),
             )
             row = self._database.row("SELECT action FROM actions WHERE order_id = ?", (order_id,))
-            return None if row is None else notation.read(row["action"], Launch)
+            return None if row is None else encoding.read(row["action"], Launch)
 
     def enrolment(self, worker_id: str) -> Enrol | None:
         """How a worker was last enrolled."""
         row = self._database.row(
-            "SELECT action FROM actions WHERE worker_id = ? AND kind = 'enrol' ORDER BY id DESC LIMIT 1", (worker_id,)
+            "SELECT action FROM actions WHERE worker_id = ? AND kind = ? ORDER BY id DESC LIMIT 1",
+            (worker_id, Enrol.kind),
         )
-        return None if row is None else notation.read(row["action"], Enrol)
+        return None if row is None else encoding.read(row["action"], Enrol)
 
     def carried_out(self, kind: str, worker_id: str, planned_at: float) -> bool:
         """Whether the action of this kind that a plan of that time asked for is known to have been done."""
@@ -281,7 +334,7 @@ class Journal:
 
     # -- orders ------------------------------------------------------------------------------------------------
 
-    def send(self, asked: LaunchOrder, candidate: int, at: float) -> bool:
+    def send(self, asked: LaunchOrder, candidate: int, at: float, *, offer: int = 0) -> bool:
         """Write down a token with exactly what is asked under it, before the provider is called. Again: no change.
 
         Tells whether it may be asked: not for an order that was closed meanwhile.
@@ -291,29 +344,47 @@ class Journal:
             if order is None or order["closed_at"] is not None:
                 return False
             self._database.execute(
-                "INSERT INTO attempts (token, order_id, candidate, asked, sent_at) VALUES (?, ?, ?, ?, ?)"
+                "INSERT INTO attempts (token, order_id, candidate, offer, asked, sent_at) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
-                (asked.token, asked.order_id, candidate, notation.write(asked), at),
+                (asked.token, asked.order_id, candidate, offer, encoding.write(asked), at),
             )
             return True
 
     def answer(
-        self, token: str, *, ids: Sequence[str], failures: Sequence[LaunchFailure], message: str, at: float
+        self,
+        token: str,
+        *,
+        ids: Sequence[str],
+        failures: Sequence[LaunchFailure],
+        message: str,
+        at: float,
+        ends_set: bool = True,
     ) -> None:
-        """Write down a provider's final answer to one attempt; with any id the order is closed as accepted."""
+        """Write down a provider's final answer to one attempt.
+
+        Where all of a set has been asked for, and any of it gave an id, the order is closed as accepted.
+        """
         with self._database.transaction():
             self._database.execute(
                 "UPDATE attempts SET answered_at = ?, ids = ?, message = ? WHERE token = ?",
-                (at, notation.write(list(ids)), message, token),
+                (at, encoding.write(list(ids)), message, token),
             )
-            if ids:
+            if ends_set:
                 self._database.execute(
                     "UPDATE orders SET closed_at = ?, message = ?"
-                    " WHERE id = (SELECT order_id FROM attempts WHERE token = ?)",
+                    " WHERE id = (SELECT order_id FROM attempts WHERE token = ?)"
+                    " AND EXISTS (SELECT 1 FROM attempts WHERE order_id = orders.id AND ids != '[]')",
                     (at, message, token),
                 )
             for failure in failures:
                 self.fail(failure)
+
+    def unanswered(self, order_id: str, message: str, *, again_at: float) -> None:
+        """Write down why an attempt of an order has no answer yet, and when it is asked again."""
+        self._database.execute(
+            "UPDATE attempts SET message = ?, again_at = ? WHERE order_id = ? AND answered_at IS NULL",
+            (message, again_at, order_id),
+        )
 
     def close_order(self, order_id: str, message: str, at: float) -> None:
         """Nothing more is asked for this order."""
@@ -324,15 +395,17 @@ class Journal:
     def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
         """Note a failure against its bucket; of one worker only once, however often its end is tried."""
         self._database.execute(
-            "INSERT INTO failures (at, bucket, kind, message, order_id, worker_id) VALUES (?, ?, ?, ?, ?, ?)"
+            "INSERT INTO failures (at, bucket, kind, message, order_id, worker_id, retry_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO NOTHING",
             (
                 failure.at,
-                notation.write(failure.bucket),
+                encoding.write(failure.bucket),
                 failure.kind,
                 failure.message,
                 failure.order_id,
                 worker_id,
+                failure.retry_at,
             ),
         )
 
@@ -345,9 +418,10 @@ class Journal:
             " JOIN json_each(?) AS asked ON ordered.value = asked.value)"
         )
         rows = self._database.rows(
-            "SELECT * FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
-            f" WHERE closed_at IS NULL OR closed_at > ? OR {for_nodes} ORDER BY ordered_at, orders.id, candidate",
-            (since, notation.write(sorted(nodes))),
+            "SELECT *, attempts.message AS said FROM orders LEFT JOIN attempts ON attempts.order_id = orders.id"
+            f" WHERE closed_at IS NULL OR closed_at > ? OR {for_nodes}"
+            " ORDER BY ordered_at, orders.id, candidate, offer",
+            (since, encoding.write(sorted(nodes))),
         )
         return tuple(_order(list(of_one)) for _, of_one in itertools.groupby(rows, key=lambda row: row["id"]))
 
@@ -355,13 +429,32 @@ class Journal:
         """Failures newer than `since`, oldest first."""
         return tuple(
             LaunchFailure(
-                bucket=notation.read(row["bucket"], BucketKey),
+                bucket=encoding.read(row["bucket"], BucketKey),
                 at=row["at"],
                 kind=row["kind"],
                 message=row["message"],
                 order_id=row["order_id"],
+                worker_id=row["worker_id"] or "",
+                retry_at=row["retry_at"],
             )
             for row in self._database.rows("SELECT * FROM failures WHERE at > ? ORDER BY at, id", (since,))
+        )
+
+    def refused_ends(self, worker_ids: Iterable[str] | None = None) -> tuple[RefusedEnd, ...]:
+        """Of these workers (None: of all), those whose end was refused when it was last asked for."""
+        rows = self._database.rows(
+            "SELECT worker_id, max(id) AS last, count(*) AS times, ended_at, message FROM actions AS this"
+            " WHERE kind = 'terminate' AND result = ? AND NOT EXISTS (SELECT 1 FROM actions AS later"
+            "  WHERE later.worker_id = this.worker_id AND later.kind = 'terminate' AND later.id > this.id"
+            "  AND later.result = ?)"
+            " GROUP BY worker_id ORDER BY last",
+            (Result.REFUSED.value, Result.DONE.value),
+        )
+        known = None if worker_ids is None else frozenset(worker_ids)
+        return tuple(
+            RefusedEnd(row["worker_id"], row["ended_at"], row["times"], row["message"])
+            for row in rows
+            if known is None or row["worker_id"] in known
         )
 
     def groups(self) -> dict[str, str]:
@@ -387,10 +480,10 @@ class Journal:
         """What was done with a job or tasks of it, newest first: rows as in `outcomes_of`."""
         rows = self._database.rows(
             "SELECT plans.at, kind, action, result, message, ended_at FROM actions JOIN plans ON plans.id = plan"
-            " WHERE kind IN ('annotate', 'hold', 'release', 'kill', 'push_back') AND EXISTS ("
+            " WHERE kind IN (SELECT value FROM json_each(?3)) AND EXISTS ("
             "SELECT 1 FROM json_each(action, '$.jobs') WHERE value = ?1 OR value LIKE ?1 || '.%')"
             " ORDER BY actions.id DESC LIMIT ?2",
-            (str(job), limit),
+            (str(job), limit, encoding.write([kind.kind for kind in get_args(JobAction)])),
         )
         return [dict(row) for row in rows]
 
@@ -409,21 +502,25 @@ def _order(rows: Sequence[sqlite3.Row]) -> OrderRecord:
         id=order["id"],
         node_array=order["node_array"],
         ordered_at=order["ordered_at"],
-        candidates=notation.read(order["candidates"], tuple[Candidate, ...]),
+        candidates=encoding.read(order["candidates"], tuple[Candidate, ...]),
         attempts=tuple(
             Attempt(
                 token=row["token"],
                 candidate=row["candidate"],
-                asked=notation.read(row["asked"], LaunchOrder),
+                asked=encoding.read(row["asked"], LaunchOrder),
                 sent_at=row["sent_at"],
                 answered_at=row["answered_at"],
-                ids=notation.read(row["ids"], tuple[str, ...]),
+                ids=encoding.read(row["ids"], tuple[str, ...]),
+                said=row["said"],
+                again_at=row["again_at"],
+                offer=row["offer"],
             )
             for row in rows
             if row["token"] is not None
         ),
         closed=order["closed_at"] is not None,
         group_id=order["group_id"],
-        nodes=notation.read(order["nodes"], tuple[str, ...]),
+        nodes=encoding.read(order["nodes"], tuple[str, ...]),
         asked=bool(order["for_requests"]),
+        assignment=encoding.read(order["assignment"], Assignment),
     )

@@ -45,6 +45,10 @@ class Holder:
     pid: int
     host: str
     since: float
+    state: str = ""
+    """Directory of its state; '' where it did not say."""
+    socket: str = ""
+    """Where it listens for callers; '' where it did not say."""
 
 
 LOCKS = Path("/run/lock")
@@ -56,7 +60,9 @@ def lock_directory() -> Path:
 
 
 @contextmanager
-def hold(key: CellKey, directory: Path, *, now: float | None = None) -> Iterator[Holder]:
+def hold(
+    key: CellKey, directory: Path, *, now: float | None = None, state: str = "", socket_path: str = ""
+) -> Iterator[Holder]:
     """Serve this cell alone until the end of the block. Raises LockHeld, which says by whom, when somebody does."""
     path = _path(key, directory)
     lock = FileLock(path, mode=0o600)
@@ -69,7 +75,8 @@ def hold(key: CellKey, directory: Path, *, now: float | None = None) -> Iterator
             f"cannot lock {path}: {error.strerror}; run as the user who owns it, or remove it when no autoscaler runs"
         ) from error
     try:
-        own = Holder(os.getpid(), socket.gethostname(), time.time() if now is None else now)
+        since = time.time() if now is None else now
+        own = Holder(os.getpid(), socket.gethostname(), since, state, socket_path)
         _write(_note(path), json.dumps(asdict(own)))
         yield own
     finally:
@@ -97,6 +104,42 @@ def held(key: CellKey, directory: Path) -> bool:
         return True
     lock.release()
     return False
+
+
+def running(key: CellKey) -> Holder | None:
+    """Who serves this cell on this machine now, wherever its lock stands; None: nobody.
+
+    A note in a directory that is everybody's is believed where root or we ourselves have written it.
+    """
+    for directory in dict.fromkeys((lock_directory(), LOCKS, Path("/tmp"))):
+        if not held(key, directory):
+            continue
+        found = holder(key, directory)
+        if found is None:
+            return Holder(0, "", 0.0)
+        try:
+            trusted = _note(_path(key, directory)).lstat().st_uid in _owners()
+        except FileNotFoundError:  # it ended this moment
+            return None
+        if os.access(_path(key, directory), os.R_OK | os.W_OK) or _lives(found):
+            return found if trusted else Holder(found.pid, found.host, found.since)
+    return None
+
+
+def _owners() -> tuple[int, ...]:
+    """Users whose notes are believed."""
+    return 0, os.geteuid()
+
+
+def _lives(who: Holder) -> bool:
+    """Whether that process exists. A lock that is not ours to try stays behind when its holder is killed."""
+    try:
+        os.kill(who.pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _path(key: CellKey, directory: Path) -> Path:

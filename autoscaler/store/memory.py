@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from autoscaler.core.memory import Memory
-from autoscaler.store import notation
+from autoscaler.core.model.memory import Memory
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 log = logging.getLogger("autoscaler.store")
@@ -23,12 +23,12 @@ TABLE: Migration = (
 
 def memory_to_json(memory: Memory, *, indent: int | None = None) -> str:
     """Core's memory as JSON."""
-    return notation.write(memory, indent=indent)
+    return encoding.write(memory, indent=indent)
 
 
 def memory_from_json(text: str | bytes) -> Memory:
-    """The memory that this JSON holds; missing fields have their defaults. Raises notation.Unreadable."""
-    return notation.read(text, Memory)
+    """The memory that this JSON holds; missing fields have their defaults. Raises encoding.Unreadable."""
+    return encoding.read(text, Memory)
 
 
 class MemoryTable:
@@ -47,7 +47,7 @@ class MemoryTable:
             return Memory()
         try:
             return memory_from_json(row["memory"])
-        except notation.Unreadable as error:
+        except encoding.Unreadable as error:
             log.warning("what was remembered cannot be read and is taken as lost: %s", error)
             return Memory()
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.reasons import Reason
-from autoscaler.core.request_sets import CreatedNode
-from autoscaler.store import notation
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.request_sets import CreatedNode
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 TABLES: Migration = (
@@ -108,7 +108,7 @@ class NodeTable:
                     operation.action,
                     operation.at,
                     operation.who,
-                    notation.write(operation.nodes),
+                    encoding.write(operation.nodes),
                 ),
             )
         )
@@ -131,7 +131,7 @@ class NodeTable:
                 row["action"],
                 row["at"],
                 row["who"],
-                notation.read(row["nodes"], tuple[str, ...]),
+                encoding.read(row["nodes"], tuple[str, ...]),
                 row["request_id"],
             )
 
@@ -151,7 +151,7 @@ class NodeTable:
                     row.node.request_id,
                     row.node.machine_type,
                     row.node.placement_group,
-                    notation.write(row.attributes),
+                    encoding.write(row.attributes),
                 )
                 for row in rows
             ],
@@ -163,7 +163,7 @@ class NodeTable:
 
     def listed(self, worker_ids: Iterable[str]) -> tuple[NodeRow, ...]:
         """Those that have not ended, and those whose worker is one of these, oldest first."""
-        ids = notation.write(list(worker_ids))
+        ids = encoding.write(list(worker_ids))
         clause = "WHERE ended_at IS NULL OR worker_id IN (SELECT value FROM json_each(?))"
         return tuple(self._rows(clause, (ids,)))
 
@@ -201,7 +201,7 @@ class NodeTable:
         )
         self._database.execute_many(
             "UPDATE nodes SET failed = ?, failed_at = ? WHERE worker_id = ? AND ended_at IS NULL AND failed IS NULL",
-            [(notation.write(failed), at, worker_id) for worker_id, failed in workers.items() if failed is not None],
+            [(encoding.write(failed), at, worker_id) for worker_id, failed in workers.items() if failed is not None],
         )
 
     def retry(self) -> tuple[str, ...]:
@@ -248,10 +248,10 @@ def _row(row: sqlite3.Row) -> NodeRow:
             machine_type=row["machine_type"],
             placement_group=row["placement_group"],
             worker_id=row["worker_id"],
-            lost=notation.read(row["lost"], tuple[str, ...]),
+            lost=encoding.read(row["lost"], tuple[str, ...]),
         ),
-        notation.read(row["attributes"], dict[str, Any]),
+        encoding.read(row["attributes"], dict[str, Any]),
         row["ended_at"],
         row["ended_by"],
-        None if row["failed"] is None else notation.read(row["failed"], Reason),
+        None if row["failed"] is None else encoding.read(row["failed"], Reason),
     )

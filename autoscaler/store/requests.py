@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, NodeOperation, Requests, RequestSet, Target
 from autoscaler.errors import SettingsError
-from autoscaler.store import notation
+from autoscaler.store import encoding
 from autoscaler.store.database import Database, Migration
 
 TABLES: Migration = (
@@ -91,17 +91,19 @@ def _merged_objects(existing: dict[str, Any], given: dict[str, Any]) -> dict[str
 
 
 class RequestTable:
-    """The tables above. `nodes` and `auto_stops` tell what the owners of those tables hold."""
+    """The tables above. `nodes`, `auto_stops` and `operations` tell what the owners of those tables hold."""
 
     def __init__(
         self,
         database: Database,
         nodes: Callable[[], tuple[CreatedNode, ...]] = tuple,
         auto_stops: Callable[[], frozenset[str]] = frozenset,
+        operations: Callable[[], tuple[NodeOperation, ...]] = tuple,
     ) -> None:
         self._database = database
         self._nodes = nodes
         self._auto_stops = auto_stops
+        self._operations = operations
 
     def update(
         self,
@@ -127,7 +129,7 @@ class RequestTable:
                 raise SettingsError(f"{MOST_SETS} request sets are live, and no more may be: give each caller one name")
             self._database.execute(
                 "INSERT OR REPLACE INTO request_sets VALUES (?, ?, ?, ?, ?, ?)",
-                (set_name, by, at, expires_at, notation.write(tuple(targets)), json.dumps(named)),
+                (set_name, by, at, expires_at, encoding.write(tuple(targets)), json.dumps(named)),
             )
             return self._drop_unnamed() or news
 
@@ -143,7 +145,7 @@ class RequestTable:
             news = True
             self._database.execute(
                 "INSERT OR REPLACE INTO array_definitions VALUES (?, ?)",
-                (given.name, notation.write(known[given.name])),
+                (given.name, encoding.write(known[given.name])),
             )
         if len(known) > MOST_ARRAYS:
             raise SettingsError(f"{MOST_ARRAYS} node arrays are defined, and no more may be: use fewer names")
@@ -154,7 +156,7 @@ class RequestTable:
         rows = self._database.rows(_BOTH)
         live = [row for row in rows if row["targets"] is not None and not _over(row, now)]
         named = _named(live)
-        definitions = (notation.read(row["definition"], ArrayDefinition) for row in rows if row["definition"])
+        definitions = (encoding.read(row["definition"], ArrayDefinition) for row in rows if row["definition"])
         held = (_held(definition, live) for definition in definitions)
         arrays = (replace(definition, wanted=definition.name in named) for definition in held)
         return Requests(
@@ -162,6 +164,7 @@ class RequestTable:
             arrays=tuple(array for array in arrays if array.wanted or array.dynamic),
             nodes=self._nodes(),
             auto_stops=self._auto_stops(),
+            operations=self._operations(),
         )
 
     def lapse(self, now: float) -> tuple[str, ...]:
@@ -202,7 +205,7 @@ class RequestTable:
 
     def _definitions(self) -> tuple[ArrayDefinition, ...]:
         rows = self._database.rows("SELECT definition FROM array_definitions ORDER BY name")
-        return tuple(notation.read(row["definition"], ArrayDefinition) for row in rows)
+        return tuple(encoding.read(row["definition"], ArrayDefinition) for row in rows)
 
     def _drop_unnamed(self) -> bool:
         """What nobody says any more of arrays of the settings, and for whom no set keeps workers any more; returns
@@ -216,7 +219,7 @@ class RequestTable:
         changed = [held for each in known if each.name not in gone and (held := _held(each, rows)) != each]
         for each in changed:
             self._database.execute(
-                "UPDATE array_definitions SET definition = ? WHERE name = ?", (notation.write(each), each.name)
+                "UPDATE array_definitions SET definition = ? WHERE name = ?", (encoding.write(each), each.name)
             )
         return bool(gone or changed)
 
@@ -238,7 +241,7 @@ def _held(definition: ArrayDefinition, rows: Iterable[Any]) -> ArrayDefinition:
 
 
 def _request_set(row: Any) -> RequestSet:
-    targets = notation.read(row["targets"], tuple[Target, ...])
+    targets = encoding.read(row["targets"], tuple[Target, ...])
     named = tuple(json.loads(row["arrays"]))
     return RequestSet(row["name"], row["by"], row["at"], row["expires_at"], targets, named)
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.sample import ARRAY_MEANS, MEANS, MOSTS, SUMS, ArraySample, Sample, Starts
+from autoscaler.core.outcome.sample import ARRAY_MEANS, MEANS, MOSTS, SUMS, ArraySample, Sample, Starts
 from autoscaler.store.database import Database, Migration
 
 

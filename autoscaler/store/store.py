@@ -7,42 +7,47 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from autoscaler.core.evidence import Evidence
-from autoscaler.core.model import Plan
+from autoscaler.core.model.evidence import Evidence
+from autoscaler.core.snapshot import Plan
+from autoscaler.report.wording import text
 from autoscaler.store import (
     auto_stops,
     evidence,
-    health,
     history,
     journal,
-    looks,
     memory,
     nodes,
     requests,
     samples,
-    starts,
-    verbs,
-    wishes,
+    service_settings,
+)
+from autoscaler.store import (
+    node_operations as verbs,
+)
+from autoscaler.store import (
+    observations as looks,
+)
+from autoscaler.store import (
+    overrides as wishes,
 )
 from autoscaler.store.auto_stops import AutoStopTable
 from autoscaler.store.database import Database, Migration
-from autoscaler.store.evidence import EvidenceTable
-from autoscaler.store.health import HealthTable
+from autoscaler.store.evidence import EvidenceTable, HealthTable, StartTable
 from autoscaler.store.history import KEPT_FOR, History
 from autoscaler.store.journal import Journal, Journalled
-from autoscaler.store.looks import LookTable
 from autoscaler.store.memory import MemoryTable
+from autoscaler.store.node_operations import NodeOperationTable
 from autoscaler.store.nodes import NodeTable
+from autoscaler.store.observations import ObservationTable
+from autoscaler.store.overrides import OverrideTable
 from autoscaler.store.requests import RequestTable
 from autoscaler.store.samples import SampleTable
-from autoscaler.store.starts import StartTable
-from autoscaler.store.verbs import VerbTable
-from autoscaler.store.wishes import WishTable
+from autoscaler.store.service_settings import ServiceSettings
 
 MIGRATIONS: tuple[Migration, ...] = (
     (*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),
-    evidence.TABLE,
-    (*starts.TABLES, *health.TABLE),
+    evidence.ANSWERS,
+    (*evidence.STARTS, *evidence.HEALTH),
     auto_stops.TABLE,
     requests.TABLES,
     nodes.TABLES,
@@ -52,6 +57,10 @@ MIGRATIONS: tuple[Migration, ...] = (
     journal.FOR_REQUESTS,
     verbs.TABLE,
     nodes.FAILED,
+    journal.ASKED_AGAIN,
+    journal.FOR_CATEGORIES,
+    service_settings.TABLE,
+    journal.OF_SETS,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -68,16 +77,19 @@ class Store:
         self.memory = MemoryTable(database)
         self.journal = Journal(database)
         self.history = History(database)
-        self.wishes = WishTable(database)
+        self.service_settings = ServiceSettings(database)
+        self.wishes = OverrideTable(database)
         self.evidence = EvidenceTable(database)
         self.starts = StartTable(database)
         self.health = HealthTable(database)
         self.samples = SampleTable(database)
         self.nodes = NodeTable(database)
-        self.looks = LookTable(database)
-        self.verbs = VerbTable(database)
+        self.looks = ObservationTable(database)
+        self.verbs = NodeOperationTable(database)
         self.auto_stops = AutoStopTable(database)
-        self.requests = RequestTable(database, nodes=self.nodes.live, auto_stops=self.auto_stops.open)
+        self.requests = RequestTable(
+            database, nodes=self.nodes.live, auto_stops=self.auto_stops.open, operations=self.verbs.open
+        )
         self._new_id = new_id
 
     @classmethod
@@ -92,7 +104,15 @@ class Store:
         with self.database.transaction():
             self.memory.save(plan.memory, at)
             self.auto_stops.answer_all(plan.auto_stops, at)
+            self.verbs.refuse({each: text(reason) for each, reason in plan.refused_operations.items()}, at)
+            for failure in plan.failures:
+                self.journal.fail(failure, worker_id=failure.worker_id or None)
             return self.journal.begin(plan.actions, pass_number=pass_number, at=at, new_id=self._new_id)
+
+    def sweep(self, at: float) -> None:
+        """At start, by the only process that acts: end what an earlier one left begun and cannot be told of."""
+        self.journal.sweep(at)
+        self.verbs.sweep(at)
 
     def retry(self, *, who: str, at: float) -> tuple[str, ...]:
         """A person or a caller wants what failed before this to be tried again: the names of created nodes that are."""

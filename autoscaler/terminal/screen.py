@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.cluster import QueueInstance
+from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.store.history import Lifetime, PassRecord
 from autoscaler.store.store import Store
 

@@ -1,7 +1,7 @@
 """Calls to AWS: one client a service, one pace for all, every answer whole or a typed error.
 
 botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its back-off knows
-nothing of the other threads; `pace` waits for all of them, and who has another candidate tries that.
+nothing of the other threads; `rate_limiter` waits for all of them, and who has another candidate tries that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from botocore.parsers import ResponseParserError
 from providers.aws.errors import translated
 from providers.aws.settings import AwsSettings
 from providers.interface import Refused, Unreachable
-from providers.pace import Pace, pace_of
+from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
 """Seconds; a launch has 30 for all it does."""
@@ -34,13 +34,15 @@ Answer = dict[str, Any]
 class Calls:
     """AWS as this cell's credentials see it. Clients are made when first needed; all threads share them."""
 
-    def __init__(self, settings: AwsSettings, pace: Pace | None = None) -> None:
+    def __init__(self, settings: AwsSettings, rate_limiter: RateLimiter | None = None) -> None:
         self.settings = settings
         self._clients: dict[str, Any] = {}
         self._guard = threading.Lock()
         self._session: boto3.session.Session | None = None
-        self.pace = pace or pace_of(f"aws {settings.endpoint or ''} {settings.profile or ''} {settings.region or ''}")
-        self.pace.rate = settings.calls_per_second
+        self.rate_limiter = rate_limiter or rate_limiter_of(
+            f"aws {settings.endpoint or ''} {settings.profile or ''} {settings.region or ''}"
+        )
+        self.rate_limiter.rate = settings.calls_per_second
 
     def ask(self, operation: str, *, service: str = "ec2", **parameters: Any) -> Answer:
         """One call's answer. Raises the errors of `providers.interface` and of `providers.aws.errors`.
@@ -58,7 +60,7 @@ class Calls:
                 raise Unreachable(f"{operation}: somebody else than EC2 answered, perhaps a proxy")
             return answer
 
-        return self.pace.call(ask)
+        return self.rate_limiter.call(ask)
 
     def pages(self, operation: str, key: str, *, service: str = "ec2", **parameters: Any) -> Iterator[Any]:
         """Every entry under `key` of all pages; an error on any page is an error of the whole.

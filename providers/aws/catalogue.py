@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.fleet import InstanceType, PriceType
+from autoscaler.core.model.fleet import InstanceType, PriceType
 from providers.aws.calls import Calls
 from providers.catalog import Catalog, family_of
 from providers.interface import Refused

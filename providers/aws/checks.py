@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import Bucket, PriceType
 from providers.aws.calls import Calls
 from providers.aws.errors import UNAUTHORIZED, WouldSucceed
 from providers.aws.market import Market
@@ -38,7 +38,11 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
     except Refused as error:
         yield Problem(str(error), _remedy(error, "set what it names to something that exists in this region"))
         return
-    if not any(bucket.key.price_type is PriceType.ON_DEMAND for bucket in market.buckets()):
+    for subnet in market.terms().missing:
+        yield Problem(
+            f"the subnet {subnet} does not exist here; the others serve", "correct CP_CAP_AUTOSCALE_AWS_SUBNETS", False
+        )
+    if not _usable(market):
         yield Problem(
             f"no instance type of {', '.join(settings.families) or 'any family'} fits the image and the subnets' zones",
             "check CP_CAP_AUTOSCALE_AWS_FAMILIES, and the image's architecture",
@@ -54,10 +58,7 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
 def _dry_runs(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> Iterator[Problem]:
     """A launch of the smallest type, in every way that orders take, without launching."""
     terms = market.terms()
-    smallest = min(
-        (bucket for bucket in market.buckets() if bucket.key.price_type is PriceType.ON_DEMAND),
-        key=lambda bucket: (bucket.type.vcpus, bucket.type.memory, bucket.key),
-    )
+    smallest = min(_usable(market), key=lambda bucket: (bucket.type.vcpus, bucket.type.memory, bucket.key))
     alike = tuple(
         bucket
         for bucket in market.buckets()
@@ -72,11 +73,17 @@ def _dry_runs(calls: Calls, settings: AwsSettings, market: Market, cell: str) ->
         yield from _fleet(calls, settings, market, order, found)
 
 
+def _usable(market: Market) -> list[Bucket]:
+    """What may be ordered: on-demand machines, or spot ones where the launch template wants no others."""
+    can = [bucket for bucket in market.buckets() if bucket.problem is None]
+    return [bucket for bucket in can if bucket.key.price_type is PriceType.ON_DEMAND] or can
+
+
 def _fleet(
     calls: Calls, settings: AwsSettings, market: Market, order: LaunchOrder, found: tuple[Place, ...]
 ) -> Iterator[Problem]:
     template = fleet_template(order, settings, market.terms())
-    fleet = fleet_request(order, found, settings, template["LaunchTemplateName"])
+    fleet = fleet_request(order, found, settings, market.terms(), template["LaunchTemplateName"])
     yield from _tried(lambda: calls.ask("create_launch_template", **template, DryRun=True), "a fleet's launch template")
     # The template is not there, so anything but a missing permission says nothing.
     for problem in _tried(lambda: calls.ask("create_fleet", **fleet, DryRun=True), "a launch over several zones"):

@@ -29,18 +29,25 @@ CAPACITY = frozenset(
         "InsufficientCapacity",
         "InsufficientCapacityOnOutpost",
         "InsufficientHostCapacity",
+        "InsufficientAddressCapacity",
         "InsufficientInstanceCapacity",
         "InsufficientFreeAddressesInSubnet",
         "InsufficientReservedInstanceCapacity",
         "InsufficientVolumeCapacity",
+        "InvalidAMIID.Unavailable",
+        "InvalidFleetConfiguration",
         "MaxIOPSLimitExceeded",
+        "ReservationCapacityExceeded",
         "SpotMaxPriceTooLow",
         "UnfulfillableCapacity",
         "Unsupported",
         "UnsupportedInstanceAttribute",
+        "VolumeTypeNotAvailableInZone",
     }
 )
-"""None of this bucket now; another zone, type or price type may have some."""
+"""None of this bucket now; another zone, type or price type may have some. So it is said of a type that a zone of a
+fleet does not have (`InvalidFleetConfiguration`), and of an image that is not copied yet (`InvalidAMIID.Unavailable`).
+"""
 QUOTA = frozenset(
     {
         "AddressLimitExceeded",
@@ -49,12 +56,14 @@ QUOTA = frozenset(
         "MaxSpotFleetRequestCountExceeded",
         "MaxSpotInstanceCountExceeded",
         "NetworkInterfaceLimitExceeded",
+        "PendingVerification",
         "PrivateIpAddressLimitExceeded",
         "ReservedInstancesLimitExceeded",
         "VcpuLimitExceeded",
         "VolumeLimitExceeded",
     }
 )
+"""The account may have no more of it now. So for an account that AWS still verifies, which takes it some hours."""
 THROTTLED = frozenset(
     {
         "ClientRequestLimitExceeded",
@@ -75,6 +84,8 @@ PASSING = frozenset(
         "InternalError",
         "InternalFailure",
         "RequestExpired",
+        "RequestTimeout",
+        "RequestTimeoutException",
         "ServerInternal",
         "ServiceUnavailable",
         "Unavailable",
@@ -87,6 +98,9 @@ DRY_RUN = "DryRunOperation"
 UNKNOWN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"})
 MISSING_TEMPLATE = frozenset({"InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException"})
 EXISTING_TEMPLATE = "InvalidLaunchTemplateName.AlreadyExistsException"
+MISSING_SUBNET = "InvalidSubnetID.NotFound"
+PROTECTED = "OperationNotPermitted"
+"""An end that somebody's protection of the machine forbids: refused, and asked for again later."""
 UNAUTHORIZED = "UnauthorizedOperation"
 _SETTINGS = (
     CredentialRetrievalError,
@@ -112,6 +126,10 @@ class TemplateMissing(Refused):
     """There is no such launch template. That of a fleet can be made again."""
 
 
+class SubnetMissing(Refused):
+    """There is no such subnet (any more)."""
+
+
 class TemplateExists(ProviderError):
     """A launch template of this name is there already."""
 
@@ -130,6 +148,7 @@ _MEANINGS: Mapping[str, type[ProviderError]] = MappingProxyType(
         MISMATCH: TokenMismatch,
         TERMINATED: TokenEnded,
         EXISTING_TEMPLATE: TemplateExists,
+        MISSING_SUBNET: SubnetMissing,
         **dict.fromkeys(UNKNOWN, MachineUnknown),
         **dict.fromkeys(MISSING_TEMPLATE, TemplateMissing),
     }

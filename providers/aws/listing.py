@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from autoscaler.core.fleet import Ending, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, PriceType, Worker
 from providers.aws import tags
 from providers.aws.prices import Prices
 
@@ -16,7 +16,7 @@ STATES: Mapping[str, MachineState] = MappingProxyType(
         "running": MachineState.RUNNING,
         "shutting-down": MachineState.STOPPING,
         "stopping": MachineState.STOPPING,
-        "stopped": MachineState.STOPPING,
+        "stopped": MachineState.PENDING,
         "terminated": MachineState.TERMINATED,
     }
 )
@@ -29,6 +29,19 @@ ENDINGS: Mapping[str, Ending] = MappingProxyType(
 )
 """By state reason. A machine that a call ended (`Client.UserInitiatedShutdown`) says not whose call that was."""
 
+_CAPACITY = frozenset({"Server.InsufficientInstanceCapacity"})
+_QUOTA = frozenset({"Client.VolumeLimitExceeded"})
+_WANTED = frozenset(
+    {
+        "Client.InstanceTerminated",
+        "Client.UserInitiatedHibernate",
+        "Client.UserInitiatedShutdown",
+        "Server.ScheduledStop",
+        *ENDINGS,
+    }
+)
+"""Somebody asked for its end, or it is taken for none of its own: that tells nothing of launches."""
+
 
 def worker(
     instance: Mapping[str, Any], type_of: Callable[[str], InstanceType], prices: Prices, names: Literal["full", "short"]
@@ -38,8 +51,7 @@ def worker(
     placement = instance.get("Placement", {})
     zone = placement.get("AvailabilityZone", "")
     price_type = PriceType.SPOT if instance.get("InstanceLifecycle") == "spot" else PriceType.ON_DEMAND
-    reason = instance.get("StateReason", {})
-    state = STATES[instance["State"]["Name"]]
+    state, code = STATES[instance["State"]["Name"]], state_reason(instance)
     return Worker(
         id=instance["InstanceId"],
         type=type_of(instance["InstanceType"]),
@@ -54,11 +66,45 @@ def worker(
         price_per_hour=prices.price(instance["InstanceType"], zone, price_type),
         order_id=carried.get(tags.ORDER),
         group_id=carried.get(tags.GROUP),
-        message=reason.get("Message") or instance.get("StateTransitionReason") or None,
-        ending=ENDINGS.get(reason.get("Code", ""), Ending.UNKNOWN)
-        if state is MachineState.TERMINATED
-        else Ending.UNKNOWN,
+        message=_message(instance, code),
+        ending=ENDINGS.get(code, Ending.UNKNOWN) if state is MachineState.TERMINATED else Ending.UNKNOWN,
+        failure=_failure(instance["State"]["Name"], code),
     )
+
+
+def _failure(state: str, code: str) -> str | None:
+    """Of one that ends or has ended, why; one that is stopped does not come up by itself, whoever stopped it, and is to
+    be ended: its disks are paid for.
+    """
+    if state in ("shutting-down", "terminated"):
+        return failure_of(code)
+    return (failure_of(code) or "boot") if state == "stopped" else None
+
+
+def state_reason(instance: Mapping[str, Any]) -> str:
+    """The code of why it is in its state; '' where EC2 says nothing, or only in prose (`User initiated (…)`)."""
+    said = (
+        instance.get("StateReason", {}).get("Code") or (instance.get("StateTransitionReason") or "").partition(":")[0]
+    )
+    return str(said) if str(said).startswith(("Client.", "Server.")) else ""
+
+
+def failure_of(code: str) -> str | None:
+    """The kind of failure of a machine that ended for this reason, should it never have come up. EC2 accepts a launch
+    and ends it then, where a key cannot be used, a volume exceeds a limit, or its own host fails.
+    """
+    if not code or code in _WANTED:
+        return None
+    return "capacity" if code in _CAPACITY else "quota" if code in _QUOTA else "boot"
+
+
+def _message(instance: Mapping[str, Any], code: str) -> str | None:
+    """EC2's words, with the code that one can look up."""
+    words = instance.get("StateReason", {}).get("Message") or instance.get("StateTransitionReason") or ""
+    said = words if words.startswith(code) else f"{code}: {words}"
+    if instance["State"]["Name"] == "stopped":
+        return f"it is stopped, and its disks are paid for{': ' if said else ''}{said}"
+    return said or None
 
 
 def host_name(dns_name: str | None, names: Literal["full", "short"]) -> str | None:

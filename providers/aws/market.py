@@ -10,16 +10,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
-from autoscaler.errand import Executor, on_thread
+from autoscaler.background import Executor, on_thread
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
 from providers.aws.calls import Calls
 from providers.aws.catalogue import ARCHITECTURES, Offered, offered_types, one_type
+from providers.aws.launch_template import NO_ON_DEMAND, spot_only
 from providers.aws.prices import Prices, catalog_prices, listed_prices, spot_prices
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms, look_up
+from providers.cache import Cached
 from providers.catalog import Catalog, Offer, load_catalog
 from providers.interface import Refused
-from providers.kept import Kept
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -32,29 +33,34 @@ class Market:
     settings: AwsSettings
     executor: Executor = on_thread
     catalog: Catalog = field(init=False)
-    _terms: dict[tuple[str | None, int | None], Kept[Terms]] = field(default_factory=dict, init=False)
+    _terms: dict[tuple[str | None, int | None], Cached[Terms]] = field(default_factory=dict, init=False)
     """By image and disk."""
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _offered: Kept[Mapping[str, Offered]] = field(init=False)
-    _listed: Kept[Mapping[str, float]] = field(init=False)
-    _spot: Kept[Mapping[tuple[str, str], float]] = field(init=False)
+    _offered: Cached[Mapping[str, Offered]] = field(init=False)
+    _listed: Cached[Mapping[str, float]] = field(init=False)
+    _spot: Cached[Mapping[tuple[str, str], float]] = field(init=False)
     _others: dict[str, InstanceType] = field(default_factory=dict, init=False)
     _made_of: tuple[object, ...] = field(default=(), init=False)
     _buckets: tuple[Bucket, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self.catalog = load_catalog(self.settings.catalog)
-        self._offered = Kept(self._ask_offered, DAY, executor=self.executor)
-        self._listed = Kept(self._ask_listed, DAY, executor=self.executor)
-        self._spot = Kept(self._ask_spot, 10 * MINUTE, executor=self.executor)
+        self._offered = Cached(self._ask_offered, DAY, executor=self.executor)
+        self._listed = Cached(self._ask_listed, DAY, executor=self.executor)
+        self._spot = Cached(self._ask_spot, 10 * MINUTE, executor=self.executor)
 
     def terms(self, settings: AwsSettings | None = None) -> Terms:
         """What all orders have in common, or those of a node array with `settings` of its own. Raises ProviderError."""
         own = settings or self.settings
         key = own.image, own.disk
         with self._guard:
-            kept = self._terms.setdefault(key, Kept(lambda: look_up(self.calls, own), HOUR, executor=self.executor))
+            kept = self._terms.setdefault(key, Cached(lambda: look_up(self.calls, own), HOUR, executor=self.executor))
         return kept.get()
+
+    def forget_terms(self) -> None:
+        """Something of them is gone: they are looked up anew."""
+        with self._guard:
+            self._terms.clear()
 
     def buckets(self) -> Sequence[Bucket]:
         """All that may be ordered; made anew only when an answer it rests on was renewed. Raises ProviderError.
@@ -128,6 +134,7 @@ class Market:
                 BucketKey(found.type.name, array, zone, price_type, group),
                 found.type,
                 prices.price(found.type.name, zone, price_type),
+                problem=NO_ON_DEMAND if price_type is PriceType.ON_DEMAND and spot_only(terms.template) else None,
             )
             for zone in sorted(found.zones & terms.zones)
             for price_type in found.price_types

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from providers.aws import tags
 from providers.aws.calls import Calls
 from providers.interface import Interruption
 
@@ -31,7 +30,6 @@ class Notices:
     """What is known of coming ends, by machine and kind. A queue serves one cell: what was read is deleted from it."""
 
     calls: Calls
-    cell: str
     queue: str | None = None
     _told: dict[tuple[str, str], Interruption] = field(default_factory=dict)
 
@@ -46,10 +44,11 @@ class Notices:
         return sorted(self._told.values(), key=lambda notice: (notice.at, notice.worker_id, notice.kind))
 
     def _of_requests(self) -> Iterable[Interruption]:
+        """Whoever's: the requests of a fleet carry no tags. `look` keeps those of living workers, few as they are."""
         requests = self.calls.pages(
             "describe_spot_instance_requests",
             "SpotInstanceRequests",
-            Filters=[*tags.filters(cell=self.cell), {"Name": "status-code", "Values": sorted(MARKED)}],
+            Filters=[{"Name": "status-code", "Values": sorted(MARKED)}],
             MaxResults=1000,
         )
         for request in requests:

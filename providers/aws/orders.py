@@ -8,22 +8,28 @@ Tightly coupled orders are met whole, in one zone and placement group, or not at
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, PriceType
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, PriceType
 from providers.aws import tags
 from providers.aws.errors import error_for
+from providers.aws.launch_template import placement, refuse_unreadable, spot_price, tags_of
 from providers.aws.settings import AwsSettings
-from providers.aws.terms import Terms, machine, tags_of
-from providers.interface import GROUP_ID, Launched, LaunchOrder, OutOfCapacity, ProviderError, Refused
-
-MOST_USER_DATA = 16384
-"""Bytes that EC2 takes, before base64."""
+from providers.aws.terms import Terms, machine
+from providers.aws.user_data import user_data
+from providers.interface import (
+    GROUP_ID,
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +67,49 @@ def client_token(order: LaunchOrder, kind: str) -> str:
 
 def run_request(order: LaunchOrder, place: Place, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
     """RunInstances for one place."""
-    key = place.bucket
-    ours = {**tags_of(terms.template), **tags.order_tags(order)}
+    key, template = place.bucket, terms.template
+    with_tags = _reads_its_tags(order, template)
     request: dict[str, Any] = {
-        **_networked(machine(settings, terms), place.subnet, settings, terms),
+        **_networked(machine(settings, terms, with_tags=with_tags), place.subnet, settings, terms),
         "InstanceType": key.instance_type,
         "MinCount": order.count if _coupled(order, key) else 1,
         "MaxCount": order.count,
-        "UserData": user_data(order.boot_script),  # boto3 encodes this one
-        "TagSpecifications": tags.specifications(ours, ["instance", "volume", "network-interface"]),
+        "UserData": user_data(order.boot_script, template.get("UserData", "")),  # boto3 encodes this one
+        "TagSpecifications": [
+            *tags.specifications({**tags_of(template, "instance"), **tags.machine_tags(order)}, ["instance"]),
+            *_tagged(template, tags.order_tags(order), ["volume", "network-interface"]),
+        ],
         "ClientToken": client_token(order, f"run {place.subnet}"),
     }
     if terms.template_name:
         request["LaunchTemplate"] = dict(terms.template_name)
-    if key.placement_group:
-        request["Placement"] = {"GroupName": key.placement_group}
+    if placed := placement(template, key.placement_group):
+        request["Placement"] = placed
     if key.price_type is PriceType.SPOT:
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
-        if settings.spot_max_price is not None:
-            options["MaxPrice"] = f"{settings.spot_max_price:g}"
+        if (most := _spot_price(settings, template)) is not None:
+            options["MaxPrice"] = most
         request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
-        request["TagSpecifications"] += tags.specifications(ours, ["spot-instances-request"])
+        request["TagSpecifications"] += _tagged(template, tags.order_tags(order), ["spot-instances-request"])
     return request
+
+
+def _tagged(template: Mapping[str, Any], ours: tags.Tags, kinds: Sequence[str]) -> list[dict[str, object]]:
+    """Things of these kinds with the operator's own tags for them, and ours."""
+    return [each for kind in kinds for each in tags.specifications({**tags_of(template, kind), **ours}, [kind])]
+
+
+def _reads_its_tags(order: LaunchOrder, template: Mapping[str, Any]) -> bool:
+    """Whether something of the order is told its machines by their tags. Raises Refused where they cannot read them."""
+    if not order.key and GROUP_ID not in order.tags:
+        return False
+    refuse_unreadable({**tags_of(template, "instance"), **tags.machine_tags(order)})
+    return True
+
+
+def _spot_price(settings: AwsSettings, template: Mapping[str, Any]) -> str | None:
+    """The most that a spot machine may cost an hour: the settings', else the launch template's."""
+    return spot_price(template) if settings.spot_max_price is None else f"{settings.spot_max_price:g}"
 
 
 def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> Launched:
@@ -95,13 +122,19 @@ def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> L
 
 
 def fleet_template(order: LaunchOrder, settings: AwsSettings, terms: Terms) -> dict[str, Any]:
-    """CreateLaunchTemplate for a fleet: all that a fleet's own request cannot say, named by what it says."""
-    ours = {**tags_of(terms.template), **tags.cell_tags(order.cell), tags.NODE_ARRAY: order.node_array}
+    """CreateLaunchTemplate for a fleet: all that a fleet's own request cannot say, named by what it says.
+
+    Nothing in it is of one order alone: an account holds a limited number of templates.
+    """
+    ours = {**tags.cell_tags(order.cell), tags.NODE_ARRAY: order.node_array}
     unsaid = ("TagSpecifications", "InstanceMarketOptions", "Placement", "InstanceType", "InstanceRequirements")
     data = {name: value for name, value in terms.template.items() if name not in unsaid}
-    data |= machine(settings, terms)
-    data["UserData"] = base64.b64encode(user_data(order.boot_script)).decode()
-    data["TagSpecifications"] = tags.specifications(ours, ["volume", "network-interface"])
+    data |= machine(settings, terms, with_tags=_reads_its_tags(order, terms.template))
+    own = str(terms.template.get("UserData", ""))
+    data["UserData"] = base64.b64encode(user_data(order.boot_script, own)).decode()
+    data["TagSpecifications"] = _tagged(terms.template, ours, ["volume", "network-interface"])
+    if placed := placement(terms.template):
+        data["Placement"] = placed
     if "NetworkInterfaces" in data:
         data["NetworkInterfaces"] = _cards(data["NetworkInterfaces"], settings, subnet=None)
         data.pop("SecurityGroupIds", None)
@@ -114,8 +147,10 @@ def fleet_template(order: LaunchOrder, settings: AwsSettings, terms: Terms) -> d
     }
 
 
-def fleet_request(order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, template: str) -> dict[str, Any]:
-    """CreateFleet for several places; `template` is the name of `fleet_template`'s."""
+def fleet_request(
+    order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, terms: Terms, name: str
+) -> dict[str, Any]:
+    """CreateFleet for several places; `name` is that of `fleet_template`'s."""
     key = found[0].bucket
     spot = key.price_type is PriceType.SPOT
     options: dict[str, Any] = {"AllocationStrategy": "capacity-optimized-prioritized" if spot else "prioritized"}
@@ -123,7 +158,7 @@ def fleet_request(order: LaunchOrder, found: Sequence[Place], settings: AwsSetti
         options["InstanceInterruptionBehavior"] = "terminate"
     if _coupled(order, key):
         options |= {"MinTargetCapacity": order.count, "SingleAvailabilityZone": True, "SingleInstanceType": True}
-    ours = tags.order_tags(order)
+    ours = {**tags_of(terms.template, "instance"), **tags.machine_tags(order)}
     return {
         "Type": "instant",
         "ClientToken": client_token(order, "fleet"),
@@ -134,8 +169,8 @@ def fleet_request(order: LaunchOrder, found: Sequence[Place], settings: AwsSetti
         "SpotOptions" if spot else "OnDemandOptions": options,
         "LaunchTemplateConfigs": [
             {
-                "LaunchTemplateSpecification": {"LaunchTemplateName": template, "Version": "$Default"},
-                "Overrides": [_override(place, float(n), settings) for n, place in enumerate(found)],
+                "LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": "$Default"},
+                "Overrides": [_override(place, float(n), settings, terms.template) for n, place in enumerate(found)],
             }
         ],
         "TagSpecifications": [
@@ -146,23 +181,33 @@ def fleet_request(order: LaunchOrder, found: Sequence[Place], settings: AwsSetti
 
 
 def fleet_answer(order: LaunchOrder, found: Sequence[Place], answer: Mapping[str, Any]) -> Launched:
-    """What a fleet gave. Raises Refused where it gave nothing for a reason that no place could mend."""
+    """What a fleet gave. Raises Refused where it gave nothing and every place was refused for good."""
     ids = tuple(worker_id for part in answer.get("Instances", ()) for worker_id in part["InstanceIds"])
     if len(ids) >= order.count:
         return Launched(ids)
-    errors: dict[BucketKey, ProviderError] = {}
+    errors: dict[Place, ProviderError] = {}
     for said in answer.get("Errors", ()):
         error = error_for(said.get("ErrorCode", ""), said.get("ErrorMessage", ""))
-        if isinstance(error, Refused) and not ids:
-            raise error
         subnet = said.get("LaunchTemplateAndOverrides", {}).get("Overrides", {}).get("SubnetId")
         for place in found:
             if subnet in (None, place.subnet):
-                errors.setdefault(place.bucket, error)
+                errors.setdefault(place, error)
+    if not ids and len(errors) == len(found) and all(isinstance(error, Refused) for error in errors.values()):
+        raise next(iter(errors.values()))
     if not errors:
         short = OutOfCapacity(f"{len(ids)} of {order.count} {found[0].bucket.instance_type} were left")
-        errors = {place.bucket: short for place in found}
-    return Launched(ids, tuple(errors.items()))
+        errors = dict.fromkeys(found, short)
+    shortfalls: dict[BucketKey, ProviderError] = {}
+    for place, error in errors.items():
+        shortfalls.setdefault(place.bucket, _of_one_place(error, place))
+    return Launched(ids, tuple(shortfalls.items()))
+
+
+def _of_one_place(error: ProviderError, place: Place) -> ProviderError:
+    """What one place of several answered: a subnet that is wrong rests, and does not stop the good ones."""
+    if isinstance(error, OutOfCapacity | QuotaReached):
+        return error
+    return OutOfCapacity(f"{place.subnet} was refused, others were not: {error}")
 
 
 def _coupled(order: LaunchOrder, key: BucketKey) -> bool:
@@ -170,27 +215,17 @@ def _coupled(order: LaunchOrder, key: BucketKey) -> bool:
     return GROUP_ID in order.tags or key.placement_group != ANY
 
 
-def user_data(boot_script: str) -> bytes:
-    """The boot script as cloud-init takes it, compressed where it is long. Raises Refused when that is not enough."""
-    plain = boot_script.encode()
-    if len(plain) <= MOST_USER_DATA:
-        return plain
-    packed = gzip.compress(plain, mtime=0)  # the same bytes every time: they are part of an idempotent request
-    if len(packed) > MOST_USER_DATA:
-        raise Refused(f"the boot script has {len(plain)} bytes: EC2 takes {MOST_USER_DATA}, compressed")
-    return packed
-
-
-def _override(place: Place, priority: float, settings: AwsSettings) -> dict[str, Any]:
+def _override(place: Place, priority: float, settings: AwsSettings, template: Mapping[str, Any]) -> dict[str, Any]:
     override: dict[str, Any] = {
         "InstanceType": place.bucket.instance_type,
         "SubnetId": place.subnet,
         "Priority": priority,
     }
     if place.bucket.placement_group:
-        override["Placement"] = {"GroupName": place.bucket.placement_group}
-    if place.bucket.price_type is PriceType.SPOT and settings.spot_max_price is not None:
-        override["MaxPrice"] = f"{settings.spot_max_price:g}"
+        override["Placement"] = placement(template, place.bucket.placement_group)
+    most = _spot_price(settings, template)
+    if place.bucket.price_type is PriceType.SPOT and most is not None:
+        override["MaxPrice"] = most
     return override
 
 

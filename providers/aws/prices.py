@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.aws.calls import Calls
 from providers.catalog import Catalog
 from providers.interface import ProviderError

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar
 
-from autoscaler.core.fleet import Bucket, PriceType, Worker
-from autoscaler.errand import Executor, on_thread
+from autoscaler.background import Executor, on_thread
+from autoscaler.core.model.fleet import Bucket, PriceType, Worker
 from providers.aws import tags
 from providers.aws.calls import Answer, Calls
 from providers.aws.checks import problems
-from providers.aws.errors import MachineUnknown, TemplateExists, TemplateMissing, TokenEnded, TokenMismatch
+from providers.aws.errors import (
+    MachineUnknown,
+    SubnetMissing,
+    TemplateExists,
+    TemplateMissing,
+    TokenEnded,
+    TokenMismatch,
+)
 from providers.aws.listing import worker
 from providers.aws.market import Market
 from providers.aws.notices import Notices
@@ -41,7 +49,9 @@ from providers.interface import (
 
 MOST_A_PAGE, MOST_A_CALL = 1000, 500
 OLD_TEMPLATE = timedelta(days=7)
-"""A fleet's launch template that is older is deleted; one that is needed again is made again."""
+"""A fleet's launch template that is older and not in use is deleted; one that is needed again is made again."""
+SWEEP_EVERY, MOST_SWEPT = 3600.0, 50
+"""Seconds between two sweeps of old templates, and how many one deletes: a launch waits for it."""
 MACHINE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
@@ -58,8 +68,9 @@ class AwsProvider:
         self.settings, self.cell = settings, cell
         self.calls = calls or Calls(settings)
         self.market = Market(self.calls, settings, executor)
-        self.notices = Notices(self.calls, cell, settings.event_queue)
+        self.notices = Notices(self.calls, settings.event_queue)
         self._templates: set[str] = set()
+        self._swept_at = float("-inf")
         self._launched: set[str] = set()
         self._listed: Sequence[Worker] | None = None
 
@@ -100,6 +111,11 @@ class AwsProvider:
                 launched = run_answer(order, found[0], answer)
         except (OutOfCapacity, QuotaReached) as error:
             launched = _none_of(order, error, found)
+        except SubnetMissing as error:
+            self.market.forget_terms()
+            if len(terms.zones) == 1 and len(places(order, terms)) == 1:
+                raise
+            launched = _none_of(order, OutOfCapacity(f"{error}; other subnets are left"), found)
         except (TokenEnded, TokenMismatch) as error:
             launched = self._made_before(order, error)
         self._launched.update(launched.ids)
@@ -148,7 +164,7 @@ class AwsProvider:
 
     def _fleet(self, order: LaunchOrder, found: Sequence[Place], settings: AwsSettings, terms: Terms) -> Launched:
         template = fleet_template(order, settings, terms)
-        request = fleet_request(order, found, settings, template["LaunchTemplateName"])
+        request = fleet_request(order, found, settings, terms, template["LaunchTemplateName"])
         self._make_template(template)
         try:
             answer = self.calls.ask("create_fleet", **request)
@@ -156,31 +172,42 @@ class AwsProvider:
             self._templates.discard(template["LaunchTemplateName"])
             self._make_template(template)
             answer = self.calls.ask("create_fleet", **request)
+        self._sweep_templates()
         return fleet_answer(order, found, answer)
 
     def _make_template(self, template: Answer) -> None:
-        """Once for every boot script and setting: they are in the name."""
+        """Once for every node array and setting: they are in the name, and nothing of a single order is."""
         name = template["LaunchTemplateName"]
         if name in self._templates:
             return
         with contextlib.suppress(TemplateExists):
             self.calls.ask("create_launch_template", **template)
-            self._sweep_templates()
         self._templates.add(name)
 
     def _sweep_templates(self) -> None:
-        """Old ones of ours cost nothing, but a region holds a limited number. Left for the next time where it fails."""
+        """Once an hour, after a launch: a region holds a limited number. Left for the next time where it fails."""
+        if time.monotonic() - self._swept_at < SWEEP_EVERY:
+            return
+        self._swept_at = time.monotonic()
         with contextlib.suppress(ProviderError):
             ours = self.calls.pages(
                 "describe_launch_templates", "LaunchTemplates", Filters=tags.filters(cell=self.cell), MaxResults=200
             )
-            for each in list(ours):
-                if each["CreateTime"] < datetime.now(UTC) - OLD_TEMPLATE:
-                    self.calls.ask("delete_launch_template", LaunchTemplateId=each["LaunchTemplateId"])
+            old = [
+                each
+                for each in ours
+                if each["CreateTime"] < datetime.now(UTC) - OLD_TEMPLATE
+                and each["LaunchTemplateName"] not in self._templates
+            ]
+            for each in old[:MOST_SWEPT]:
+                self.calls.ask("delete_launch_template", LaunchTemplateId=each["LaunchTemplateId"])
 
     def _made_before(self, order: LaunchOrder, error: ProviderError) -> Launched:
         """What a token gave whose request EC2 will not answer again: its machines ended, or the settings changed."""
-        listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
+        try:
+            listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
+        except Throttled as busy:
+            raise Unreachable(f"{error}; what is there of it cannot be told: {busy}") from busy
         ids = tuple(found["InstanceId"] for found in listed)
         if not ids and isinstance(error, TokenMismatch):
             raise Unreachable(f"{error}; no machine of it is listed yet") from error

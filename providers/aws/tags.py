@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from providers.interface import GROUP_ID, LaunchOrder
@@ -13,7 +14,11 @@ TOKEN = "sge-autoscaler-token"
 NODE_ARRAY = "sge-autoscaler-node-array"
 GROUP = "sge-autoscaler-group"
 """Of a machine that is one of a group: which."""
+KEY = "sge-autoscaler-key"
+"""The secret of its order, which a machine reads in its own metadata."""
 NAME = "Name"
+READABLE = re.compile(r"(?!\.{1,2}$|_index$)[A-Za-z0-9+=.,_:@-]+")
+"""Keys that EC2 shows in a machine's metadata; one other, and it refuses to show any."""
 
 Tags = Mapping[str, str]
 
@@ -35,6 +40,11 @@ def order_tags(order: LaunchOrder) -> dict[str, str]:
         TOKEN: order.token,
         NODE_ARRAY: order.node_array,
     }
+
+
+def machine_tags(order: LaunchOrder) -> dict[str, str]:
+    """Those of the machines themselves: they may read them."""
+    return {**order_tags(order), **({KEY: order.key} if order.key else {})}
 
 
 def as_list(tags: Tags) -> list[dict[str, str]]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from providers.aws import tags
 from providers.aws.calls import Calls
+from providers.aws.launch_template import metadata_options, refuse_unfit, zone_of
 from providers.aws.settings import AwsSettings
 from providers.interface import Refused
 
@@ -30,6 +30,8 @@ class Terms:
     """That template as a launch names it: its id and the version that was looked at, so that both agree."""
     arch: str | None = None
     """Of the image, in EC2's words; None: unknown."""
+    missing: tuple[str, ...] = ()
+    """Subnets of the settings that do not exist, while others do."""
 
     @property
     def zones(self) -> frozenset[str]:
@@ -42,9 +44,12 @@ class Terms:
 def look_up(calls: Calls, settings: AwsSettings) -> Terms:
     """Ask EC2 for all of it. Raises Refused naming what does not exist, Unreachable, Throttled."""
     name, template = _template(calls, settings)
+    refuse_unfit(template, settings.launch_template or "")
     image = _image(calls, settings.image or template.get("ImageId"))
+    subnets, missing = _subnets(calls, settings, template)
     return Terms(
-        subnets=_subnets(calls, settings, template),
+        subnets=subnets,
+        missing=missing,
         devices=_devices(settings, template, image),
         template=template,
         template_name=name,
@@ -59,11 +64,14 @@ def template_reference(text: str) -> dict[str, str]:
     return {kind: name, "Version": version or "$Default"}
 
 
-def machine(settings: AwsSettings, terms: Terms) -> dict[str, Any]:
-    """The part of a launch that is the same for all orders, in the words of RunInstances and of launch templates."""
+def machine(settings: AwsSettings, terms: Terms, *, with_tags: bool) -> dict[str, Any]:
+    """The part of a launch that is the same for all orders, in the words of RunInstances and of launch templates.
+
+    `with_tags`: a machine has to read its own tags.
+    """
     described: dict[str, Any] = {
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+        "MetadataOptions": metadata_options(terms.template, with_tags=with_tags),
     }
     if terms.devices:
         described["BlockDeviceMappings"] = [dict(device) for device in terms.devices]
@@ -106,21 +114,30 @@ def _image(calls: Calls, image: str | None) -> Mapping[str, Any]:
     return found[0]
 
 
-def _subnets(calls: Calls, settings: AwsSettings, template: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _subnets(
+    calls: Calls, settings: AwsSettings, template: Mapping[str, Any]
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Those that exist by zone, and those that do not: one bad one does not keep the others from serving."""
     named = settings.subnets or tuple(
         card["SubnetId"] for card in template.get("NetworkInterfaces", ()) if card.get("SubnetId")
     )
-    asked: dict[str, Any] = {"SubnetIds": list(named)} if named else {"Filters": [_DEFAULT]}
+    asked = {"Name": "subnet-id", "Values": list(named)} if named else _DEFAULT
     found = {
-        subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in calls.pages("describe_subnets", "Subnets", **asked)
+        subnet["SubnetId"]: subnet["AvailabilityZone"]
+        for subnet in calls.pages("describe_subnets", "Subnets", Filters=[asked])
     }
+    if named and not found:
+        raise Refused(f"no such subnet exists here: {', '.join(named)}")
     if not found:
         raise Refused("no subnet is named, and the default VPC has none")
+    only = zone_of(template)
+    if only is not None and only not in found.values():
+        raise Refused(f"no subnet is in {only}, the zone of the launch template (Placement.AvailabilityZone)")
     by_zone: dict[str, tuple[str, ...]] = {}
     for subnet in named or sorted(found):
-        if subnet in found:
+        if subnet in found and only in (None, found[subnet]):
             by_zone[found[subnet]] = (*by_zone.get(found[subnet], ()), subnet)
-    return by_zone
+    return by_zone, tuple(subnet for subnet in named if subnet not in found)
 
 
 _DEFAULT = {"Name": "default-for-az", "Values": ["true"]}
@@ -151,13 +168,3 @@ def _asked_of(disk: Mapping[str, Any]) -> dict[str, Any]:
     if not plain.get("Encrypted"):
         plain.pop("Encrypted", None)
     return plain
-
-
-def tags_of(template: Mapping[str, Any]) -> dict[str, str]:
-    """The operator's own tags for machines and disks, which ours are laid over."""
-    return {
-        key: value
-        for each in template.get("TagSpecifications", ())
-        if each.get("ResourceType") in ("instance", "volume")
-        for key, value in tags.as_mapping(each.get("Tags", ())).items()
-    }

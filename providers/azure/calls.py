@@ -23,7 +23,7 @@ from azure.mgmt.core.exceptions import ARMErrorFormat
 from providers.azure.errors import translated
 from providers.azure.settings import AzureSettings
 from providers.interface import Refused, Unreachable
-from providers.pace import Pace, pace_of
+from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 20
 """Seconds; a launch has 30 for all it does."""
@@ -39,15 +39,18 @@ class Calls:
     """Azure as these credentials see it. The client is made when first needed; all threads share it."""
 
     def __init__(
-        self, settings: AzureSettings, pace: Pace | None = None, credential: TokenCredential | None = None
+        self,
+        settings: AzureSettings,
+        rate_limiter: RateLimiter | None = None,
+        credential: TokenCredential | None = None,
     ) -> None:
         self.settings, self._credential = settings, credential
         self._guard = threading.Lock()
         self._client: ComputeManagementClient | None = None
-        if pace is None:
-            pace = pace_of(f"azure {settings.endpoint} {settings.subscription}")
-            pace.rate, pace.burst = settings.calls_per_second, BURST
-        self.pace = pace
+        if rate_limiter is None:
+            rate_limiter = rate_limiter_of(f"azure {settings.endpoint} {settings.subscription}")
+            rate_limiter.rate, rate_limiter.burst = settings.calls_per_second, BURST
+        self.rate_limiter = rate_limiter
 
     @property
     def client(self) -> ComputeManagementClient:
@@ -69,7 +72,7 @@ class Calls:
             except (ValueError, TypeError, AttributeError) as error:
                 raise Unreachable(f"{what}: the answer cannot be understood: {error}") from error
 
-        return self.pace.call(ask)
+        return self.rate_limiter.call(ask)
 
     def pages(self, what: str, listing: Callable[..., Any]) -> list[Record]:
         """Every record of all pages, as Azure wrote it; an error on any page is an error of the whole.
@@ -93,6 +96,13 @@ class Calls:
     def exists(self, path: str, version: str) -> None:
         """Look whether something is there, whatever it is. Raises MachineUnknown, Refused."""
         self._answer("GET", f"{self.settings.endpoint}{path}?api-version={version}", path)
+
+    def listed(self, path: str, version: str) -> list[Record]:
+        """What Resource Manager answers as a bare list."""
+        answer = self._answer("GET", f"{self.settings.endpoint}{path}?api-version={version}", path)
+        if not isinstance(answer, list):
+            raise Unreachable(f"GET {path}: the answer is no list")
+        return answer
 
     def put(self, path: str, version: str, body: Record) -> Record:
         return self._sent("PUT", f"{self.settings.endpoint}{path}?api-version={version}", path, body)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoscaler.core.fleet import ANY, InstanceType, PriceType
+from autoscaler.core.model.fleet import ANY, InstanceType, PriceType
 from providers.catalog import GIB, family_of
 
 ARCHITECTURES = {"x64": "lx-amd64", "Arm64": "lx-arm64"}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import MachineUnknown, NoCredentials
+from providers.azure.image_disks import data_disks
 from providers.azure.listing import states
 from providers.azure.machine import image_reference
-from providers.azure.market import Market
+from providers.azure.market import Market, oldest_price
 from providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
-from providers.interface import Problem, ProviderError, Refused, Throttled, Unreachable
+from providers.interface import OLD_PRICES, Problem, ProviderError, Refused, Throttled, Unreachable
 
 CREDENTIALS = (
     "log in with `az login`, give this machine a managed identity, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and "
@@ -52,6 +54,8 @@ def problems(calls: Calls, settings: AzureSettings, market: Market) -> Iterator[
     yield from _image(calls, settings)
     yield from _login(settings)
     yield from _sizes(market, settings)
+    yield from _data_disks(calls, settings)
+    yield from _prices(settings)
 
 
 def _found(calls: Calls, path: str, version: str, what: str, setting: str) -> Generator[Problem, None, Record | None]:
@@ -137,6 +141,28 @@ def _marketplace(calls: Calls, path: str) -> Iterator[Problem]:
         raise
     except ProviderError as error:
         yield Problem(f"the image cannot be read: {error}", f"check {PREFIX}IMAGE: `az vm image list --all`")
+
+
+def _data_disks(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
+    """An image whose disks cannot be told leaves them behind with every worker."""
+    try:
+        data_disks(calls, settings)
+    except Refused as error:
+        yield Problem(
+            f"data disks that the image may have would stay and be paid for when a worker ends: {error}",
+            f"use an image without data disks, or {ROLE}",
+            fatal=False,
+        )
+
+
+def _prices(settings: AzureSettings) -> Iterator[Problem]:
+    oldest = oldest_price(settings)
+    if oldest is not None and (datetime.now(UTC).date() - oldest).days > OLD_PRICES:
+        yield Problem(
+            f"prices are of {oldest}, older than {OLD_PRICES} days: a price cap goes by them",
+            f"`sge-autoscaler catalog refresh --output FILE`, and set {PREFIX}CATALOG to it",
+            fatal=False,
+        )
 
 
 def _login(settings: AzureSettings) -> Iterator[Problem]:

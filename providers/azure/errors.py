@@ -23,6 +23,7 @@ CAPACITY = frozenset(
         "SkuNotAvailable",
         "SpotEvicted",
         "SubnetIsFull",
+        "VMSizeNotAvailableInZone",
         "ZonalAllocationFailed",
     }
 )
@@ -32,18 +33,23 @@ THROTTLED = frozenset({"RequestsThrottled", "SubscriptionRequestsThrottled", "To
 PASSING = frozenset(
     {
         "AnotherOperationInProgress",
+        "Conflict",
         "ExpiredAuthenticationToken",
         "InternalExecutionError",
         "InternalOperationError",
         "NetworkingInternalOperationError",
+        "PrincipalNotFound",
         "RetryableError",
         "RetryableErrorDueToAnotherOperation",
         "ServerTimeout",
     }
 )
-"""Comes right by itself: nothing is decided meanwhile."""
+"""Comes right by itself: nothing is decided meanwhile. So a call that met another one on the same thing (`Conflict`),
+and an identity so fresh that not all of Azure knows it (`PrincipalNotFound`).
+"""
 WRAPPING = frozenset({"DeploymentFailed", "ResourceDeploymentFailure", "ResourceOperationFailure"})
 """What is meant stands in their details."""
+GRANTED = "RoleAssignmentExists"
 UNAUTHORIZED = "AuthorizationFailed"
 
 
@@ -53,6 +59,10 @@ class NoCredentials(Unreachable):
 
 class MachineUnknown(ProviderError):
     """There is no such thing."""
+
+
+class AlreadyGranted(ProviderError):
+    """The identity has that role there already."""
 
 
 class MachineExists(ProviderError):
@@ -95,6 +105,8 @@ def error_for(
         kind = MachineUnknown
     elif status == 412:
         kind = MachineExists
+    elif code == GRANTED:
+        kind = AlreadyGranted
     else:
         passing = status >= 500 or status == 408 or not code
         kind = kind_of(code, message) or (Unreachable if passing else Refused)

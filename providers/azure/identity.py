@@ -1,34 +1,92 @@
 """Lets a worker delete its own machine, and no other: a role for its own identity, on that machine alone.
 
-A shut down machine of Azure stays paid for, so one that finds no master must be able to ask for its own end.
+A shut down machine of Azure stays paid for, so one that finds no master must be able to ask for its own end. A fresh
+identity is not known everywhere at once, and a process may be killed between making a machine and granting it this:
+what was not granted is tried again with later listings.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
 import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
 
+from autoscaler.background import Executor
 from providers.azure.calls import Calls, Record
-from providers.interface import ProviderError
+from providers.azure.errors import AlreadyGranted
+from providers.azure.listing import unix_time
+from providers.interface import ProviderError, Throttled, Unreachable
 
 VERSION = "2022-04-01"
+TRIED_FOR = 3600.0
+"""Seconds of a machine's life for which its grant is tried. After that it is there, or is refused for good."""
+AGAIN_AFTER = 5.0
 _GRANTS = uuid.UUID("0e0a2a57-5f7c-5b0a-9a3f-6d1f2c7b4e55")
 
 log = logging.getLogger(__name__)
 
 
-def grant(calls: Calls, name: str, machine: Record) -> None:
-    """Give the new machine's identity `worker_role` on itself, where the settings name one.
+class Grants:
+    """Who has its role, as far as this process knows. Safe to be used by several threads."""
 
-    One that fails is told: the machine works all the same, and is ended by the master as ever.
-    """
-    role, principal = calls.settings.worker_role, (machine.get("identity") or {}).get("principalId")
-    if not role or not principal:
-        return
-    scope = str(machine["id"])
-    path = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid5(_GRANTS, f'{scope} {role}')}"
-    properties = {"roleDefinitionId": role, "principalId": principal, "principalType": "ServicePrincipal"}
-    try:
-        calls.put(path, VERSION, {"properties": properties})
-    except ProviderError as error:
-        log.warning("worker %s cannot end itself when its master is gone: %s", name, error)
+    def __init__(self, calls: Calls, executor: Executor, clock: Callable[[], float] = time.monotonic) -> None:
+        self._calls, self._executor, self._clock = calls, executor, clock
+        self._settled: set[str] = set()
+        self._tried_at: dict[str, float] = {}
+        self._under_way: Future[None] | None = None
+        self._guard = threading.Lock()
+
+    def of_new(self, name: str, machine: Record) -> None:
+        """Of a machine that was just made."""
+        if self._wanted(name, machine):
+            self._grant(name, machine)
+
+    def of_listed(self, machines: Iterable[Record]) -> None:
+        """Try again for young machines that are not known to have it, off the caller's thread."""
+        if self._under_way is not None and not self._under_way.done():
+            return
+        now = time.time()
+        open_ = [
+            (str(machine["name"]), machine)
+            for machine in machines
+            if now - unix_time(machine["properties"]["timeCreated"]) < TRIED_FOR
+        ]
+        due = [(name, machine) for name, machine in open_ if self._wanted(name, machine) and self._due(name)]
+        if due:
+            self._under_way = self._executor(partial(self._grant_all, due), "grants")
+
+    def _wanted(self, name: str, machine: Record) -> bool:
+        known = (machine.get("identity") or {}).get("principalId")
+        return bool(self._calls.settings.worker_role and known) and name not in self._settled
+
+    def _due(self, name: str) -> bool:
+        return self._clock() - self._tried_at.get(name, float("-inf")) >= AGAIN_AFTER
+
+    def _grant_all(self, due: Iterable[tuple[str, Record]]) -> None:
+        for name, machine in due:
+            self._grant(name, machine)
+
+    def _grant(self, name: str, machine: Record) -> None:
+        """One that fails is told: the machine works all the same, and is ended by the master as ever."""
+        role, scope = self._calls.settings.worker_role, str(machine["id"])
+        path = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid5(_GRANTS, f'{scope} {role}')}"
+        principal = machine["identity"]["principalId"]
+        properties = {"roleDefinitionId": role, "principalId": principal, "principalType": "ServicePrincipal"}
+        try:
+            self._calls.put(path, VERSION, {"properties": properties})
+        except AlreadyGranted:
+            pass
+        except (Unreachable, Throttled) as error:
+            with self._guard:
+                self._tried_at[name] = self._clock()
+            log.info("worker %s cannot end itself yet when its master is gone: %s", name, error)
+            return
+        except ProviderError as error:
+            log.warning("worker %s cannot end itself when its master is gone: %s", name, error)
+        with self._guard:
+            self._settled.add(name)
+            self._tried_at.pop(name, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from autoscaler.core.fleet import ANY, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, InstanceType, MachineState, PriceType, Worker
 from providers.azure import tags
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import kind_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Sequence
 from typing import Any
 
-from autoscaler.core.fleet import ANY, BucketKey, PriceType
+from autoscaler.core.model.fleet import ANY, BucketKey, PriceType
 from providers.azure import tags
 from providers.azure.settings import COMPUTE, NETWORK, AzureSettings
 from providers.interface import LaunchOrder, Refused
@@ -19,11 +20,21 @@ MOST_CUSTOM_DATA = 65535
 Body = dict[str, Any]
 
 
-def body(order: LaunchOrder, name: str, key: BucketKey, settings: AzureSettings) -> Body:
-    """The machine `name` of an order, in the bucket `key`. Raises Refused for what Azure would never take."""
+def body(
+    order: LaunchOrder, name: str, key: BucketKey, settings: AzureSettings, data_disks: Sequence[int] = ()
+) -> Body:
+    """The machine `name` of an order, in the bucket `key`. Raises Refused for what Azure would never take.
+
+    `data_disks`: numbers of those that the image brings.
+    """
+    storage: Body = {"imageReference": image_reference(settings.image), "osDisk": _disk(settings)}
+    if data_disks:
+        storage["dataDisks"] = [
+            {"lun": number, "createOption": "FromImage", "deleteOption": "Delete"} for number in data_disks
+        ]
     properties: Body = {
         "hardwareProfile": {"vmSize": key.instance_type},
-        "storageProfile": {"imageReference": image_reference(settings.image), "osDisk": _disk(settings)},
+        "storageProfile": storage,
         "networkProfile": {
             "networkApiVersion": NETWORK_VERSION,
             "networkInterfaceConfigurations": [_card(name, order, settings)],

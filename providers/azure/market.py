@@ -7,18 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
-from autoscaler.core.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
-from autoscaler.errand import Executor, on_thread
+from autoscaler.background import Executor, on_thread
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
 from providers.azure.calls import Calls
 from providers.azure.catalogue import Quota, Size, available, never, quotas, sizes
+from providers.azure.image_disks import data_disks
 from providers.azure.prices import ask_prices, offers
 from providers.azure.settings import AzureSettings
+from providers.cache import Cached
 from providers.catalog import Catalog, Offer, family_of, load_catalog
-from providers.interface import Unreachable
-from providers.kept import Kept
+from providers.interface import Refused, Unreachable
 
-MINUTE, DAY = 60.0, 86400.0
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+
+def oldest_price(settings: AzureSettings) -> date | None:
+    """The date of the oldest figure that holds here; None: no price is known, or none is dated."""
+    offers = load_catalog(settings.catalog).offers.values()
+    here = [offer for offer in offers if offer.cloud.lower() == "azure" and offer.region == settings.location]
+    priced = [offer.as_of for offer in here if offer.as_of and (offer.on_demand, offer.spot) != (None, None)]
+    return min((date.fromisoformat(each[:10]) for each in priced), default=None)
 
 
 @dataclass(slots=True)
@@ -29,13 +39,15 @@ class Market:
     settings: AzureSettings
     executor: Executor = on_thread
     catalog: Catalog = field(init=False)
-    _sizes: Kept[Mapping[str, Size]] = field(init=False)
-    _quotas: Kept[Mapping[str, Quota]] = field(init=False)
+    _sizes: Cached[Mapping[str, Size]] = field(init=False)
+    _quotas: Cached[Mapping[str, Quota]] = field(init=False)
+    _data_disks: Cached[tuple[int, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.catalog = load_catalog(self.settings.catalog)
-        self._sizes = Kept(self._ask_sizes, DAY, executor=self.executor)
-        self._quotas = Kept(self._ask_quotas, MINUTE, executor=self.executor)
+        self._sizes = Cached(self._ask_sizes, DAY, executor=self.executor)
+        self._quotas = Cached(self._ask_quotas, MINUTE, executor=self.executor)
+        self._data_disks = Cached(self._ask_data_disks, HOUR, executor=self.executor)
 
     def buckets(self) -> Sequence[Bucket]:
         """All that may be ordered, and why not what may not. Raises ProviderError."""
@@ -67,6 +79,19 @@ class Market:
         if offer is None or offer.cloud.lower() != "azure" or offer.region != self.settings.location:
             return None
         return offer.price(price_type)
+
+    def data_disks(self) -> Sequence[int]:
+        """Of the image, by number. Raises Unreachable, Throttled."""
+        return self._data_disks.get()
+
+    def _ask_data_disks(self) -> tuple[int, ...]:
+        """None where the image may not be read: `check` says so."""
+        try:
+            return data_disks(self.calls, self.settings)
+        except Refused:
+            return ()
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unreachable(f"the image cannot be understood: {error!r}") from error
 
     def _ask_quotas(self) -> Mapping[str, Quota]:
         """The usages as they are now."""

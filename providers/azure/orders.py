@@ -15,12 +15,21 @@ from typing import Any
 
 from azure.core import MatchConditions
 
-from autoscaler.core.fleet import Bucket, BucketKey
+from autoscaler.core.model.fleet import Bucket, BucketKey
 from providers.azure import tags
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import MachineExists, MachineUnknown
 from providers.azure.machine import body
-from providers.interface import Launched, LaunchOrder, OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled
+from providers.interface import (
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from providers.rest import Deadline
 
 LANES = 8
@@ -46,6 +55,11 @@ class _Progress:
     """What no other bucket could mend."""
     guard: threading.Lock = field(default_factory=threading.Lock)
 
+    def fail(self, error: ProviderError) -> None:
+        """One without an answer weighs more than a refusal of another machine: it may have been made."""
+        if self.failed is None or isinstance(error, Unreachable):
+            self.failed = error
+
     def untried(self, order: LaunchOrder) -> Sequence[Bucket]:
         with self.guard:
             return [] if self.failed else [bucket for bucket in order.buckets if bucket.key not in self.short]
@@ -54,9 +68,11 @@ class _Progress:
 class Orders:
     """Asks for machines. Safe to be used by several threads: one token is worked on by one of them at a time."""
 
-    def __init__(self, calls: Calls, made: Made = lambda name, record: None) -> None:
-        """`made` is told of every new machine, with what Azure answered."""
-        self._calls, self._settings, self._made = calls, calls.settings, made
+    def __init__(
+        self, calls: Calls, made: Made = lambda name, record: None, data_disks: Callable[[], Sequence[int]] = tuple
+    ) -> None:
+        """`made` is told of every new machine, with what Azure answered; `data_disks` tells those of the image."""
+        self._calls, self._settings, self._made, self._data_disks = calls, calls.settings, made, data_disks
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._answers: dict[str, tuple[str, ...]] = {}
 
@@ -82,7 +98,7 @@ class Orders:
             if deadline.left < LAST_CALL:
                 return
             try:
-                record = self._put(name, body(order, name, bucket.key, self._settings))
+                record = self._put(name, body(order, name, bucket.key, self._settings, self._data_disks()))
             except MachineExists:
                 raise
             except (OutOfCapacity, QuotaReached) as error:
@@ -90,7 +106,7 @@ class Orders:
                     progress.short.setdefault(bucket.key, error)
             except ProviderError as error:
                 with progress.guard:
-                    progress.failed = progress.failed or error
+                    progress.fail(error)
                 return
             else:
                 with progress.guard:

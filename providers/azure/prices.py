@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.model.fleet import InstanceType
 from providers.catalog import Offer
 from providers.interface import Refused, Unreachable
 

@@ -12,30 +12,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from typing import ClassVar
 
 import requests
 
-from autoscaler.core.fleet import Bucket, MachineState, Worker
-from autoscaler.errand import Executor, on_thread
-from providers.azure import identity, tags
+from autoscaler.background import Executor, on_thread
+from autoscaler.core.model.fleet import Bucket, MachineState, Worker
+from providers.azure import tags
 from providers.azure.calls import Calls, Record
 from providers.azure.checks import problems
 from providers.azure.errors import MachineUnknown
+from providers.azure.identity import Grants
 from providers.azure.listing import Status, addresses, states, status, worker
-from providers.azure.market import Market
+from providers.azure.market import Market, oldest_price
 from providers.azure.orders import LANES, Orders, one
 from providers.azure.settings import NETWORK, AzureSettings
 from providers.catalog import Offer
-from providers.interface import (
-    Launched,
-    LaunchOrder,
-    Problem,
-    ProviderError,
-    Refused,
-    Throttled,
-    Unreachable,
-)
+from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Throttled, Unreachable
 
 STATUS_AGE = 60.0
 """Seconds after which it is asked again which machines run: a listing tells only how their making went."""
@@ -66,7 +60,8 @@ class AzureProvider:
         self.settings, self.cell, self.clock = settings, cell, clock
         self.calls = calls or Calls(settings)
         self.market = Market(self.calls, settings, executor)
-        self.orders = Orders(self.calls, lambda name, record: identity.grant(self.calls, name, record))
+        self.grants = Grants(self.calls, executor, clock)
+        self.orders = Orders(self.calls, self.grants.of_new, self.market.data_disks)
         self._statuses: Mapping[str, Status] = {}
         self._statuses_until = float("-inf")
         self._addresses: Mapping[str, str] = {}
@@ -79,6 +74,10 @@ class AzureProvider:
     def location(self) -> str:
         return self.settings.location
 
+    @staticmethod
+    def oldest_price(settings: AzureSettings) -> date | None:
+        return oldest_price(settings)
+
     def buckets(self) -> Sequence[Bucket]:
         try:
             return self.market.buckets()
@@ -88,6 +87,7 @@ class AzureProvider:
     def workers(self) -> Sequence[Worker]:
         try:
             ours = [machine for machine in self._listed() if self._is_ours(machine)]
+            self.grants.of_listed(ours)
             seen = self._seen(ours)
             found = self._addressed(ours)
             workers = [

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from autoscaler.core.fleet import ANY
+from autoscaler.core.model.fleet import ANY
 from providers.settings import Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AZURE_"

@@ -16,7 +16,7 @@ from typing import Any
 from providers.cloud_pipeline.credential import Credential
 from providers.cloud_pipeline.words import refusal
 from providers.interface import ProviderError, Refused, Unreachable
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.rest import Answer, Deadline, Rest, segment
 
 DATE = "%Y-%m-%d %H:%M:%S.%f"
@@ -26,14 +26,14 @@ _UNAUTHORIZED = 401
 _MOST_PAGES = 1000
 
 log = logging.getLogger(__name__)
-_paces: dict[str, Pace] = {}
+_paces: dict[str, RateLimiter] = {}
 _registry = threading.Lock()
 
 
-def pace_for(api: str) -> Pace:
+def pace_for(api: str) -> RateLimiter:
     """The process's one pace for a platform. An order is a call for each worker, so its burst is a large order's."""
     with _registry:
-        return _paces.setdefault(api, Pace(rate=100.0, burst=1000))
+        return _paces.setdefault(api, RateLimiter(rate=100.0, burst=1000))
 
 
 class Api:

@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, PriceType
-from providers.catalog import GIB, family_of, load_catalog
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
+from providers.catalog import GIB, load_catalog
 from providers.cloud_pipeline.api import Api, as_record, as_records
+from providers.cloud_pipeline.families import family_there
 from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.interface import ProviderError, Unreachable
 from providers.rest import Deadline
@@ -77,8 +78,8 @@ class Catalogue:
             for price_type in PriceType:
                 if known := self._types.get((name, price_type)):
                     return known
-        offer = load_catalog().offers.get(name)
-        return offer.type if offer else InstanceType(name, family_of(name, self._settings.cloud), 0, 0)
+        offer, family = load_catalog().offers.get(name), family_there(name, self._settings.cloud)
+        return replace(offer.type, family=family) if offer else InstanceType(name, family, 0, 0)
 
     def learn(self, name: str, price_type: PriceType, per_hour: float) -> None:
         """What a run of ours costs is what the next one will."""
@@ -99,7 +100,7 @@ class Catalogue:
 
     def _estimate(self, types: Mapping[Kind, InstanceType]) -> None:
         """Ask for a few prices that are not known (any more); what cannot be had stays unknown."""
-        now, preferred = self._clock(), family_of(self._settings.instance_type, self._settings.cloud)
+        now, preferred = self._clock(), family_there(self._settings.instance_type, self._settings.cloud)
         with self._guard:
             fresh = {kind for kind, price in self._prices.items() if price.until > now}
         wanted = sorted(
@@ -142,7 +143,7 @@ def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
         raise Unreachable(f"an allowed instance type cannot be understood: {dict(item)}")
     return InstanceType(
         name=name,
-        family=family_of(name, cloud),
+        family=family_there(name, cloud),
         vcpus=int(vcpus or 0),
         memory=round((memory or 0) * GIB),
         gpus=int(gpus),
@@ -152,7 +153,7 @@ def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
 
 def arch_of(name: str, cloud: str) -> str:
     """What an execd on the type reports as `arch`: told by the names of the clouds' ARM families."""
-    family = family_of(name, cloud)
+    family = family_there(name, cloud)
     match cloud.lower():
         case "aws":
             generation = family.lstrip("abcdefghijklmnopqrstuvwxyz-")

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaler.core.fleet import PriceType, Worker
+from autoscaler.core.model.fleet import PriceType, Worker
 from providers.cloud_pipeline.api import Api, as_record, as_records, run_path, unix_time
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from

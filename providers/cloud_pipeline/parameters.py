@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.cloud_pipeline.runs import BOOT, CELL, GROUP, INDEX, NODE_ARRAY, ORDER, TOKEN
 from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.interface import GROUP_ID, LaunchOrder, Refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.cloud_pipeline.api import Api, as_record, run_path
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.settings import CloudPipelineSettings

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.core.model.fleet import Bucket, Worker
 from providers.cloud_pipeline.api import Api, as_record, date_text, pace_for, run_path
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.credential import Credential
@@ -26,7 +26,7 @@ from providers.cloud_pipeline.runs import Run, parameters_of
 from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.cloud_pipeline.words import NotKnown
 from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.rest import Deadline, Limits, Rest, reading
 
 KEEP_INHERITED = 600.0
@@ -42,9 +42,9 @@ class CloudPipelineProvider:
     enrols_itself: ClassVar[bool] = True
     Settings: ClassVar[type[CloudPipelineSettings]] = CloudPipelineSettings
 
-    def __init__(self, settings: CloudPipelineSettings, *, cell: str, pace: Pace | None = None) -> None:
+    def __init__(self, settings: CloudPipelineSettings, *, cell: str, rate_limiter: RateLimiter | None = None) -> None:
         self.settings, self.cell = settings, cell
-        self.api = api_of(settings, pace)
+        self.api = api_of(settings, rate_limiter)
         self.catalogue = Catalogue(self.api, settings)
         self.listing = Listing(self.api, settings, cell, self.catalogue)
         self.orders = Orders(self.api, settings, self._inherited)
@@ -141,7 +141,7 @@ class CloudPipelineProvider:
             return self._passed_on
 
 
-def api_of(settings: CloudPipelineSettings, pace: Pace | None = None) -> Api:
+def api_of(settings: CloudPipelineSettings, rate_limiter: RateLimiter | None = None) -> Api:
     """The platform's API, by these settings."""
     credential = Credential(settings.token.get_secret_value(), settings.token_duration)
     rest = Rest(
@@ -150,6 +150,6 @@ def api_of(settings: CloudPipelineSettings, pace: Pace | None = None) -> Api:
         verify=settings.certificates or settings.verify,
         limits=Limits(connect=5.0, read=15.0, total=20.0),
         hidden=lambda: (credential.token,),
-        pace=pace or pace_for(settings.api),
+        rate_limiter=rate_limiter or pace_for(settings.api),
     )
     return Api(rest, credential, settings.token_duration)

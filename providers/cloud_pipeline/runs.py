@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from autoscaler.core.fleet import Ending, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, PriceType, Worker
 from providers.cloud_pipeline.api import as_record, as_records, unix_time
 from providers.cloud_pipeline.words import is_capacity, is_interruption
 from providers.interface import Unreachable
@@ -159,4 +159,7 @@ def failure_of(run: Run) -> str | None:
 
 
 def message_of(run: Run) -> str | None:
+    """The platform's words; it may give none for a run that failed."""
+    if failure_of(run) is not None and not run.reason:
+        return "the platform says FAILURE and no reason; the run's log may"
     return run.reason or _SET_ASIDE.get(run.status)

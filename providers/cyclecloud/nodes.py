@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.fleet import ANY, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, InstanceType, MachineState, PriceType, Worker
 from providers.catalog import GIB, Catalog, family_of
 from providers.cyclecloud.settings import Boot
 from providers.cyclecloud.status import NodeArray

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from requests.auth import HTTPBasicAuth
 
-from autoscaler.core.fleet import Bucket, BucketKey, Interruption, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, Interruption, Worker
 from providers.catalog import load_catalog
 from providers.cyclecloud.api import Api
 from providers.cyclecloud.check import problems
@@ -39,6 +39,7 @@ from providers.interface import (
     ProviderError,
     QuotaReached,
     Refused,
+    Throttled,
     Unreachable,
 )
 from providers.rest import Deadline, Limits, Rest, reading
@@ -106,6 +107,11 @@ class CycleCloudProvider:
             except Refused as error:
                 errors[bucket.key] = error
                 continue
+            except Throttled as error:
+                if not ids:
+                    raise
+                errors[bucket.key] = error
+                break
             if made is None:
                 return self._asked_before(order, deadline)
             ids += made[0]
@@ -141,11 +147,18 @@ class CycleCloudProvider:
         """
         answer = self.api.create(request, node_set, deadline)
         if isinstance(answer, Refused):
-            if self.api.nodes_of(request, deadline) is None:
+            try:
+                known = self.api.nodes_of(request, deadline)
+            except Throttled as error:
+                raise Unreachable(f"whether the request was made before cannot be told: {error}") from error
+            if known is None:
                 raise answer
             return None
         added, message = answer
-        found = [id_of(node) for node in self.api.nodes_of(request, deadline) or ()] if added else []
+        try:
+            found = [id_of(node) for node in self.api.nodes_of(request, deadline) or ()] if added else []
+        except Throttled as error:
+            raise Unreachable(f"CycleCloud added {added} nodes and does not list them: {error}") from error
         if len(found) < added:  # asked again, the request is known and its nodes are listed
             raise Unreachable(f"CycleCloud added {added} nodes and lists {len(found)} of them yet")
         return tuple(found), message
@@ -225,7 +238,10 @@ class CycleCloudProvider:
         """What exists of an order that was made before, whole or in part: nothing is added to it, since what it lacks
         may have been ended.
         """
-        nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
+        try:
+            nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
+        except Throttled as error:
+            raise Unreachable(f"what was made of the same order before cannot be told: {error}") from error
         made = [id_of(node) for node, tag in nodes if tag and (tag.cell, tag.token) == (self.cell, order.token)]
         if made:
             return Launched(tuple(made))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.core.fleet import ANY, InstanceType, PriceType
+from autoscaler.core.model.fleet import ANY, InstanceType, PriceType
 from providers.catalog import GIB, family_of
 from providers.interface import Unreachable
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler import namespaces
-from autoscaler.core.fleet import Interruption
+from autoscaler.core.model.fleet import Interruption
 from autoscaler.namespaces import Tree
 from providers.interface import Unreachable
 from providers.local.machines import Machine, Records

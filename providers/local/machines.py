@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from autoscaler.core.fleet import Ending, InstanceType, PriceType
+from autoscaler.core.model.fleet import Ending, InstanceType, PriceType
 from providers.interface import Unreachable
 
 LOCK_TIMEOUT = 20.0
@@ -54,6 +54,8 @@ class Machine:
     ended_at: float | None = None
     message: str | None = None
     ending: Ending = Ending.UNKNOWN
+    failure: str | None = None
+    """Kind of LaunchFailure that its end is, unless it had come up."""
 
     @property
     def never_started(self) -> bool:

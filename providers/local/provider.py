@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from autoscaler.core.fleet import Bucket, BucketKey, Ending, Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, Interruption, MachineState, Worker
 from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NamespaceError, Tree
 from providers.catalog import load_catalog
@@ -35,6 +35,8 @@ from providers.local.settings import LocalSettings
 
 LISTED_AFTER_END = 600.0
 """Seconds that a terminated machine is still listed."""
+LAST_LINE = 200
+"""Characters of a console's last line that are worth telling."""
 START_GRACE = 60.0
 """Seconds after which a machine whose host was never started counts as ended: its launch was cut short."""
 ARCHITECTURES = {"x86_64": "lx-amd64", "aarch64": "lx-arm64"}
@@ -222,24 +224,35 @@ class LocalProvider:
             else:
                 return self._end(machine, "its launch was cut short")
         if born is None or born != machine.born:
-            released = self.notices.released(machine.id)
-            return self._record_end(machine, "ended by itself", Ending.RELEASED if released else Ending.UNKNOWN)
+            if self.notices.released(machine.id):
+                return self._record_end(machine, "ended by itself", Ending.RELEASED)
+            return self._record_end(machine, f"ended by itself{self._last_line(machine)}", failure="boot")
         notice = self.notices.of(machine.id)
         if notice is not None and notice.kind != "rebalance" and now >= notice.at:
             return self._end(machine, "taken back, as its notice said", Ending.INTERRUPTED)
         lifetime = self.settings.sudden_death
         if lifetime is not None and now >= machine.created_at + self.settings.boot_delay + lifetime:
-            return self._end(machine, "died suddenly, as asked")
+            return self._end(machine, "died suddenly, as asked", failure="boot")
         return machine
 
-    def _end(self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN) -> Machine:
+    def _end(
+        self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN, *, failure: str | None = None
+    ) -> Machine:
         born = self.hosts.born(machine.name)
         if born is not None and machine.born in (born, None):
             self.hosts.end(machine.name)
-        return self._record_end(machine, message, ending)
+        return self._record_end(machine, message, ending, failure=failure)
 
-    def _record_end(self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN) -> Machine:
-        ended = replace(machine, ended_at=self.clock(), message=message, ending=ending)
+    def _last_line(self, machine: Machine) -> str:
+        """What it printed last: often the only trace of why."""
+        printed = self.console(machine.id).split("\n")
+        last = next((line.strip() for line in reversed(printed) if line.strip()), "")
+        return f"; it printed last: {last[-LAST_LINE:]}" if last else ""
+
+    def _record_end(
+        self, machine: Machine, message: str, ending: Ending = Ending.UNKNOWN, *, failure: str | None = None
+    ) -> Machine:
+        ended = replace(machine, ended_at=self.clock(), message=message, ending=ending, failure=failure)
         self.machines.save(ended)
         return ended
 
@@ -263,6 +276,7 @@ class LocalProvider:
             group_id=machine.group_id,
             message=machine.message if ended else None,
             ending=machine.ending if ended else Ending.UNKNOWN,
+            failure=machine.failure if ended else None,
         )
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Disable, Enable, Enrol, Remove, Terminate
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.errors import CommandTimedOut
 from autoscaler.store.journal import Result
+from providers.interface import Refused
 from tests.act.test_launch import Bench, launch
 
 REASON = because(Code.IDLE)
@@ -128,3 +129,40 @@ def test_every_outcome_is_in_the_journal(bench: Bench) -> None:
     bench.act(Disable("fake-000001", "fake-1", REASON), Remove("fake-000001", "fake-1", REASON))
     told = [(row["kind"], row["result"]) for row in bench.store.journal.outcomes_of("fake-1")]
     assert told == [("remove", "done"), ("disable", "done"), ("enrol", "done")]
+
+
+class TestEndingMany:
+    """With few calls, and one that the provider refuses keeps no other."""
+
+    def ends(self, bench: Bench, count: int, *, protected: str = "") -> tuple[list[list[str]], dict[str, Result]]:
+        """The calls that the provider got, and the outcome of each."""
+        calls: list[list[str]] = []
+
+        def terminate(ids: Sequence[str]) -> None:
+            calls.append(list(ids))
+            if protected in ids:
+                raise Refused(f"{protected} is protected")
+
+        bench.provider.terminate = terminate  # type: ignore[method-assign]
+        actions = [Terminate(f"i-{number}", None, REASON) for number in range(count)]
+        outcomes = bench.act(*actions)
+        return calls, {outcome.action.worker_id: outcome.result for outcome in outcomes}  # type: ignore[union-attr]
+
+    def test_a_thousand_take_eight_calls(self, bench: Bench) -> None:
+        calls, results = self.ends(bench, 1000)
+        assert (len(calls), len({each for call in calls for each in call})) == (8, 1000)
+        assert set(results.values()) == {Result.DONE}
+
+    def test_one_that_is_refused_keeps_no_other(self, bench: Bench) -> None:
+        calls, results = self.ends(bench, 100, protected="i-42")
+        assert [name for name, result in results.items() if result is not Result.DONE] == ["i-42"]
+        assert results["i-42"] is Result.REFUSED
+        assert len(calls) < 20
+
+    def test_how_often_an_end_was_refused_in_a_row_is_known(self, bench: Bench) -> None:
+        for _ in range(3):
+            self.ends(bench, 2, protected="i-1")
+        (found,) = bench.store.journal.refused_ends()
+        assert (found.worker_id, found.times, found.message) == ("i-1", 3, "i-1 is protected")
+        self.ends(bench, 2)
+        assert bench.store.journal.refused_ends() == ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.boot_script import WorkerBoot
+from autoscaler.engine.boot_script import WorkerBoot
 from autoscaler.errors import SettingsError
 from sge.notices import COMPLEX
 
@@ -253,6 +253,44 @@ def test_an_execd_is_started_again_until_one_stays(machine: Machine, boot: Worke
     """As recorded in tests/sge/recorded/joins.json: it ends while its host is not known."""
     machine.watch(boot, 4)
     assert len(machine.calls("sge_execd")) == 4
+
+
+def boot_with_pid_1_that_reaps_nobody(machine: Machine, boot: WorkerBoot, *, runs: bool) -> list[str]:
+    """What was started in three looks where the boot script's process is 4242: it `runs`, or is a zombie."""
+    machine.is_started_by("systemd")
+    machine.boot(boot)
+    (machine.root / "sge-worker-boot.pid").write_text("4242\n")
+    (machine.root / "proc/4242").mkdir()
+    (machine.root / "proc/4242/comm").write_text("sh\n")
+    if runs:
+        (machine.root / "proc/4242/exe").touch()
+    machine.fake("sleep", f"echo >>{machine.root}/looks; [ $(wc -l <{machine.root}/looks) -lt 3 ] || kill $PPID")
+    machine.run((machine.root / "sge-worker-watch").read_text(), "sh")
+    return machine.calls("sge_execd")
+
+
+def test_a_boot_script_that_ended_and_that_nobody_reaped_is_not_waited_for(machine: Machine, boot: WorkerBoot) -> None:
+    assert boot_with_pid_1_that_reaps_nobody(machine, boot, runs=False)
+
+
+def test_no_execd_is_started_while_the_boot_script_runs(machine: Machine, boot: WorkerBoot) -> None:
+    assert not boot_with_pid_1_that_reaps_nobody(machine, boot, runs=True)
+
+
+HOOK = '#!/bin/sh\necho "it\'s $0"; getent mount-my-home || true'
+
+
+def test_the_operators_bootstrap_runs_before_the_worker_joins(machine: Machine, boot: WorkerBoot) -> None:
+    ran = machine.boot(replace(boot, hook=HOOK))
+    said = [line for line in ran.stdout.splitlines() if "it's" in line or "joining" in line]
+    assert (ran.returncode, said[0].startswith("it's "), "joining" in said[-1]) == (0, True, True)
+    assert machine.calls("getent")[0] == "getent mount-my-home"
+
+
+def test_a_worker_whose_own_bootstrap_failed_stays_out_and_says_so(machine: Machine, boot: WorkerBoot) -> None:
+    ran = machine.boot(replace(boot, hook="#!/bin/sh\nexit 3"))
+    assert (ran.returncode, "the operator's bootstrap ended with 3" in ran.stdout) == (1, True)
+    assert len(machine.calls("setsid")) == 1
 
 
 def test_a_machine_of_aws_shuts_itself_down(machine: Machine, lonely: WorkerBoot) -> None:

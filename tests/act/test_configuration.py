@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from autoscaler.act.configuration import configuration_of
-from autoscaler.core.request_sets import ArrayDefinition
+from autoscaler.core.model.request_sets import ArrayDefinition
+from autoscaler.engine.worker_values import configuration_of
 
 
 def defined(name: str, extends: str | None = None, **configuration: object) -> ArrayDefinition:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.end_orphan import Hands, end_orphan
-from autoscaler.core.orphans import Orphan
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.recovery.orphans import Orphan
+from autoscaler.engine.end_orphan import Hands, end_orphan
 from autoscaler.errors import GridEngineRefused
 from sge.admin import Administrator
 from tests.act.test_actor import enrol
 from tests.act.test_launch import Bench, launch
 
-WHY = because(Code.UNKNOWN_ARRAY, node_array="former")
+WHY = because(Code.UNKNOWN_NODE_ARRAY, node_array="former")
 ID = "fake-000001"
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler.act.fulfil import Fulfilment
-from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.fleet import Ending, MachineState, OrderState
-from autoscaler.core.memory import Disabling, Memory, WorkerNote
-from autoscaler.core.model import Snapshot, Wishes
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.core.model.fleet import Ending, MachineState, OrderState
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.core.requests.arrays import in_force
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.store import Store
 from tests.core.building import LARGE, NOW, a_bucket, a_machine, a_snapshot, an_order
@@ -122,7 +123,7 @@ def test_a_node_whose_machine_a_person_or_it_itself_let_go_ends(
     create(store, "n1")
     store.nodes.bind("n1", "i-w1")
     ended = a_machine("w1", state=MachineState.TERMINATED, note=note, ending=ending)
-    Fulfilment(store).note(a_look(store, ended, Wishes(drain=frozenset(drained))))
+    Fulfilment(store).note(a_look(store, ended, Overrides(drain=frozenset(drained))))
     assert (serving(store), failed(store)) == ({}, {})
 
 

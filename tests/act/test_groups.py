@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.actor import SWEEP_ANYWAY, SWEEP_EVERY
-from autoscaler.core.actions import Disable, Remove
+from autoscaler.core.model.actions import Disable, Remove
+from autoscaler.engine.actor import SWEEP_ANYWAY, SWEEP_EVERY
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
 from autoscaler.store.journal import Result
 from tests.act.test_actor import REASON, enrol

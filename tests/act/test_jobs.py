@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import (
+from autoscaler.core.model.actions import (
     Action,
     Annotate,
     AskGridEngine,
     Hold,
     Kill,
-    Phantom,
-    PushBack,
+    ProbeHost,
     Question,
     Release,
+    Reschedule,
 )
-from autoscaler.core.cluster import Ask
-from autoscaler.core.evidence import Answer, Finding
-from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.evidence import Answer, Finding
+from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.journal import Outcome, Result
 from sge.lookup import JobsNow
 from tests.act.test_launch import Bench
 
-PLAIN = Ask("qw", slots_min=100, slots_max=100, pe="mpi")
+PLAIN = JobRequest("qw", slots_min=100, slots_max=100, pe="mpi")
 REASON = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
 SENTENCE = "no parallel environment mpi of the queues main.q takes 100 slots"
 
@@ -108,7 +108,7 @@ LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile, and was left alone"
 @pytest.mark.parametrize("changed", CHANGES)
 @pytest.mark.parametrize("kind", (Kill, Hold))
 def test_a_job_that_was_altered_since_the_look_is_left_alone(
-    kind: type[Kill | Hold], changed: Ask, bench: JobsBench
+    kind: type[Kill | Hold], changed: JobRequest, bench: JobsBench
 ) -> None:
     bench.waiting["12"] = changed
     assert (bench.outcome(kind(("12",), REASON, asks=(PLAIN,))), bench.asked) == (LEFT_ALONE, [])
@@ -171,7 +171,7 @@ def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> No
 
 def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: JobsBench) -> None:
     bench.words = {"qmod 12": "The job 12 is running in queue none where jobs are not rerunable."}
-    result = bench.outcome(PushBack(("12", "13"), "i-1", "w1", REASON))
+    result = bench.outcome(Reschedule(("12", "13"), "i-1", "w1", REASON))
     pushed = [argv for argv in bench.asked if argv[0] == "qmod"]
     assert (result, pushed) == (
         (Result.REFUSED, "12: The job 12 is running in queue none where jobs are not rerunable."),
@@ -180,7 +180,7 @@ def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: J
 
 
 def test_pushing_back_by_force_is_asked_for(bench: JobsBench) -> None:
-    bench.act(PushBack(("12.3",), "i-1", "w1", REASON, forced=True))
+    bench.act(Reschedule(("12.3",), "i-1", "w1", REASON, forced=True))
     assert bench.asked[-1] == ("qmod", "-f", "-rj", "12.3")
 
 
@@ -191,7 +191,7 @@ def test_what_is_done_with_a_job_is_found_by_its_number(bench: JobsBench) -> Non
 
 # -- asking ----------------------------------------------------------------------------------------------------------
 
-ASK = AskGridEngine((Question(12, "a"), Question(13, "b")), (Phantom("main.q", 2, ()),), REASON)
+ASK = AskGridEngine((Question(12, "a"), Question(13, "b")), (ProbeHost("main.q", 2, ()),), REASON)
 
 
 def test_answers_become_evidence_with_their_questions(bench: JobsBench) -> None:

@@ -9,24 +9,24 @@ from threading import Event
 
 import pytest
 
-from autoscaler.act.actor import Actor
-from autoscaler.act.means import Groups, Means
-from autoscaler.act.owners import Nobody, Owners
-from autoscaler.core.actions import Action, Candidate, Launch
-from autoscaler.core.cluster import Ask
-from autoscaler.core.fleet import OrderState, Worker
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan
-from autoscaler.core.reasons import Code, because
-from autoscaler.errand import Executor, on_thread
+from autoscaler.background import Executor, on_thread
+from autoscaler.core.model.actions import Action, Candidate, Launch
+from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.fleet import OrderState, Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.actor import Actor
+from autoscaler.engine.execution import ExecutionContext, Groups
+from autoscaler.engine.job_owners import Nobody, Owners
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.store import Store
 from providers.catalog import load_catalog
 from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
-from providers.interface import Launched, LaunchOrder, Unreachable
+from providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from sge.admin import Administrator
 from sge.lookup import JobsNow
-from sge.phantoms import Phantoms
+from sge.probe_hosts import ProbeHosts
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.executor import at_once
@@ -52,13 +52,13 @@ class Bench:
         self.executor = executor
         self.names = NamesInMemory()
         self.running: set[int] = set()
-        self.waiting: dict[str, Ask] = {}
+        self.waiting: dict[str, JobRequest] = {}
         self.owners: Owners = Nobody()
         self.groups: Groups | None = None
         self.restart()
 
     def restart(self) -> None:
-        means = Means(
+        means = ExecutionContext(
             Administrator(self.grid_engine),
             self.provider,
             self.store,
@@ -66,7 +66,7 @@ class Bench:
             lambda array: f"join {array}",
             lambda: self.now,
             self.executor,
-            Phantoms(self.grid_engine, self.names),
+            ProbeHosts(self.grid_engine, self.names),
             lambda: JobsNow(frozenset(self.running), self.waiting),
             self.owners,
             groups=self.groups,
@@ -91,7 +91,7 @@ class Bench:
 
     @property
     def states(self) -> list[OrderState]:
-        return [record.as_order().state for record in self.store.journal.orders(0)]
+        return [record.as_orders()[0].state for record in self.store.journal.orders(0)]
 
 
 @pytest.fixture
@@ -101,8 +101,20 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_an_order_keeps_whom_it_is_for(bench: Bench) -> None:
     bench.act(replace(launch("m5.large"), group_id="execute:64-1", nodes=("n1", "n2"), asked=True))
-    order = bench.store.journal.orders(0)[0].as_order()
+    order = bench.store.journal.orders(0)[0].as_orders()[0]
     assert (order.group_id, order.nodes, order.asked) == ("execute:64-1", ("n1", "n2"), True)
+
+
+def test_an_order_keeps_the_job_categories_that_it_is_for_and_the_journal_has_them_once(bench: Bench) -> None:
+    assignment = (("36688decd6f980ec", 2), ("77dde23f2fccfe6d", 1))
+    bench.act(replace(launch("m5.large"), assignment=assignment))
+    (record,) = bench.store.journal.orders(0)
+    assert record.as_orders()[0].assignment == assignment
+    actions, orders = (str([*map(dict, bench.store.database.rows(f"SELECT * FROM {name}"))]) for name in _TABLES)
+    assert (actions.count("36688decd6f980ec"), orders.count("36688decd6f980ec")) == (0, 1)
+
+
+_TABLES = ("actions", "orders")
 
 
 def test_a_machine_of_a_group_carries_it_as_a_tag(bench: Bench) -> None:
@@ -120,7 +132,7 @@ def test_an_order_for_a_node_is_found_however_old(bench: Bench) -> None:
 def test_an_order_is_accepted_with_the_ids_it_was_given(bench: Bench) -> None:
     outcome = bench.act(launch("m5.large"))[0]
     ids = tuple(worker.id for worker in bench.provider.workers())
-    order = bench.store.journal.orders(0)[0].as_order()
+    order = bench.store.journal.orders(0)[0].as_orders()[0]
     assert (outcome.result, order.state, order.ids, len(ids)) == (Result.DONE, OrderState.ACCEPTED, ids, 2)
 
 
@@ -149,7 +161,7 @@ def test_out_of_capacity_falls_to_the_next_candidate(bench: Bench) -> None:
 def test_fewer_than_asked_is_an_answer_with_a_shortfall(bench: Bench) -> None:
     bench.cloud.faults.stock = 1
     bench.act(launch("m5.large", "m5.xlarge"))
-    order = bench.store.journal.orders(0)[0].as_order()
+    order = bench.store.journal.orders(0)[0].as_orders()[0]
     assert (order.count, len(bench.store.journal.failures(0))) == (1, 1)
 
 
@@ -189,19 +201,70 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_token(bench: Bench) -> N
     assert (bench.states, len(bench.cloud.machines)) == ([OrderState.ACCEPTED], 2)
 
 
-def test_a_throttled_order_waits_before_it_is_tried_again(bench: Bench) -> None:
+def test_a_throttled_order_is_not_made_and_never_asked_again(bench: Bench) -> None:
+    """A later plan decides anew: what waited may be gone by then."""
     bench.cloud.faults.throttled = 1
-    bench.act(launch("m5.large"))
-    bench.resume(1.0)
-    before = bench.cloud.calls.count("launch")
+    outcome = bench.act(launch("m5.large", "m5.xlarge"))[0]
     bench.resume(60.0)
-    assert (before, bench.cloud.calls.count("launch"), bench.states) == (1, 2, [OrderState.ACCEPTED])
+    (failure,) = bench.store.journal.failures(0)
+    assert (outcome.result, outcome.message, bench.states) == (Result.FAILED, "too many calls", [OrderState.FAILED])
+    assert (failure.kind, failure.message, bench.cloud.calls.count("launch")) == ("throttled", "too many calls", 1)
+
+
+def test_a_throttled_order_is_kept_where_an_earlier_call_may_have_made_it(bench: Bench) -> None:
+    """Rule 3: that its second call was throttled tells nothing of the first, whose answer was lost."""
+    bench.cloud.faults.lost_answers, bench.cloud.faults.listing_lag = 1, 600.0
+    bench.act(launch("m5.large"))
+    bench.cloud.faults.throttled = 1
+    bench.resume(60.0)
+    after = bench.states
+    bench.resume(60.0)
+    assert (after, bench.states, len(bench.cloud.machines)) == ([OrderState.SENT], [OrderState.ACCEPTED], 2)
+
+
+def test_a_throttled_order_is_kept_where_the_process_died_in_its_first_call(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(order: LaunchOrder) -> Launched:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.provider, "launch", dies)
+        with pytest.raises(KeyboardInterrupt):
+            bench.act(launch("m5.large"))
+    bench.restart()
+    bench.cloud.faults.throttled = 1
+    bench.resume(60.0)
+    assert bench.states == [OrderState.SENT]
+
+
+def test_a_throttled_order_keeps_how_long_its_provider_wants_to_be_left_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def throttled(order: LaunchOrder) -> Launched:
+        error = Throttled("too many calls")
+        error.retry_after = 90.0
+        raise error
+
+    monkeypatch.setattr(bench.provider, "launch", throttled)
+    bench.act(launch("m5.large"))
+    assert [failure.retry_at for failure in bench.store.journal.failures(0)] == [bench.now + 90]
+
+
+def test_an_order_without_an_answer_says_why_and_when_it_is_asked_again(bench: Bench) -> None:
+    bench.cloud.faults.unreachable = 1
+    bench.act(launch("m5.large"))
+    order = bench.store.journal.orders(0)[0].as_orders()[0]
+    bench.resume(60.0)
+    answered = bench.store.journal.orders(0)[0].as_orders()[0]
+    assert (order.said, order.asked_again_at) == ("the cloud did not answer", 1005.0)
+    assert (answered.state, answered.said, answered.asked_again_at) == (OrderState.ACCEPTED, "", None)
 
 
 def test_an_order_without_an_answer_is_given_up_after_the_grace(bench: Bench) -> None:
-    bench.cloud.faults.throttled = 100
+    bench.cloud.faults.unreachable = 100
     bench.act(launch("m5.large"))
-    bench.cloud.faults.throttled = 0
+    bench.cloud.faults.unreachable = 0
     bench.resume(GRACE)
     assert (bench.states, bench.cloud.calls.count("launch")) == ([OrderState.FAILED], 1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.names import WorkerNames
-from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.engine.host_names import WorkerNames
 from autoscaler.hosts_file import OF_WORKERS, PASSING, HostsFile
 
 OTHERS = "127.0.0.1 localhost\n10.0.0.1 master # by hand"

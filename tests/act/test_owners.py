@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.owners import Nobody, Notices, append_to, as_owner, notice_files
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.engine.job_owners import Nobody, Notices, append_to, as_owner, notice_files
 from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, SystemRunner
 from autoscaler.settings.table import OwnerNotice

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from autoscaler import worker_configuration
-from autoscaler.act.boot_script import WorkerBoot
+from autoscaler.engine.boot_script import WorkerBoot
 from autoscaler.worker_configuration import answer, flat, order_key, read, stop_token
-from tests.act.test_boot_script import BOOT, HOSTILE, SHELLS, Machine, of_aws
+from tests.act.test_boot_script import BOOT, HOSTILE, SHELLS, Machine
 
 ODD = f"a\\b\\n 100% \t{HOSTILE}\nnext \\\\ line\\"
 CONFIGURATION = {
@@ -81,10 +81,33 @@ def test_without_a_key_a_shell_tells_every_value_without_escapes(
 
 
 def test_a_worker_makes_the_token_that_the_listener_expects(machine: Machine, boot: WorkerBoot) -> None:
-    machine.fake("curl", of_aws("instance-id", "i-0abc"))
-    values = booted(machine, boot)
+    machine.fake("curl", 'case "$*" in *compute/name*) echo w-0abc ;; *) exit 22 ;; esac')
+    values = booted(machine, replace(boot, provider="azure"))
     asked = values["cyclecloud.instance.id"], values["cyclecloud.cluster.autoscale.stop_callback"]
-    assert asked == ("i-0abc", f"{URL}/{stop_token(KEY, 'i-0abc')}")
+    assert asked == ("w-0abc", f"{URL}/{stop_token(KEY, 'w-0abc')}")
+
+
+def of_tags(**known: str) -> str:
+    """AWS's metadata, with these of the machine's own tags."""
+    tags = "".join(f"*TOKEN*tags/instance/sge-autoscaler-{name}) echo '{value}' ;; " for name, value in known.items())
+    return f'case "$*" in *api/token*) echo TOKEN ;; *TOKEN*instance-id) echo i-0abc ;; {tags} *) exit 22 ;; esac'
+
+
+def test_a_worker_of_aws_makes_it_of_what_its_own_tags_tell(machine: Machine, boot: WorkerBoot) -> None:
+    """One boot script serves all orders there: neither order, nor key, nor group stands in it."""
+    shared = replace(boot, stop_url="http://10.0.0.1:8650/autostop", stop_key="")
+    assert [text for text in (KEY, "0123abcd") if text in shared.script()] == []
+    machine.fake("curl", of_tags(order="0123abcd", key=KEY, group="execute:2-1"))
+    values = booted(machine, shared)
+    assert values["cyclecloud.cluster.autoscale.stop_callback"] == f"{URL}/{stop_token(KEY, 'i-0abc')}"
+    assert values["cyclecloud.node.group_id"] == "execute:2-1"
+
+
+def test_a_worker_of_aws_without_such_tags_is_told_no_address_to_ask_at(machine: Machine, boot: WorkerBoot) -> None:
+    machine.fake("curl", of_tags())
+    values = booted(machine, replace(boot, stop_url="http://10.0.0.1:8650/autostop", stop_key=""))
+    assert "cyclecloud.cluster.autoscale.stop_callback" not in values
+    assert "cyclecloud.node.group_id" not in values
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "busybox"])

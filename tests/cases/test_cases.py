@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.plan import plan
-from autoscaler.record import read_now, read_record
+from autoscaler.engine.record import read_now, read_record
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
 

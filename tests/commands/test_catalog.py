@@ -11,7 +11,7 @@ import pytest
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.commands.main import main
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.model.fleet import InstanceType
 from providers.catalog import GIB, Offer, load_catalog
 from providers.fake import FakeProvider
 

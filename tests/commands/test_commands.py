@@ -11,15 +11,15 @@ import pytest
 from autoscaler.commands import main as module
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import cli, main
-from autoscaler.core.fleet import BucketKey, InstanceType, MachineState, Worker
-from autoscaler.core.memory import Memory, Rest
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import CreatedNode
+from autoscaler.core.model.fleet import BucketKey, InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import Backoff, Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.nodes import NodeRow
+from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
 from tests.simulated.cluster import START
 
 Run = Callable[..., int]
@@ -89,7 +89,7 @@ def test_what_cannot_be_observed_ends_with_4(
     def blind(*_: object, **__: object) -> None:
         raise GridEngineNotObservable("qstat is not there")
 
-    monkeypatch.setattr("autoscaler.observe.read_outputs", blind)
+    monkeypatch.setattr("autoscaler.engine.observe.read_outputs", blind)
     assert (main(["once"]), capsys.readouterr().err.splitlines()[-1]) == (4, "sge-autoscaler: qstat is not there")
 
 
@@ -162,7 +162,7 @@ def test_resuming_is_remembered_for_the_brake(store: Store) -> None:
 
 
 def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    rests = [Rest(BucketKey("m5.large", zone=zone), time.time() + 600, 5, "capacity", "none left") for zone in "ab"]
+    rests = [Backoff(BucketKey("m5.large", zone=zone), time.time() + 600, 5, "capacity", "none left") for zone in "ab"]
     store.memory.save(Memory(rests=tuple(rests), stopped={"gpu": "no such image"}), 1.0)
     main(["retry"])
     assert capsys.readouterr().out == "tried again: m5.large (none left), gpu (no such image)\n"

@@ -16,7 +16,7 @@ import pytest
 from autoscaler.commands._duration import Duration
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
-from autoscaler.core.sample import ArraySample, Sample, Starts
+from autoscaler.core.outcome.sample import ArraySample, Sample, Starts
 from autoscaler.report.history import document, told
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store

@@ -12,17 +12,20 @@ from typing import Any
 
 import pytest
 
-from autoscaler.commands._requests import request_socket, service, socket_path
+from autoscaler.api.app import make_app
+from autoscaler.commands._http import request_socket
+from autoscaler.commands._requests import service
+from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
-from autoscaler.core.request_sets import RequestSet, Target
+from autoscaler.constraints.request_documents import ask
+from autoscaler.core.model.request_sets import RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import OF_ROOT
-from autoscaler.nodearrays.requests import ask
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
-from autoscaler.web import local_socket
 from tests.commands.test_commands import environ
+from tests.web.served import serve_requests
 
 __all__ = ["environ"]
 
@@ -45,8 +48,7 @@ def store(invocation: Invocation) -> Iterator[Store]:
 @pytest.fixture
 def served(invocation: Invocation, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store of a service that listens where this cell's does."""
-    monkeypatch.setattr(local_socket, "POLL", 0.01)
-    with request_socket(invocation, service(invocation, store, lambda: ("execute",), lambda: None)):
+    with request_socket(invocation, make_app(requests=service(invocation, store, lambda: ("execute",), lambda: None))):
         assert socket_path(invocation).is_socket()
         yield store
 
@@ -226,7 +228,7 @@ def as_anybody(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_ordinary_user_reaches_roots_autoscaler(as_anybody: dict[str, str], tmp_path: Path) -> None:
     invocation, store = Invocation(as_anybody), Store.open(None)
     path = tmp_path / "run" / socket_path(invocation).name
-    with local_socket.serve_requests(service(invocation, store, lambda: ("execute",), lambda: None), path):
+    with serve_requests(service(invocation, store, lambda: ("execute",), lambda: None), path):
         code = main(["autoscale", "--name=execute", "--count=2"])
     assert (code, len(live(store))) == (0, 1)
 
@@ -261,7 +263,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
 ) -> None:
     path = socket_path(invocation)
     path.write_text("in the way")
-    with request_socket(invocation, service(invocation, store, tuple, lambda: None)):
+    with request_socket(invocation, make_app(requests=service(invocation, store, tuple, lambda: None))):
         assert "callers cannot ask for node arrays" in caplog.text
 
 
@@ -271,7 +273,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
     with (
         chosen.store() as store,
         pytest.raises(SettingsError, match="is there and no socket"),
-        request_socket(chosen, service(chosen, store, tuple, lambda: None)),
+        request_socket(chosen, make_app(requests=service(chosen, store, tuple, lambda: None))),
     ):
         pass
 
@@ -279,4 +281,6 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
 def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
     record = CASES / "requests" / "a-machine-type-that-nobody-has-launches-nothing-and-says-so"
     main(["buckets", "--from", str(record)])
-    assert "nothing that is asked for execute is offered: c3.xlarge; asked by standard" in capsys.readouterr().out
+    assert (
+        "the provider offers nothing of what is requested for execute: c3.xlarge; requested by standard"
+    ) in capsys.readouterr().out

@@ -49,7 +49,7 @@ def test_buckets_show_what_meets_a_constraint(constraint: str, met: set[str]) ->
 
 
 def test_buckets_show_why_others_do_not() -> None:
-    assert asked('{"node.vcpu_count": 4}')["m5.large"] == "its node.vcpu_count is 2, and 4 is asked"
+    assert asked('{"node.vcpu_count": 4}')["m5.large"] == "its node.vcpu_count is 2, and 4 is requested"
 
 
 def test_buckets_know_what_rules_give(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_explain_shows_who_meets_what_holds_for_a_job() -> None:
 def test_explain_says_why_others_do_not() -> None:
     said = shown("explain", "12", "--from", str(QUEUE))
     assert (
-        "not by execute/m5.large (on_demand): its node.vm_size is m5.large, and m5.4xlarge or m5.8xlarge is asked"
+        "not by execute/m5.large (on_demand): its node.vm_size is m5.large, and m5.4xlarge or m5.8xlarge is requested"
         in said
     )
 
@@ -86,7 +86,7 @@ def test_explain_says_why_others_do_not() -> None:
     ("constraints", "line"),
     (
         ({"node.exists": True}, "  met by w1"),
-        ({"node.spot": True}, "  not by w1: its node.spot is false, and true is asked"),
+        ({"node.spot": True}, "  not by w1: its node.spot is false, and true is requested"),
     ),
 )
 def test_explain_shows_what_a_host_meets(tmp_path: Path, constraints: object, line: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from autoscaler.commands._look import reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.serving import boot_script, serving, worker_boot
-from autoscaler.core.request_sets import ArrayDefinition, Target
+from autoscaler.commands.serving import boot_script, key_in_metadata, refuse_unusable, serving, worker_boot
+from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.errors import SettingsError
 from autoscaler.store.identity import FILE, cell_secret
 from autoscaler.store.journal import OrderRecord
@@ -63,6 +63,39 @@ def test_a_machine_waits_as_long_as_rules_say(invocation: Invocation, tmp_path: 
 
 def test_a_worker_gets_the_cells_bootstrap(invocation: Invocation) -> None:
     assert "BOOTSTRAP='ignore_fqdn true'" in worker_boot(invocation, "execute").script()
+
+
+def test_what_is_of_one_order_alone_is_in_no_boot_script_of_aws(
+    invocation: Invocation,
+) -> None:
+    given = {"CP_CAP_AUTOSCALE_AUTOSTOP": "10.0.0.1:8650", "CP_CAP_AUTOSCALE_PROVIDER": "aws"}
+    invocation = Invocation({**invocation.environ, **given, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large"})
+    orders = [
+        OrderRecord(name, "execute", 100.0, (), (), closed=False, group_id=f"execute:2-{name}")
+        for name in ("0abc", "0def")
+    ]
+    with invocation.store() as store:
+        scripts = {boot_script(invocation, store, order) for order in orders}
+    secret = cell_secret(invocation.store_file.with_suffix(".secret"))
+    keys = [key_in_metadata(invocation, order) for order in orders]
+    assert (len(scripts), keys) == (1, [order_key(secret, "0abc"), order_key(secret, "0def")])
+
+
+def test_a_worker_gets_the_operators_own_bootstrap(invocation: Invocation, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("#!/bin/sh\nmount efs:/home /home\n")
+    hooked = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP": str(tmp_path / "mine")})
+    assert "HOOK='#!/bin/sh\nmount efs:/home /home'" in worker_boot(hooked, "execute").script()
+
+
+@pytest.mark.parametrize("text", (None, "mount efs:/home /home\n"))
+def test_a_bootstrap_that_cannot_run_is_refused_before_anything_is_launched(
+    invocation: Invocation, tmp_path: Path, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "mine").write_text(text)
+    hooked = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP": str(tmp_path / "mine")})
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP"):
+        refuse_unusable(hooked.settings)
 
 
 def test_a_worker_is_told_its_configuration_and_where_it_may_ask_to_stop(invocation: Invocation) -> None:

@@ -9,23 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaler.core.actions import Action, Launch, kind_of, subject_of
-from autoscaler.core.cluster import (
-    Ask,
+from autoscaler.core.model.actions import Action, Launch, subject_of
+from autoscaler.core.model.cluster import (
     Cluster,
     Complex,
     Consumable,
     ExecutionHost,
     HostJob,
+    JobCategory,
     JobDetail,
+    JobRequest,
     ParallelEnvironment,
     Queue,
     QueueInstance,
     QuotaRule,
     QuotaSet,
-    Shape,
 )
-from autoscaler.core.fleet import (
+from autoscaler.core.model.fleet import (
     Bucket,
     BucketKey,
     Fleet,
@@ -36,11 +36,12 @@ from autoscaler.core.fleet import (
     OrderState,
     Worker,
 )
-from autoscaler.core.grouping.names import pe_of
-from autoscaler.core.memory import Disabling, Event, Memory, WorkerNote
-from autoscaler.core.model import Plan, ShapeVerdict, Snapshot, Wishes, WorkerVerdict
+from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.requests.group_names import pe_of
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 
 NOW = 1_800_000_000.0
 GIB = 1024**3
@@ -96,7 +97,7 @@ class Details:
     details: tuple[JobDetail, ...]
 
 
-Thing = Shape | AWorker | ExecutionHost | Order | Bucket | LaunchFailure | Wishes | QuotaSet | Details | Memory
+Thing = JobCategory | AWorker | ExecutionHost | Order | Bucket | LaunchFailure | Overrides | QuotaSet | Details | Memory
 
 
 def a_job(
@@ -110,11 +111,11 @@ def a_job(
     count: int = 1,
     hard: Mapping[str, str] | None = None,
     **ask: Any,
-) -> Shape:
+) -> JobCategory:
     """One waiting job (an array with `tasks`, of which there are `count`). Several slots mean PE `local`."""
     least, most = slots if isinstance(slots, tuple) else (slots, slots)
-    return Shape(
-        Ask(
+    return JobCategory(
+        JobRequest(
             state=state,
             slots_min=least,
             slots_max=most,
@@ -130,7 +131,7 @@ def a_job(
     )
 
 
-def jobs(count: int, first: int = 1, **kwargs: Any) -> Shape:
+def jobs(count: int, first: int = 1, **kwargs: Any) -> JobCategory:
     """Many jobs of one shape."""
     one = a_job(first, **kwargs)
     return replace(
@@ -150,7 +151,7 @@ def a_host(
     heard: bool = True,
     more: Sequence[QueueInstance] = (),
     hard: Mapping[str, str] | None = None,
-    **values: Mapping[str, str],
+    **values: Any,
 ) -> ExecutionHost:
     """An execution host; `used` slots are one job each."""
     running = tuple(HostJob(9000 + n, "", job_state, 1, "ann", hard=tuple((hard or {}).items())) for n in range(used))
@@ -260,6 +261,7 @@ def a_snapshot(
     queues: Mapping[str, Queue] | None = None,
     policy: Policy | None = None,
     global_consumables: Mapping[str, str] | None = None,
+    global_values: Mapping[str, str] | None = None,
     launches: tuple[Event, ...] = (),
     enrols_itself: bool = False,
     now: float = NOW,
@@ -278,13 +280,14 @@ def a_snapshot(
     return Snapshot(
         cluster=Cluster(
             hosts=tuple(hosts),
-            shapes=tuple(thing for thing in things if isinstance(thing, Shape)),
+            shapes=tuple(thing for thing in things if isinstance(thing, JobCategory)),
             queues=queues or {"main.q": MAIN},
             pes=PES,
             complexes=complexes or COMPLEXES,
             host_groups={"@allhosts": tuple(host.name for host in hosts)},
             execution_hosts=frozenset(host.name for host in hosts),
-            global_consumables=global_consumables or {},
+            global_consumables=global_consumables or global_values or {},
+            global_values=global_values or {},
             quotas=tuple(thing for thing in things if isinstance(thing, QuotaSet)),
         ),
         fleet=Fleet(
@@ -294,7 +297,7 @@ def a_snapshot(
             failures=tuple(thing for thing in things if isinstance(thing, LaunchFailure)),
             enrols_itself=enrols_itself,
         ),
-        wishes=next((thing for thing in things if isinstance(thing, Wishes)), Wishes()),
+        wishes=next((thing for thing in things if isinstance(thing, Overrides)), Overrides()),
         memory=replace(
             memory,
             workers={**memory.workers, **notes},
@@ -314,7 +317,7 @@ def a_snapshot(
 
 def acts(plan: Plan) -> list[tuple[str, object]]:
     """A plan's actions in short: `("launch", {"m5.large": 2})`, `("disable", "w1")`."""
-    return [(kind_of(action), _subject(action)) for action in plan.actions]
+    return [(action.kind, _subject(action)) for action in plan.actions]
 
 
 def _subject(action: Action) -> object:
@@ -342,7 +345,7 @@ def told(plan: Plan, name: str) -> tuple[str, Code]:
     return verdict.verdict, verdict.reason.code
 
 
-def shape_of(plan: Plan, job: int = 1) -> ShapeVerdict:
+def shape_of(plan: Plan, job: int = 1) -> JobCategoryVerdict:
     return next(verdict for verdict in plan.shapes if job in verdict.jobs)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.cluster import Ask, Consumable, ParallelEnvironment, Queue, QueueInstance
-from autoscaler.core.impossible.admission import Judge, admission_of
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model.cluster import Access, Consumable, JobRequest, ParallelEnvironment, Queue, QueueInstance
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import DeadlockAnswer, Limits
-from autoscaler.core.reasons import Code, Reason
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.unsatisfiable.admission import Judge, admission_of
 from autoscaler.report.wording import text
 from tests.core.building import (
     COMPLEXES,
@@ -33,7 +33,7 @@ TOO_LARGE = a_job(slots=64)
 """On one host; the largest type has 32."""
 
 
-def judged(ask: Ask, snapshot: Snapshot) -> Reason | None:
+def judged(ask: JobRequest, snapshot: Snapshot) -> Reason | None:
     return Judge(admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy)).refusal(ask)
 
 
@@ -95,11 +95,11 @@ def test_what_may_run_or_is_not_understood_is_accepted(job: Any) -> None:
     "world",
     (
         {"queues": {"main.q": MAIN, "other.q": Queue("other.q", ("@allhosts",), 64, pe_list=("local",))}},
-        {"queues": {"main.q": replace(MAIN, restricted=("user_lists=staff",))}},
+        {"queues": {"main.q": replace(MAIN, access=Access(user_lists=("staff",)))}},
         {
             "queues": {
                 "main.q": MAIN,
-                "staff.q": Queue("staff.q", ("big",), 64, pe_list=("local",), restricted=("user_lists=staff",)),
+                "staff.q": Queue("staff.q", ("big",), 64, pe_list=("local",), access=Access(user_lists=("staff",))),
             }
         },
         {"queue": {"default": False}},
@@ -211,7 +211,7 @@ def test_the_sentence_is_the_one_that_plan_gives_for_the_same_job(job: Any) -> N
     snapshot = a_snapshot(job, a_host("h1", slots=1, queue="other.q"), a_worker("w1"), **HYBRID)
     reason = judged(job.ask, snapshot)
     assert reason is not None
-    assert text(plan(snapshot).shapes[0].reason).startswith(f"{text(reason)}; that it can never run is not certain")
+    assert text(plan(snapshot).shapes[0].reason).startswith(f"{text(reason)}; not proven unsatisfiable")
 
 
 def test_a_queue_without_its_parallel_environment_saves_no_job() -> None:

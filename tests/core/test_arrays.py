@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler.core.asking.arrays import arrays_present, families, in_force
-from autoscaler.core.fleet import PriceType
-from autoscaler.core.growth.instance_types import allowed_types
-from autoscaler.core.growth.options import options_for
-from autoscaler.core.impossible.allowed import allowed_by
-from autoscaler.core.limits import Usage
-from autoscaler.core.memory import Event, Memory, WorkerNote
-from autoscaler.core.model import Demand
+from autoscaler.core.capacity.offers import offers_for
+from autoscaler.core.capacity.supply import usage_of
+from autoscaler.core.limits.limits import Usage
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.memory import Event, Memory, WorkerNote
+from autoscaler.core.model.request_sets import ArrayDefinition, Requests
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.request_sets import ArrayDefinition, Requests
-from autoscaler.core.sight import look
-from autoscaler.core.supply import usage_of
+from autoscaler.core.requests.arrays import arrays_present, families, in_force
+from autoscaler.core.requests.instance_types import allowed_types
+from autoscaler.core.unsatisfiable.best_cluster import allowed_by
+from autoscaler.core.workers.observed import observe_workers
 from tests.core.building import (
     LARGE,
     M5,
@@ -73,7 +73,7 @@ def test_a_request_names_the_types_of_an_array_of_the_settings() -> None:
 
 def test_the_order_of_named_types_is_the_preference() -> None:
     made = array(in_force_with(ArrayDefinition("execute", machine_types=("m5.2xlarge", "m5.large"))), "execute")
-    options, _ = options_for(made, [a_bucket(type_) for type_ in M5], (), Usage(), {})
+    options, _ = offers_for(made, [a_bucket(type_) for type_ in M5], (), Usage(), {})
     assert [option.type for option in options] == [X2LARGE, LARGE]
 
 
@@ -162,7 +162,7 @@ def test_arrays_present_are_those_of_workers_orders_and_remembered_machines() ->
 def usage_in(*machines: object, definitions: tuple[ArrayDefinition, ...]) -> dict[str, Usage]:
     seen = a_snapshot(*machines)  # type: ignore[arg-type]
     policy = in_force(seen.policy, Requests(arrays=definitions))
-    return usage_of(seen.fleet, policy, look(seen.cluster, seen.fleet, seen.memory, policy, NOW), NOW)
+    return usage_of(seen.fleet, policy, observe_workers(seen.cluster, seen.fleet, seen.memory, policy, NOW), NOW)
 
 
 def test_workers_of_all_arrays_of_a_family_count_together() -> None:
@@ -182,19 +182,19 @@ def test_a_worker_of_an_array_that_was_lost_counts_with_the_first_of_the_setting
 def test_max_count_is_held_against_the_one_arrays_own_workers() -> None:
     usage = usage_in(a_machine("w1"), a_machine("w2", node_array="burst"), definitions=(dynamic(max_count=2),))
     burst = array(in_force_with(dynamic(max_count=2)), "burst")
-    (option,), _ = options_for(burst, [a_bucket(LARGE)], (), usage["burst"], {})
+    (option,), _ = offers_for(burst, [a_bucket(LARGE)], (), usage["burst"], {})
     assert (option.room.count, dict(option.room.cap.facts)) == (1, {"cap": "MaxCount", "limit": 2})
 
 
 def test_max_core_count_is_held_against_the_one_arrays_own_cores() -> None:
     burst = array(in_force_with(dynamic(max_cores=5)), "burst")
-    (option,), _ = options_for(burst, [a_bucket(LARGE)], (), Usage(own_cores=2), {})
+    (option,), _ = offers_for(burst, [a_bucket(LARGE)], (), Usage(own_cores=2), {})
     assert (option.room.count, option.room.cap["cap"]) == (1, "MaxCoreCount")
 
 
 def test_max_count_raises_no_limit_of_the_settings() -> None:
     burst = array(in_force_with(dynamic(max_count=50)), "burst")
-    (option,), _ = options_for(burst, [a_bucket(LARGE)], (), Usage(workers=9), {})
+    (option,), _ = offers_for(burst, [a_bucket(LARGE)], (), Usage(workers=9), {})
     assert (option.room.count, option.room.cap["cap"]) == (1, "max_workers")
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.memory import Disabling
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.requests.arrays import in_force
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     NOW,
     a_host,
@@ -72,7 +73,7 @@ def test_a_worker_that_stops_is_marked_before_it_is_disabled() -> None:
         (a_worker("w1", host=a_host("w1", reserved=1)), Code.RESERVED),
         (a_machine("w1"), Code.BOOTED),
         (a_worker("w1", states="d"), Code.DISABLED_BY_HAND),
-        (a_worker("w1", idle=1, node_array="gone"), Code.UNKNOWN_ARRAY),
+        (a_worker("w1", idle=1, node_array="gone"), Code.UNKNOWN_NODE_ARRAY),
     ),
 )
 def test_a_worker_that_is_not_idle_in_service_stays(worker: Any, why: Code) -> None:
@@ -95,7 +96,7 @@ def test_a_worker_of_the_floor_stays() -> None:
 
 
 def test_a_worker_that_a_person_keeps_stays() -> None:
-    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Wishes(keep=frozenset({"w1"})))))
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Overrides(keep=frozenset({"w1"})))))
     assert answers(made) == {"i-w1": (STAYS, Code.KEPT_BY_COMMAND)}
 
 
@@ -106,7 +107,7 @@ def test_the_worker_of_a_created_node_stays() -> None:
 
 
 def test_nobody_stops_while_paused() -> None:
-    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Wishes(paused=True))))
+    made = plan(asked_by("w1", things=(a_worker("w1", idle=99), Overrides(paused=True))))
     assert (answers(made), made.actions) == ({"i-w1": (STAYS, Code.PAUSED)}, ())
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.capacity import emptied_host, joined_host, offer_of, slots_of
-from autoscaler.core.cluster import Complex, Consumable, QueueInstance
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.model.cluster import Complex, Consumable, QueueInstance
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.placement.hosts import emptied_host, host_values_of, joined_host, slots_of
 from autoscaler.core.policy import NodeArrayPolicy
 from tests.core.building import COMPLEXES, GIB, LARGE, a_host
 
@@ -28,35 +28,37 @@ def test_kept_back_cores_leave_the_others_and_all_where_none_would_be_left(free_
 
 
 def test_memory_is_offered_under_the_names_that_mean_memory() -> None:
-    assert offer_of(LARGE, ARRAY, RAM).consumables == (("h_vmem", 8 * GIB), ("ram", 8 * GIB))
+    assert host_values_of(LARGE, ARRAY, RAM).consumables == (("h_vmem", 8 * GIB), ("ram", 8 * GIB))
 
 
 def test_scratch_space_is_not_memory() -> None:
-    assert "scratch" not in dict(offer_of(LARGE, ARRAY, COMPLEXES).complex_values)
+    assert "scratch" not in dict(host_values_of(LARGE, ARRAY, COMPLEXES).complex_values)
 
 
 def test_any_name_can_be_set_to_mean_memory() -> None:
-    offer = offer_of(LARGE, replace(ARRAY, memory_complex="scratch"), COMPLEXES)
+    offer = host_values_of(LARGE, replace(ARRAY, memory_complex="scratch"), COMPLEXES)
     assert dict(offer.complex_values)["scratch"] == "8G"
 
 
 def test_gpus_are_offered_where_a_complex_for_them_is_set() -> None:
-    offers = [dict(offer_of(GPU, replace(ARRAY, gpu_complex=name), COMPLEXES).consumables) for name in ("gpus", None)]
+    offers = [
+        dict(host_values_of(GPU, replace(ARRAY, gpu_complex=name), COMPLEXES).consumables) for name in ("gpus", None)
+    ]
     assert [offer.get("gpus") for offer in offers] == [1, None]
 
 
 def test_a_memory_that_is_no_round_number_stays_exact() -> None:
     odd = InstanceType("odd", "odd", 2, 7680 * 1024 * 1024)
-    assert dict(offer_of(odd, ARRAY, COMPLEXES).complex_values)["h_vmem"] == "7680M"
+    assert dict(host_values_of(odd, ARRAY, COMPLEXES).complex_values)["h_vmem"] == "7680M"
 
 
 def test_what_its_execd_will_report_is_known_before() -> None:
-    properties = offer_of(LARGE, ARRAY, COMPLEXES).properties
+    properties = host_values_of(LARGE, ARRAY, COMPLEXES).properties
     assert (properties["arch"], properties["num_proc"], properties["mem_total"]) == ("lx-amd64", "2", str(8 * GIB))
 
 
 def test_what_cannot_be_known_before_is_not_offered() -> None:
-    assert "m_topology" not in offer_of(LARGE, ARRAY, COMPLEXES).properties
+    assert "m_topology" not in host_values_of(LARGE, ARRAY, COMPLEXES).properties
 
 
 @pytest.mark.parametrize("letter", "aAudDEsSCco")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.reasons import Reason
-from autoscaler.core.rules.constraints import (
+from autoscaler.core.constraints.constraint import (
     And,
     Constraint,
     Exclusive,
@@ -23,15 +22,16 @@ from autoscaler.core.rules.constraints import (
     Standing,
     XOr,
 )
-from autoscaler.core.rules.matching import put_one
-from autoscaler.core.rules.node import Node, NodeProperties
-from autoscaler.core.rules.shared import (
+from autoscaler.core.constraints.matching import put_one
+from autoscaler.core.constraints.node import Node, NodeProperties
+from autoscaler.core.constraints.shared import (
     SharedConstraint,
     SharedConsumableConstraint,
     SharedConsumableResource,
     SharedNonConsumableResource,
 )
-from autoscaler.core.rules.values import Size, Value
+from autoscaler.core.constraints.values import Size, Value
+from autoscaler.core.model.reasons import Reason
 from autoscaler.report.wording import text
 
 GIB = 1024**3
@@ -87,27 +87,28 @@ def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> Non
 @pytest.mark.parametrize(
     ("constraint", "why"),
     (
-        (FIVE, "of ncpus it has 4 left of 4, and 5 is asked"),
-        (And((ONE, MinimumResource("ncpus", 4))), "of ncpus it has 3 left of 4, and 4 is asked"),
-        (MinimumResource("mem", Size(9 * GIB)), "of mem it has 8g left of 8g, and 9g is asked"),
+        (FIVE, "of ncpus it has 4 left of 4, and 5 is requested"),
+        (And((ONE, MinimumResource("ncpus", 4))), "of ncpus it has 3 left of 4, and 4 is requested"),
+        (MinimumResource("mem", Size(9 * GIB)), "of mem it has 8g left of 8g, and 9g is requested"),
         (MinimumResource("ngpus", 1), "it has no ngpus"),
-        (MinimumResource("os", 1), "its os is linux, and 1 is asked"),
-        (NodeResourceConstraint("os", ("windows", "macos")), "its os is linux, and windows or macos is asked"),
-        (NodeResourceConstraint("level", "16"), 'its level is 16, and "16" is asked'),
-        (NodeResourceConstraint("mem", "4g"), 'its mem is 8g, and "4g" is asked'),
+        (MinimumResource("os", 1), "its os is linux, and 1 is requested"),
+        (NodeResourceConstraint("os", ("windows", "macos")), "its os is linux, and windows or macos is requested"),
+        (NodeResourceConstraint("level", "16"), 'its level is 16, and "16" is requested'),
+        (NodeResourceConstraint("mem", "4g"), 'its mem is 8g, and "4g" is requested'),
         (NodeResourceConstraint("absent", "x"), "it has no absent"),
-        (NodePropertyConstraint("vcpu_count", (44,)), "its node.vcpu_count is 4, and 44 is asked"),
-        (NodePropertyConstraint("spot", (False,)), "its node.spot is true, and false is asked"),
-        (Or((FIVE, Never("no"))), "it meets no alternative of 2; of ncpus it has 4 left of 4, and 5 is asked; no"),
+        (NodePropertyConstraint("vcpu_count", (44,)), "its node.vcpu_count is 4, and 44 is requested"),
+        (NodePropertyConstraint("spot", (False,)), "its node.spot is true, and false is requested"),
+        (Or((FIVE, Never("no"))), "it meets no alternative of 2; of ncpus it has 4 left of 4, and 5 is requested; no"),
         (Or((MinimumResource("x", 1), MinimumResource("x", 2))), "it meets no alternative of 2; it has no x"),
-        (XOr((FIVE,)), "it meets no alternative of 1; of ncpus it has 4 left of 4, and 5 is asked"),
+        (XOr((FIVE,)), "it meets no alternative of 1; of ncpus it has 4 left of 4, and 5 is requested"),
         (XOr((ONE, FIVE, Not(FIVE))), 'it meets several alternatives where only one may be met: {"ncpus": 1}, '
          '{"not": {"ncpus": 5}}'),
         (Not(ONE), 'it meets what it must not: {"ncpus": 1}'),
         (InAPlacementGroup(True), "it is in no placement group, and must be in one"),
         (Never("User is denied access to this project"), "User is denied access to this project"),
-        (SharedConsumableConstraint([LICENSES], 4), "of licenses, which all share, 3 of 1000 are left, and 4 is asked"),
-        (SharedConstraint([VERSION], "2.0"), "prodversion is 1.2.3 for all, and 2.0 is asked"),
+        (SharedConsumableConstraint([LICENSES], 4), ("of licenses, which all share, 3 of 1000 are left, and 4 is "
+        "requested")),
+        (SharedConstraint([VERSION], "2.0"), "prodversion is 1.2.3 for all, and 2.0 is requested"),
     ),
 )  # fmt: skip
 def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: str) -> None:
@@ -184,13 +185,13 @@ def on(jobs: Mapping[str, Constraint]) -> str:
 @pytest.mark.parametrize(
     ("jobs", "answer"),
     (
-        ({"a": Exclusive(), "b": And()}, "a has it to itself"),
-        ({"a": Exclusive(), "a'": Exclusive()}, "a has it to itself"),
-        ({"a": And(), "b": Exclusive()}, "it is to be had alone, but a is on it"),
-        ({"a": And(), "a'": Exclusive()}, "it is to be had alone, but a is on it"),
+        ({"a": Exclusive(), "b": And()}, "a uses it exclusively"),
+        ({"a": Exclusive(), "a'": Exclusive()}, "a uses it exclusively"),
+        ({"a": And(), "b": Exclusive()}, "it is requested exclusively, but a runs on it"),
+        ({"a": And(), "a'": Exclusive()}, "it is requested exclusively, but a runs on it"),
         ({"a": Exclusive(tasks=True), "a'": Exclusive(tasks=True)}, "taken"),
-        ({"a": Exclusive(tasks=True), "b": And()}, "a has it to itself"),
-        ({"a": And(), "b": Exclusive(tasks=True)}, "it is to be had alone, but a is on it"),
+        ({"a": Exclusive(tasks=True), "b": And()}, "a uses it exclusively"),
+        ({"a": And(), "b": Exclusive(tasks=True)}, "it is requested exclusively, but a runs on it"),
         ({"a": And(), "b": And()}, "taken"),
     ),
 )

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Launch
-from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.asking.created_nodes import bindings
-from autoscaler.core.fleet import ANY, OrderState
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.fleet import ANY, OrderState
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.requests.arrays import in_force
+from autoscaler.core.requests.created_nodes import bindings
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     NOW,
     XLARGE,
@@ -102,12 +103,12 @@ def test_the_worker_of_an_ended_node_leaves() -> None:
 
 
 def test_a_nodes_worker_that_a_person_drains_leaves() -> None:
-    made = planned(a_worker("w1", idle=1), Wishes(drain=frozenset({"w1"})), nodes=(a_node(1, worker="i-w1"),))
+    made = planned(a_worker("w1", idle=1), Overrides(drain=frozenset({"w1"})), nodes=(a_node(1, worker="i-w1"),))
     assert acts(made) == [("disable", "w1")]
 
 
 def test_a_nodes_worker_leaves_when_the_cluster_is_given_back() -> None:
-    made = planned(a_worker("w1", idle=1), Wishes(stop="drain"), nodes=(a_node(1, worker="i-w1"),))
+    made = planned(a_worker("w1", idle=1), Overrides(stop="drain"), nodes=(a_node(1, worker="i-w1"),))
     assert acts(made) == [("disable", "w1")]
 
 
@@ -170,8 +171,8 @@ def test_two_launches_of_nodes_keep_to_one_limit() -> None:
 
 
 def test_nodes_wait_while_paused() -> None:
-    assert planned(Wishes(paused=True), nodes=(a_node(1),)).actions == ()
+    assert planned(Overrides(paused=True), nodes=(a_node(1),)).actions == ()
 
 
 def test_a_node_of_an_array_that_is_not_there_is_told() -> None:
-    assert noted(planned(nodes=(a_node(1, node_array="gone"),))) == [Code.NO_SUCH_ARRAY]
+    assert noted(planned(nodes=(a_node(1, node_array="gone"),))) == [Code.NO_SUCH_NODE_ARRAY]

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Annotate, AskGridEngine, Hold, Kill, Release
-from autoscaler.core.cluster import Consumable, ParallelEnvironment, Queue, QuotaRule, Shape
-from autoscaler.core.evidence import Answer, Evidence, Finding
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.actions import Annotate, AskGridEngine, Hold, Kill, Release
+from autoscaler.core.model.cluster import Access, Consumable, JobCategory, ParallelEnvironment, Queue, QuotaRule
+from autoscaler.core.model.evidence import Answer, Evidence, Finding
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.report.wording import text
 from tests.core.building import (
     COMPLEXES,
@@ -29,6 +32,7 @@ from tests.core.building import (
     a_bucket,
     a_host,
     a_job,
+    a_machine,
     a_quota,
     a_snapshot,
     a_worker,
@@ -69,7 +73,7 @@ class History:
                     )
         return made
 
-    def shapes(self, *shapes: Shape) -> None:
+    def shapes(self, *shapes: JobCategory) -> None:
         self.world = replace(self.world, cluster=replace(self.world.cluster, shapes=shapes))
 
 
@@ -108,7 +112,7 @@ def test_what_it_was_judged_by_goes_with_it(kill: bool) -> None:
 def test_its_reason_names_the_conflict_the_way_out_and_grid_engines_words() -> None:
     killed = [action for action in to_the_end(a_history(HOPELESS)).actions if isinstance(action, Kill)]
     assert [codes(action.reason) for action in killed] == [
-        [Code.TOO_LARGE_FOR_ONE_HOST, Code.WAY_OUT_ASK, Code.IMPOSSIBLE]
+        [Code.TOO_LARGE_FOR_ONE_HOST, Code.WOULD_FIT_WITH_REQUEST, Code.UNSATISFIABLE]
     ]
 
 
@@ -123,7 +127,7 @@ def test_it_is_only_told_where_settings_say_so() -> None:
     history = a_history(HOPELESS)
     history.world = replace(history.world, policy=replace(history.world.policy, deadlock=DeadlockAnswer.REPORT))
     made = to_the_end(history)
-    assert (touched(made), codes(shape_of(made).reason)[-1]) == ([], Code.IMPOSSIBLE_REPORTED)
+    assert (touched(made), codes(shape_of(made).reason)[-1]) == ([], Code.UNSATISFIABLE_REPORTED)
 
 
 def test_the_owner_is_told_before_and_only_once() -> None:
@@ -157,6 +161,73 @@ def test_waiting_tasks_of_a_hopeless_array_are_deleted_by_name() -> None:
     assert touched(to_the_end(history)) == ["1.5-9:2", "1.12"]
 
 
+# -- more than there is in all of what all jobs share ------------------------------------------------------------
+
+
+FEW_SLOTS = {**PES, "mpi": replace(PES["mpi"], slots=2)}
+LICENCES: dict[str, Any] = {"global_values": {"lic": "3"}}
+
+
+@pytest.mark.parametrize(
+    ("job", "sentence"),
+    (
+        (a_job(hard={"lic": "5"}), "it requests lic=5; the whole cell has 3"),
+        (a_job(slots=2, hard={"lic": "2"}), "it requests lic=4 for its 2 slots together; the whole cell has 3"),
+        (a_job(slots=4, pe="mpi"), "it requests 4 slots of the parallel environment mpi, which has 2 in all"),
+    ),
+)
+@pytest.mark.parametrize("kill", (True, False))
+def test_a_job_that_asks_more_than_the_whole_cell_has_is_proven(job: JobCategory, sentence: str, kill: bool) -> None:
+    history = a_history(job, kill=kill, **LICENCES)
+    history.world = replace(history.world, cluster=replace(history.world.cluster, pes=FEW_SLOTS))
+    made = to_the_end(history)
+    assert (touched(made), text(shape_of(made).reason).startswith(sentence)) == (["1"], True)
+
+
+def test_grid_engine_is_shown_all_that_such_a_job_asks_of_hosts() -> None:
+    history = a_history(a_job(slots=40, pe="mpi"))
+    history.world = replace(history.world, cluster=replace(history.world.cluster, pes=FEW_SLOTS))
+    to_the_end(history)
+    assert [sum(probe.slots for probe in asking.phantoms) >= 40 for asking in history.asked] == [True]
+
+
+def test_what_is_held_for_it_is_not_released_before_there_is_enough() -> None:
+    history = a_history(a_job(hard={"lic": "5"}), kill=False, **LICENCES)
+    to_the_end(history)
+    history.shapes(a_job(hard={"lic": "5"}, state="hqw"))
+    kept = history.look(100)
+    history.world = replace(history.world, cluster=replace(history.world.cluster, global_values={"lic": "5"}))
+    freed = history.look(100)
+    assert [[a.jobs for a in made.actions if isinstance(a, Release)] for made in (kept, freed)] == [[], [("1",)]]
+
+
+@pytest.mark.parametrize(
+    ("things", "world", "code"),
+    (
+        # Only a load sensor tells it: it may rise.
+        ([a_job(hard={"lic": "5"})], {"global_consumables": {"lic": "3"}}, Code.BEYOND_GLOBAL),
+        (
+            [a_job(hard={"lic": "3"})],
+            {"global_values": {"lic": "3"}, "global_consumables": {"lic": "1"}},
+            Code.BEYOND_GLOBAL,
+        ),
+        ([a_job(slots=4), a_quota(QuotaRule({"slots": "2"}))], {}, Code.TOO_MUCH_FOR_QUOTA),
+        ([a_job(slots=4), a_quota(QuotaRule({"slots": "2"}, each=frozenset({"hosts"})))], {}, Code.TOO_MUCH_FOR_QUOTA),
+    ),
+)
+def test_what_may_rise_and_what_a_quota_says_is_only_told(things: list[Any], world: dict[str, Any], code: Code) -> None:
+    history = a_history(*things, **world)
+    made = to_the_end(history)
+    assert (touched(made), history.asked, shape_of(made).reason.code) == ([], [], code)
+
+
+def test_a_parallel_environment_without_slots_is_closed_for_a_while() -> None:
+    history = a_history(a_job(slots=4, pe="mpi"))
+    closed = {**PES, "mpi": replace(PES["mpi"], slots=0)}
+    history.world = replace(history.world, cluster=replace(history.world.cluster, pes=closed))
+    assert (touched(to_the_end(history)), history.asked) == ([], [])
+
+
 # -- what leaves it alone --------------------------------------------------------------------------------------------
 
 
@@ -182,19 +253,23 @@ def cause(made: Plan, job: int = 1) -> Code:
             {"max_cores_per_worker": 16, "limits": Limits(max_workers=3, max_cores=20)},
             Code.MIXED_TYPES,
         ),
-        ([HOPELESS, Wishes(paused=True)], {}, Code.PAUSED),
-        ([HOPELESS, Wishes(stop="drain")], {}, Code.STOPPING),
-        ([HOPELESS, Memory(brake=because(Code.BRAKE, what="x", count=9, most=1, window_s=1.0))], {}, Code.BRAKE),
-        ([HOPELESS, a_host(used=1, job_state="s")], {}, Code.JUST_SEEN),
-        ([a_job(slots=64, hard={"h": "!w1"})], {}, Code.NAMES_PLACE),
-        ([a_job(slots=64, queues=("main.q@@allhosts",))], {}, Code.NAMES_PLACE),
-        ([a_job(slots=64, hard={"m_topology": "SCC"})], {}, Code.UNPREDICTABLE),
-        ([a_job(slots=1, hard={"scratch": "1G"})], {}, Code.UNPREDICTABLE),
-        ([a_job(hard={"num_proc": "3"})], {}, Code.UNPREDICTABLE),
-        ([a_job(hard={"arch": "lx26-amd64"})], {}, Code.UNPREDICTABLE),
-        ([a_job(hard={"exclusive": "true"})], {}, Code.UNPREDICTABLE),
-        ([HOPELESS], {"enrols_itself": True}, Code.UNPREDICTABLE),
-        ([a_job(slots=80, pe="mpi4")], {"limits": Limits(max_workers=19)}, Code.TOO_MANY_PHANTOMS),
+        ([HOPELESS, Overrides(paused=True)], {}, Code.PAUSED),
+        ([HOPELESS, Overrides(stop="drain")], {}, Code.STOPPING),
+        (
+            [HOPELESS, Memory(brake=because(Code.CIRCUIT_BREAKER, what="x", count=9, most=1, window_s=1.0))],
+            {},
+            Code.CIRCUIT_BREAKER,
+        ),
+        ([HOPELESS, a_host(used=1, job_state="s")], {}, Code.CHECKED_AGAIN_LATER),
+        ([a_job(slots=64, hard={"h": "!w1"})], {}, Code.NAMES_HOST_OR_QUEUE),
+        ([a_job(slots=64, queues=("main.q@@allhosts",))], {}, Code.NAMES_HOST_OR_QUEUE),
+        ([a_job(slots=64, hard={"m_topology": "SCC"})], {}, Code.UNPREDICTABLE_RESOURCE),
+        ([a_job(slots=1, hard={"scratch": "1G"})], {}, Code.UNPREDICTABLE_RESOURCE),
+        ([a_job(hard={"num_proc": "3"})], {}, Code.UNPREDICTABLE_RESOURCE),
+        ([a_job(hard={"arch": "lx26-amd64"})], {}, Code.UNPREDICTABLE_RESOURCE),
+        ([a_job(hard={"exclusive": "true"})], {}, Code.UNPREDICTABLE_RESOURCE),
+        ([HOPELESS], {"enrols_itself": True}, Code.UNPREDICTABLE_RESOURCE),
+        ([a_job(slots=80, pe="mpi4")], {"limits": Limits(max_workers=19)}, Code.TOO_MANY_PROBE_HOSTS),
     ),
 )
 def test_what_may_pass_or_is_not_known_is_never_asked_about(
@@ -230,21 +305,33 @@ def test_a_job_with_a_task_on_a_host_is_left_alone(state: str) -> None:
         a_job(slots=64, owner="ann"),
     ),
 )
-def test_jobs_that_are_possible_or_do_not_count_survive(job: Shape) -> None:
+def test_jobs_that_are_possible_or_do_not_count_survive(job: JobCategory) -> None:
     rule = QuotaRule({"slots": "32"}, users=("ann",))
     history = a_history(job, a_quota(rule))
     assert (touched(to_the_end(history)), history.asked) == ([], [])
 
 
+@pytest.mark.parametrize("job", (a_job(slots=500, pe="mpi"), HOPELESS))
+def test_a_group_of_workers_that_once_was_hides_nothing(job: JobCategory) -> None:
+    ended = a_machine("w9", state=MachineState.TERMINATED, node_array="execute:64", group_id="execute:64-1")
+    history = a_history(job, ended)
+    world = history.world
+    present = arrays_present(world.fleet, world.memory)
+    policy = in_force(world.policy, world.requests, present, world.fleet.buckets)
+    assert [array.name for array in policy.node_arrays] == ["execute", "execute:64"]
+    history.world = replace(world, policy=policy)
+    assert touched(to_the_end(history)) == ["1"]
+
+
 def test_a_queue_whose_host_group_gives_a_parallel_environment_is_not_judged() -> None:
     queue = replace(MAIN, pe_list=(), pe_list_by_host={"@allhosts": ("local",)})
-    assert cause(a_history(HOPELESS, queues={"main.q": queue}).look()) is Code.UNPREDICTABLE
+    assert cause(a_history(HOPELESS, queues={"main.q": queue}).look()) is Code.UNPREDICTABLE_RESOURCE
 
 
 def test_another_queue_that_some_may_use_may_let_it_in() -> None:
     queues = {
         "main.q": MAIN,
-        "big.q": Queue("big.q", ("fat",), 64, pe_list=("local",), restricted=("user_lists=staff",)),
+        "big.q": Queue("big.q", ("fat",), 64, pe_list=("local",), access=Access(user_lists=("staff",))),
     }
     made = a_history(HOPELESS, a_host("fat", slots=64, used=1, queue="big.q"), queues=queues).look()
     assert cause(made) is Code.RESTRICTED_QUEUE
@@ -266,10 +353,19 @@ def test_memory_in_use_now_does_not_make_a_persistent_host_too_small() -> None:
 def test_a_silent_persistent_host_might_be_what_it_asks_for_and_is_named() -> None:
     host = a_host("big", slots=4, heard=False)
     made = a_history(a_job(hard={"mem_total": "400G"}), host).look()
-    assert (cause(made), "what big would report as mem_total is not known" in text(shape_of(made).reason)) == (
+    assert (cause(made), "the value of mem_total on big is not known" in text(shape_of(made).reason)) == (
         Code.SILENT_HOSTS,
         True,
     )
+
+
+@pytest.mark.parametrize("slots", (0, 3))
+@pytest.mark.parametrize("asked", ({"mem_free": "400G"}, {"arch": "sol-amd64"}))
+def test_a_silent_host_that_can_run_nothing_of_it_hides_nothing(slots: int, asked: dict[str, str]) -> None:
+    master = a_host("master", slots=slots, heard=False)
+    heard = a_host("node", slots=1, load={"arch": "lx-amd64", "mem_free": "1G", "mem_total": "2G"})
+    history = a_history(a_job(slots=4, hard=asked), master, heard)
+    assert touched(to_the_end(history)) == ["1"]
 
 
 def test_consumables_that_running_jobs_hold_unseen_do_not_make_a_host_too_small() -> None:
@@ -417,7 +513,7 @@ def test_too_many_deletions_press_the_brake() -> None:
     to_the_end(history)
     history.shapes(jobs(395, 6, slots=64))
     made = history.look(1)
-    assert (touched(made), [note.code for note in made.notes]) == ([], [Code.BRAKE])
+    assert (touched(made), [note.code for note in made.notes]) == ([], [Code.CIRCUIT_BREAKER])
 
 
 def test_no_more_are_deleted_while_earlier_deletions_do_not_show() -> None:
@@ -455,7 +551,7 @@ def held_history() -> History:
 
 def test_a_job_that_we_hold_says_so() -> None:
     assert codes(shape_of(held_history().look(1)).reason)[:2] == [
-        Code.HELD_AS_IMPOSSIBLE,
+        Code.UNSATISFIABLE_HELD,
         Code.TOO_LARGE_FOR_ONE_HOST,
     ]
 
@@ -471,7 +567,7 @@ def test_it_is_released_when_a_worker_could_run_it() -> None:
     history.look(1)
     history.shapes(a_job(slots=16, state="hqw"))
     made = history.look(1)
-    assert [(type(action), action.reason.code) for action in made.actions] == [(Release, Code.POSSIBLE_AGAIN)]
+    assert [(type(action), action.reason.code) for action in made.actions] == [(Release, Code.SATISFIABLE_AGAIN)]
 
 
 def test_after_a_release_of_ours_all_is_to_be_proven_anew() -> None:
@@ -519,7 +615,7 @@ def test_what_we_hold_is_released_when_settings_want_it_no_more() -> None:
     history = held_history()
     history.world = replace(history.world, policy=replace(history.world.policy, deadlock=DeadlockAnswer.REPORT))
     made = history.look(1)
-    assert [(type(action), action.reason.code) for action in made.actions] == [(Release, Code.HOLD_NOT_WISHED)]
+    assert [(type(action), action.reason.code) for action in made.actions] == [(Release, Code.HOLDING_OFF)]
 
 
 def test_what_was_told_is_taken_back_when_it_is_so_no_more() -> None:
@@ -529,12 +625,12 @@ def test_what_was_told_is_taken_back_when_it_is_so_no_more() -> None:
     history.shapes(a_job(slots=16))
     made = history.look(1)
     told = [(action.jobs, action.reason.code) for action in made.actions if isinstance(action, Annotate)]
-    assert (told, made.memory.suspicions) == ([(("1",), Code.POSSIBLE_AGAIN)], {})
+    assert (told, made.memory.suspicions) == ([(("1",), Code.SATISFIABLE_AGAIN)], {})
 
 
 def test_what_is_set_aside_proves_nothing() -> None:
     history = a_history(HOPELESS)
-    aside = (because(Code.SET_ASIDE, what="queue other.q", why="it is odd"),)
+    aside = (because(Code.IGNORED, what="queue other.q", why="it is odd"),)
     history.world = replace(history.world, cluster=replace(history.world.cluster, set_aside=aside))
     assert (touched(to_the_end(history)), history.asked) == ([], [])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.rules.constraints import NodePropertyConstraint, NodeResourceConstraint
-from autoscaler.core.rules.default_resources import (
+from autoscaler.core.constraints.constraint import NodePropertyConstraint, NodeResourceConstraint
+from autoscaler.core.constraints.default_resources import (
     DefaultResource,
     OfNode,
     OfResource,
@@ -14,8 +14,8 @@ from autoscaler.core.rules.default_resources import (
     node_of,
     resources_of,
 )
-from autoscaler.core.rules.node import NodeProperties
-from autoscaler.core.rules.values import Size, Value
+from autoscaler.core.constraints.node import NodeProperties
+from autoscaler.core.constraints.values import Size, Value
 
 GIB = 1024**3
 F2 = NodeProperties("execute", "Standard_F2", vcpu_count=4, pcpu_count=2, memory=Size(8 * GIB))

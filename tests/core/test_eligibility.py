@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.cluster import JobDetail, QuotaRule
-from autoscaler.core.memory import Memory
+from autoscaler.core.model.cluster import Access, HostJob, JobDetail, QueueInstance, QuotaRule
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import details_wanted, plan
-from autoscaler.core.reasons import Code
 from tests.core.building import (
     MAIN,
     NOW,
+    PES,
     a_host,
     a_job,
     a_quota,
@@ -40,11 +41,16 @@ from tests.core.building import (
         (a_job(hard={"h": "elsewhere"}), Code.FOREIGN_HOST),
         (a_job(master_queues=("other.q",)), Code.FOREIGN_QUEUE),
         (a_job(hard={"fpga": "1"}), Code.UNKNOWN_RESOURCE),
-        (a_job(hard={"h_vmem": "much"}), Code.UNKNOWN_RESOURCE),
+        (a_job(hard={"h_vmem": "much"}), Code.CANNOT_BE_READ),
+        (a_job(hard={"h_vmem": "1e400"}), Code.CANNOT_BE_READ),
+        (a_job(hard={"h_vmem": "INFINITY"}), Code.CANNOT_BE_READ),
+        (a_job(hard={"h_vmem": "-1G"}), Code.CANNOT_BE_READ),
+        (a_job(hard={"mem_free": "1e400"}), Code.CANNOT_BE_READ),
+        (a_job(hard={"h_rt": "1e400"}), Code.CANNOT_BE_READ),
         (a_job(slots=4, pe="smp"), Code.UNKNOWN_PE),
-        (a_job(slots=(5, 7), pe="mpi4"), Code.UNKNOWN_PE),
-        (a_job(tasks="1-9:1", count=9), Code.NOT_LOOKED_AT),
-        (a_job(unscheduled=True), Code.NOT_LOOKED_AT),
+        (a_job(slots=(5, 7), pe="mpi4"), Code.PE_RULE),
+        (a_job(tasks="1-9:1", count=9), Code.NOT_READ_YET),
+        (a_job(unscheduled=True), Code.NOT_READ_YET),
     ),
 )
 def test_what_could_not_start_does_not_count_and_says_why(job: object, code: Code) -> None:
@@ -120,7 +126,7 @@ def test_a_priority_zero_job_that_was_looked_at_counts() -> None:
 
 
 def test_an_answer_from_before_it_lost_its_priority_is_no_answer() -> None:
-    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, unscheduled=False)))) is Code.NOT_LOOKED_AT
+    assert fate(plan(a_snapshot(a_job(unscheduled=True), looked_at(1, unscheduled=False)))) is Code.NOT_READ_YET
 
 
 def test_licences_are_given_to_the_oldest() -> None:
@@ -158,7 +164,7 @@ def test_a_quota_counts_what_runs() -> None:
         a_quota(QuotaRule({"slots": "0"}, users=("!ann",))),
         a_quota(QuotaRule({"slots": "0"}, queues=("other.q",))),
         a_quota(QuotaRule({"slots": "0"}, hosts=("h7",))),
-        a_quota(QuotaRule({"slots": "0"}, hosts=("*",), each=frozenset({"hosts"}))),
+        a_quota(QuotaRule({"slots": "1"}, hosts=("*",), each=frozenset({"hosts"}))),
         a_quota(QuotaRule({"slots": "9"}, users=("ann",)), QuotaRule({"slots": "0"})),
         a_quota(QuotaRule({"slots": "$num_proc*0"})),
     ),
@@ -167,9 +173,9 @@ def test_a_quota_that_does_not_hold_keeps_nobody_back(quota: object) -> None:
     assert fate(plan(a_snapshot(a_job(owner="ann"), quota))) is Code.EXPIRED  # type: ignore[arg-type]
 
 
-def test_a_queue_with_a_user_list_is_not_ours_to_predict() -> None:
-    closed = {"main.q": replace(MAIN, restricted=("user_lists=staff",))}
-    assert fate(plan(a_snapshot(a_job(), queues=closed))) is Code.RESTRICTED_QUEUE
+def test_a_job_waits_for_what_nobody_knows_who_is_on_a_list() -> None:
+    closed = {"main.q": replace(MAIN, access=Access(user_lists=("staff",)))}
+    assert fate(plan(a_snapshot(a_job(), queues=closed))) is Code.ACCESS_UNKNOWN
 
 
 def test_a_job_that_runs_longer_than_the_queue_allows_does_not_count() -> None:
@@ -234,3 +240,19 @@ def test_only_an_old_answer_that_keeps_a_job_back_is_asked_again(detail: JobDeta
 
 def test_a_job_that_lost_its_priority_is_looked_at_again() -> None:
     assert wanted(a_job(2, unscheduled=True), details=(JobDetail(2, NOW - 9),)) == (2,)
+
+
+def test_a_job_that_takes_more_on_one_host_than_a_quota_lets_each_give_does_not_count() -> None:
+    each = a_quota(QuotaRule({"slots": "2"}, hosts=("*",), each=frozenset({"hosts"})))
+    assert fate(plan(a_snapshot(a_job(slots=3), each, instance_type="m5.4xlarge"))) is Code.TOO_MUCH_FOR_QUOTA
+    assert fate(plan(a_snapshot(a_job(slots=2), each))) is Code.EXPIRED
+    assert fate(plan(a_snapshot(a_job(slots=3, pe="mpi"), each))) is Code.EXPIRED
+
+
+def test_slots_of_a_parallel_environment_that_run_are_not_left() -> None:
+    small = {**PES, "mpi": replace(PES["mpi"], slots=6)}
+    running = HostJob(9001, "", "r", 4, "ann", pe="mpi")
+    host = replace(a_host("h1"), instances=(QueueInstance("main.q", "h1", 9, 4, 0, "", (running,)),))
+    seen = a_snapshot(a_job(slots=2, pe="mpi"), a_job(2, slots=3, pe="mpi"), host)
+    made = plan(replace(seen, cluster=replace(seen.cluster, pes=small)))
+    assert (fate(made, 1), fate(made, 2)) == (Code.FITS, Code.BEYOND_QUOTA)

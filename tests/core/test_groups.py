@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Disable, Enable, Enrol, Launch, Terminate
-from autoscaler.core.asking.arrays import arrays_present, in_force
-from autoscaler.core.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
-from autoscaler.core.grouping.names import group_id, host_group_of, is_of_group, pe_of
-from autoscaler.core.memory import Disabling, Event
-from autoscaler.core.model import Demand, Host, Plan, Snapshot, Wishes
-from autoscaler.core.placement import place
+from autoscaler.core.model.actions import Disable, Enable, Enrol, Launch, Terminate
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.fleet import InstanceType, LaunchFailure, MachineState, Order, OrderState
+from autoscaler.core.model.memory import Disabling, Event
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import ArrayDefinition, AutoStopAnswer, Requests, RequestSet, Target
+from autoscaler.core.placement.placement import place
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, Requests, RequestSet, Target
+from autoscaler.core.policy import Brake, Limits
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.requests.group_names import group_id, host_group_of, is_of_group, pe_of
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     LARGE,
     LONG_AGO,
@@ -119,7 +122,7 @@ def in_groups(*things: Thing, requests: Requests = NOTHING, **kwargs: Any) -> Sn
 
 @pytest.mark.parametrize("pe", ("mpi", "mpi_execute_4-1"))
 def test_a_job_that_names_one_parallel_environment_of_groups_exactly_is_told_how_to_ask(pe: str) -> None:
-    assert fate(plan(in_groups(a_job(slots=4, pe=pe)))) is Code.GROUP_PE_BY_NAME
+    assert fate(plan(in_groups(a_job(slots=4, pe=pe)))) is Code.GROUP_PE_NEEDS_WILDCARD
 
 
 def test_without_the_setting_jobs_of_the_same_parallel_environment_count_as_ever() -> None:
@@ -318,6 +321,23 @@ def test_what_is_launched_for_a_job_counts_in_the_launches_of_an_hour() -> None:
     assert (len(launches(first)), launches(later)) == (1, [])
 
 
+def test_the_brakes_window_holds_a_group_back_that_would_begin_within_it() -> None:
+    waiting = a_job(1, slots=8, pe="mpi*"), a_job(2, slots=4, pe="mpi*")
+    decided = plan(in_groups(*waiting, brake=Brake(max_launches=5)))
+
+    assert (launches(decided), codes(shape_of(decided, 2).reason)[-1]) == (
+        [("execute:8", "execute:8-1", {"m5.large": 4})],
+        Code.LAUNCH_RATE_LIMIT,
+    )
+
+
+def test_a_group_larger_than_the_brakes_window_is_launched_alone() -> None:
+    waiting = a_job(1, slots=8, pe="mpi*"), a_job(2, slots=4, pe="mpi*")
+    decided = plan(in_groups(*waiting, brake=Brake(max_launches=3)))
+
+    assert [types for _, _, types in launches(decided)] == [{"m5.large": 4}]
+
+
 def test_every_job_gets_a_group_of_its_own() -> None:
     decided = plan(in_groups(MPI, a_job(2, slots=8, pe="mpi*")))
 
@@ -377,7 +397,7 @@ def test_a_job_that_no_group_can_be_had_for_is_told_why() -> None:
 def test_a_job_that_is_too_large_for_any_group_is_told_and_left_alone() -> None:
     decided = plan(in_groups(a_job(slots=400, pe="mpi*")))
 
-    assert codes(shape_of(decided).reason)[-2:] == [Code.UNPROVEN, Code.GROUP_NOT_ASKED]
+    assert codes(shape_of(decided).reason)[-2:] == [Code.UNPROVEN, Code.GROUP_NOT_PROBED]
     assert not decided.actions
 
 
@@ -420,7 +440,7 @@ def test_a_group_that_cannot_be_completed_is_given_back_before_another_is_ordere
     decided = plan(in_groups(*part, requests=asking(1, types=("m5.large", "m5.xlarge"))))
 
     assert [action.worker_id for action in decided.actions if isinstance(action, Terminate)] == ["i-w1"]
-    assert Code.GROUP_GIVEN_BACK in noted(decided)
+    assert Code.GROUP_NOT_COMPLETED in noted(decided)
     assert not launches(decided)
 
 
@@ -452,7 +472,7 @@ def test_a_worker_that_joined_already_leaves_with_its_group_in_order() -> None:
     decided = plan(in_groups(*part, requests=asking(1)))
 
     assert [action.host for action in decided.actions if isinstance(action, Disable)] == ["w1"]
-    assert told(decided, "w1") == ("disable", Code.GROUP_GIVEN_BACK)
+    assert told(decided, "w1") == ("disable", Code.GROUP_NOT_COMPLETED)
 
 
 def test_a_group_whose_worker_did_not_boot_gets_another_of_its_kind() -> None:
@@ -466,7 +486,7 @@ def test_a_group_whose_worker_did_not_boot_gets_another_of_its_kind() -> None:
 def test_a_late_worker_that_comes_after_it_was_replaced_goes_by_itself() -> None:
     decided = plan(in_groups(a_member("w1"), a_member("w2"), a_ready("w3"), requests=asking(1)))
 
-    assert told(decided, "w3") == ("disable", Code.GROUP_WHOLE)
+    assert told(decided, "w3") == ("disable", Code.GROUP_COMPLETE)
     assert [action.host for action in decided.actions if isinstance(action, Disable)] == ["w3"]
 
 
@@ -499,7 +519,7 @@ def test_a_group_waits_for_the_launches_of_the_next_hour_to_be_completed() -> No
 
 
 def test_an_incomplete_group_that_nobody_wants_any_more_is_given_back() -> None:
-    assert told(plan(in_groups(a_ready("w1"))), "w1") == ("disable", Code.GROUP_NOT_WANTED)
+    assert told(plan(in_groups(a_ready("w1"))), "w1") == ("disable", Code.GROUP_NOT_NEEDED)
 
 
 # -- let go as a whole ------------------------------------------------------------------------------------------------
@@ -549,7 +569,7 @@ def test_of_more_groups_than_wanted_the_others_leave() -> None:
 
 
 def test_to_keep_one_worker_keeps_its_group() -> None:
-    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=60), Wishes(keep=frozenset({"w2"}))))
+    decided = plan(in_groups(a_member("w1", idle=60), a_member("w2", idle=60), Overrides(keep=frozenset({"w2"}))))
 
     assert told(decided, "w1") == ("keep", Code.KEPT_BY_COMMAND)
 
@@ -565,7 +585,7 @@ def test_a_group_that_leaves_is_not_taken_back_by_halves() -> None:
 
 def test_a_worker_on_its_way_in_that_a_person_keeps_is_not_ended_with_its_group() -> None:
     leaving = [a_member("w1", mark=Disabling.GROUP, used=1), a_booting("w2"), a_booting("w3")]
-    decided = plan(in_groups(*leaving, Wishes(keep=frozenset({"w2"}))))
+    decided = plan(in_groups(*leaving, Overrides(keep=frozenset({"w2"}))))
 
     assert told(decided, "w2") == ("keep", Code.KEPT_BY_COMMAND)
     assert [action.worker_id for action in decided.actions if isinstance(action, Terminate)] == ["i-w3"]
@@ -706,3 +726,18 @@ def test_with_the_store_lost_a_group_of_workers_is_as_large_as_it_was() -> None:
     decided = plan(in_groups(*members("execute:4-w1", 3), a_job(slots=8, pe="mpi*")))
 
     assert launches(decided) == [("execute:4", "execute:4-w1", {"m5.large": 1})]
+
+
+def test_jobs_of_a_group_run_on_workers_whose_queue_has_that_groups_environment() -> None:
+    group = "execute:4-1"
+    workers = [a_worker(name, node_array="execute:4", group_id=group) for name in ("w1", "w2")]
+    snapshot = in_groups(a_job(slots=4, pe="mpi*"), *workers)
+    place_ = host_group_of(group)
+    queue = replace(
+        snapshot.cluster.queues["main.q"],
+        pe_list=("local",),
+        pe_list_by_host={place_: ("local", pe_of("mpi", group))},
+    )
+    groups = {**snapshot.cluster.host_groups, place_: ("w1", "w2")}
+    cluster = replace(snapshot.cluster, queues={"main.q": queue}, host_groups=groups)
+    assert fate(plan(replace(snapshot, cluster=cluster))) is Code.FITS

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Launch
-from autoscaler.core.cluster import QueueInstance
-from autoscaler.core.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
-from autoscaler.core.memory import Event
-from autoscaler.core.model import Wishes
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
+from autoscaler.core.model.memory import Event
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.reasons import Code
 from autoscaler.report.wording import text
 from tests.core.building import (
     GIB,
@@ -157,7 +157,7 @@ def test_a_premium_on_a_price_that_is_not_known_is_not_paid() -> None:
 def test_a_first_price_type_that_is_out_of_stock_still_sets_the_premium() -> None:
     spot = replace(a_bucket(price=0.01, price_type=PriceType.SPOT), available=0)
     made = plan(a_snapshot(a_job(), spot, a_bucket(price=0.1), price_types=SPOT_FIRST, price_type_premium=1.0))
-    assert Code.BUCKET_TOO_DEAR in {verdict.reason.code for verdict in made.buckets}
+    assert Code.BUCKET_TOO_EXPENSIVE in {verdict.reason.code for verdict in made.buckets}
 
 
 def test_a_price_type_that_was_not_set_is_not_used() -> None:
@@ -230,7 +230,7 @@ def test_a_permanent_error_stops_the_node_array() -> None:
 
 def test_a_stopped_node_array_launches_again_after_a_person_resumed() -> None:
     stopped = plan(a_snapshot(jobs(8), a_failure(kind="permanent"))).memory
-    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Wishes(resumed_at=NOW)))
+    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Overrides(resumed_at=NOW)))
     assert launched(made) == {"m5.large": 4}
 
 
@@ -238,26 +238,26 @@ def test_a_type_that_rests_is_launched_after_a_person_wanted_it_tried_again() ->
     failures = [a_failure(X2LARGE, age=60 + n) for n in range(5)]
     resting = plan(a_snapshot(jobs(8), *failures, hybrid=True))
     memory = replace(resting.memory, launches=())
-    again = plan(a_snapshot(jobs(8), *failures, memory, Wishes(retried_at=NOW), hybrid=True))
+    again = plan(a_snapshot(jobs(8), *failures, memory, Overrides(retried_at=NOW), hybrid=True))
     assert (launched(resting), bool(resting.memory.rests)) == ({"m5.4xlarge": 1}, True)
     assert (launched(again), again.memory.rests) == ({"m5.2xlarge": 1}, ())
 
 
 def test_what_failed_after_a_person_wanted_it_tried_again_rests() -> None:
     failures = [a_failure(X2LARGE, age=60 + n) for n in range(5)]
-    made = plan(a_snapshot(jobs(8), *failures, Wishes(retried_at=NOW - 100), hybrid=True))
+    made = plan(a_snapshot(jobs(8), *failures, Overrides(retried_at=NOW - 100), hybrid=True))
     assert launched(made) == {"m5.4xlarge": 1}
 
 
 def test_an_old_wish_to_try_again_ends_no_newer_rest() -> None:
     rest = plan(a_snapshot(jobs(8), *(a_failure(X2LARGE, age=60 + n) for n in range(5)), hybrid=True)).memory
-    made = plan(a_snapshot(jobs(8), replace(rest, launches=()), Wishes(retried_at=NOW - 1), hybrid=True))
+    made = plan(a_snapshot(jobs(8), replace(rest, launches=()), Overrides(retried_at=NOW - 1), hybrid=True))
     assert launched(made) == {"m5.4xlarge": 1}
 
 
 def test_a_stopped_node_array_launches_again_after_a_person_wanted_it_tried_again() -> None:
     stopped = plan(a_snapshot(jobs(8), a_failure(kind="permanent"))).memory
-    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Wishes(retried_at=NOW)))
+    made = plan(a_snapshot(jobs(8), a_failure(kind="permanent"), stopped, Overrides(retried_at=NOW)))
     assert (launched(made), dict(made.memory.stopped)) == ({"m5.large": 4}, {})
 
 
@@ -337,7 +337,7 @@ def test_a_job_that_a_cap_keeps_too_small_is_told_the_cap() -> None:
 def test_when_all_types_rest_the_pass_says_which_and_why() -> None:
     failures = [a_failure(age=60.0 + n) for n in range(5)]
     made = plan(a_snapshot(a_job(), *failures))
-    assert [codes(note) for note in made.notes] == [[Code.NOTHING_TO_LAUNCH, Code.BUCKET_RESTING]]
+    assert [codes(note) for note in made.notes] == [[Code.NOTHING_TO_LAUNCH, Code.BUCKET_BACKOFF]]
 
 
 def test_it_does_not_keep_others_from_being_served() -> None:
@@ -346,6 +346,33 @@ def test_it_does_not_keep_others_from_being_served() -> None:
 
 def test_a_job_over_several_hosts_gets_all_it_needs() -> None:
     assert launched(plan(a_snapshot(a_job(slots=8, pe="mpi")))) == {"m5.large": 4}
+
+
+@pytest.mark.parametrize(
+    ("free", "launch"),
+    ((15, {"m5.large": 1}), (11, {"m5.2xlarge": 1}), (0, {"m5.4xlarge": 1})),
+)
+def test_the_type_for_a_job_over_several_hosts_is_sized_by_the_slots_that_lack(
+    free: int, launch: dict[str, int]
+) -> None:
+    job, host = a_job(slots=16, pe="mpi"), a_host(slots=max(free, 1), used=0 if free else 1)
+    assert launched(plan(a_snapshot(job, host, hybrid=True))) == launch
+
+
+def test_slots_that_lack_are_those_of_all_jobs_that_share_what_is_free() -> None:
+    made = plan(a_snapshot(jobs(2, slots=10, pe="mpi"), a_host(slots=8), hybrid=True))
+    assert launched(made) == {"m5.4xlarge": 1}
+
+
+def test_slots_that_stand_on_hosts_of_their_own_take_no_type_for_all_of_them() -> None:
+    made = plan(a_snapshot(a_job(slots=16, pe="mpi4"), a_host(slots=8), hybrid=True))
+    assert launched(made) == {"m5.xlarge": 3}
+
+
+def test_the_seeds_rule_takes_the_type_for_all_that_waits_whatever_is_free() -> None:
+    job = a_job(slots=16, pe="mpi")
+    made = plan(a_snapshot(job, a_host(slots=15), hybrid=True, strategy="naive-cpu-capacity"))
+    assert launched(made) == {"m5.4xlarge": 1}
 
 
 def test_a_job_over_several_hosts_converges_one_worker_at_a_time() -> None:
@@ -406,17 +433,25 @@ def test_what_is_there_or_coming_is_not_launched_again(supply: object) -> None:
         an_order(state=OrderState.ACCEPTED, ids=("i-1",), age=600),
         a_machine("w1", state=MachineState.STOPPING),
         a_machine("w1", state=MachineState.TERMINATED),
-        a_host(states="d"),
         a_host(states="E"),
         a_host(states="u", heard=False),
         a_host(queue="other.q"),
         a_host(used=2),
-        a_host(reserved=2),
         a_worker(states="d"),
     ),
 )
 def test_what_gives_no_slot_is_not_counted_on(no_supply: object) -> None:
     assert launched(plan(a_snapshot(jobs(2), no_supply))) == {"m5.large": 1}  # type: ignore[arg-type]
+
+
+def test_a_disabled_host_beside_one_that_is_open_is_not_counted_on() -> None:
+    made = plan(a_snapshot(jobs(2), a_host("h1", states="d"), a_host("h2", used=2)))
+    assert launched(made) == {"m5.large": 1}
+
+
+def test_reserved_slots_are_not_counted_on() -> None:
+    details = looked_at(1, 2, group="users")
+    assert launched(plan(a_snapshot(jobs(2), a_host(reserved=2), details))) == {"m5.large": 1}
 
 
 def test_an_order_and_the_worker_it_became_count_once() -> None:
@@ -451,7 +486,7 @@ def test_a_host_taken_whole_by_a_job_is_not_supply() -> None:
 
 def test_no_more_at_a_time_than_the_batch() -> None:
     (launch,) = launches(jobs(8), scale_up_batch=3)
-    assert (launch.candidates[0].count, codes(launch.reason)[-1]) == (3, Code.BATCHED)
+    assert (launch.candidates[0].count, codes(launch.reason)[-1]) == (3, Code.SCALE_UP_BATCH)
 
 
 def test_not_two_launches_within_the_delay() -> None:
@@ -539,8 +574,8 @@ def test_a_hybrid_floor_is_made_of_the_smallest_type() -> None:
     assert launch.candidates[0].type == LARGE
 
 
-@pytest.mark.parametrize("wishes", (Wishes(paused=True), Wishes(stop="drain"), Wishes(stop="now")))
-def test_paused_or_stopping_launches_nothing(wishes: Wishes) -> None:
+@pytest.mark.parametrize("wishes", (Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now")))
+def test_paused_or_stopping_launches_nothing(wishes: Overrides) -> None:
     assert launches(jobs(8), wishes, limits=Limits(min_workers=2)) == []
 
 

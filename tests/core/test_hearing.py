@@ -1,11 +1,11 @@
-"""A queue master that has just started hears nobody yet: silence for a moment is no reason to launch."""
+"""A qmaster that has just started hears nobody yet: silence for a moment is no reason to launch."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autoscaler.core.actions import Launch
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.actions import Launch
 from autoscaler.core.plan import plan
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import NOW, a_host, a_job, a_snapshot, a_worker
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Enrol, Terminate
-from autoscaler.core.cluster import ExecutionHost, QueueInstance
-from autoscaler.core.fleet import MachineState
-from autoscaler.core.memory import Disabling, Memory, WorkerNote
-from autoscaler.core.model import Wishes
+from autoscaler.core.model.actions import Enrol, Terminate
+from autoscaler.core.model.cluster import ExecutionHost, QueueInstance
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code, because
 from tests.core.building import (
     LARGE,
     LONG_AGO,
@@ -102,7 +102,7 @@ def test_our_mark_ends_when_the_host_is_seen_enabled() -> None:
 
 
 def test_joining_goes_on_while_paused() -> None:
-    made = plan(a_snapshot(a_machine("w1"), a_worker("w2", mark=Disabling.ENROL), Wishes(paused=True)))
+    made = plan(a_snapshot(a_machine("w1"), a_worker("w2", mark=Disabling.ENROL), Overrides(paused=True)))
     assert acts(made) == [("enable", "w2"), ("enrol", "w1")]
 
 
@@ -121,12 +121,12 @@ def test_a_machine_that_will_never_come_up_is_ended_at_once_as_the_failure_it_is
 
 def test_a_machine_that_a_person_keeps_is_not_ended_for_coming_up_late() -> None:
     late = a_machine("w1", state=MachineState.PENDING, age=900, note=SEEN)
-    assert acts(plan(a_snapshot(late, Wishes(keep=frozenset({"w1"}))))) == []
+    assert acts(plan(a_snapshot(late, Overrides(keep=frozenset({"w1"}))))) == []
 
 
 def test_a_kept_worker_that_a_person_took_out_of_grid_engine_is_enrolled_anew_however_late() -> None:
     late = a_machine("w1", age=900, note=SEEN)
-    assert acts(plan(a_snapshot(late, Wishes(keep=frozenset({"w1"}))))) == [("enrol", "w1")]
+    assert acts(plan(a_snapshot(late, Overrides(keep=frozenset({"w1"}))))) == [("enrol", "w1")]
 
 
 def test_a_machine_just_within_its_time_is_waited_for() -> None:
@@ -158,7 +158,7 @@ def test_a_machine_that_never_joined_is_ended_as_a_failed_boot_after_its_removal
 
 def test_one_that_a_person_drained_before_it_joined_is_no_failure_of_its_type() -> None:
     retired = a_machine("w1", note=replace(ENROLLED, retired_at=NOW - 5))
-    made = plan(a_snapshot(retired, Wishes(drain=frozenset({"w1"}))))
+    made = plan(a_snapshot(retired, Overrides(drain=frozenset({"w1"}))))
     assert [getattr(action, "failure", "") for action in made.actions] == [None]
 
 
@@ -221,7 +221,7 @@ def test_a_worker_that_enrolled_itself_gets_what_its_image_does_not_give_it_befo
             host_group="@allhosts",
             slots=3,
             complex_values=(("exclusive", "TRUE"), ("h_vmem", "8G")),
-            reason=because(Code.LACKING, lacks="exclusive=TRUE, h_vmem=8G"),
+            reason=because(Code.INCOMPLETE, lacks="exclusive=TRUE, h_vmem=8G"),
             joined=True,
         ),
     )
@@ -254,7 +254,7 @@ def test_a_host_that_never_shows_what_it_is_to_have_is_given_back_and_says_so() 
     late = replace(LACKS, disabled_at=NOW - 900, empty_since=NOW - 60, completed_at=NOW - 20)
     made = plan(a_snapshot(replace(itself(a_host("w1", states="d")), note=late), enrols_itself=True))
     assert acts(made) == [("remove", "w1")]
-    assert codes(verdict_of(made, "w1").reason) == [Code.EMPTY, Code.LACKING_TIMEOUT]
+    assert codes(verdict_of(made, "w1").reason) == [Code.EMPTY, Code.INCOMPLETE_TIMEOUT]
 
 
 def test_a_person_who_lets_in_a_host_that_lacks_something_does_not_keep_it_from_getting_that() -> None:
@@ -299,13 +299,13 @@ def test_a_self_enrolled_worker_that_a_person_disabled_later_is_left_alone() -> 
 
 
 def test_a_booting_machine_is_ended_when_told_to_stop() -> None:
-    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING), Wishes(stop="now")))
+    made = plan(a_snapshot(a_machine("w1", state=MachineState.PENDING), Overrides(stop="now")))
     assert [(type(action).__name__, getattr(action, "failure", None)) for action in made.actions] == [
         ("Terminate", None)
     ]
 
 
-DRAIN = Wishes(stop="drain")
+DRAIN = Overrides(stop="drain")
 
 
 @pytest.mark.parametrize(
@@ -371,3 +371,19 @@ def test_a_worker_that_a_person_enables_before_it_is_heard_is_still_coming() -> 
     early = replace(early, note=replace(early.note, seen_disabled=True, first_seen=NOW - 60, heard_at=None))
     made = plan(a_snapshot(early, a_job(waited=9999)))
     assert (launched(made), told(made, "w1")) == ({}, ("wait", Code.JOINING))
+
+
+def test_a_host_that_somebody_undoes_whenever_it_is_made_is_given_up_in_time() -> None:
+    """Its slots are taken away each time: it was heard, and is enrolled again and again."""
+    note = replace(ENROLLED, disabled_at=NOW - 30, enrolling_since=NOW - 1000, heard_at=NOW - 950)
+    worker = replace(a_worker("w1", host=a_host("w1", slots=0, states="d"), age=1000), note=note)
+    made = plan(a_snapshot(worker, boot_timeout=900))
+    assert not any(isinstance(action, Enrol) for action in made.actions)
+    assert told(made, "w1")[1] is not Code.BOOTED  # it leaves
+
+
+def test_an_enrolment_that_is_tried_again_counts_from_its_first_try() -> None:
+    note = replace(ENROLLED, disabled_at=NOW - 60, enrolling_since=NOW - 300)
+    made = plan(a_snapshot(a_machine("w1", note=note)))
+    assert [type(action) for action in made.actions] == [Enrol]
+    assert made.memory.workers["i-w1"].enrolling_since == NOW - 300

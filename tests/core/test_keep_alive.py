@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.memory import Disabling, WorkerNote
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import ArrayDefinition, AutoStopAnswer, CreatedNode, Requests
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, CreatedNode, Requests
+from autoscaler.core.requests.arrays import in_force
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     NOW,
     AWorker,
@@ -110,12 +111,12 @@ def test_one_that_drains_for_idleness_is_let_in_again() -> None:
 @pytest.mark.parametrize(
     ("wishes", "expected"),
     (
-        (Wishes(stop="now"), Code.STOPPING),
-        (Wishes(stop="drain"), Code.STOPPING),
-        (Wishes(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
+        (Overrides(stop="now"), Code.STOPPING),
+        (Overrides(stop="drain"), Code.STOPPING),
+        (Overrides(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
     ),
 )
-def test_a_person_takes_it_away_all_the_same(wishes: Wishes, expected: Code) -> None:
+def test_a_person_takes_it_away_all_the_same(wishes: Overrides, expected: Code) -> None:
     assert told(planned(idle(), wishes), "w1") == ("disable", expected)
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.cluster import QueueInstance
-from autoscaler.core.fleet import MachineState
-from autoscaler.core.memory import Disabling, WorkerNote
-from autoscaler.core.model import Wishes
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -39,7 +39,7 @@ def with_note(worker: AWorker, **changes: object) -> AWorker:
 
 def test_a_disabled_worker_seen_empty_for_the_first_time_is_looked_at_again() -> None:
     made = plan(a_snapshot(a_worker(mark=IDLE)))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.SETTLING))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.SECOND_OBSERVATION))
 
 
 def test_the_first_look_at_it_disabled_and_empty_is_remembered() -> None:
@@ -199,13 +199,13 @@ def test_a_persistent_host_is_never_touched() -> None:
     made = plan(a_snapshot(a_host("h1"), a_host("master")))
     assert [(verdict.verdict, verdict.reason.code) for verdict in made.workers] == [
         ("keep", Code.PERSISTENT),
-        ("keep", Code.MASTER),
+        ("keep", Code.QMASTER_HOST),
     ]
 
 
 def test_a_worker_of_an_unknown_node_array_is_never_touched() -> None:
     made = plan(a_snapshot(a_worker(idle=9999, node_array="gone"), a_machine("w2", node_array="gone")))
-    assert (acts(made), told(made, "w2")) == ([], ("keep", Code.UNKNOWN_ARRAY))
+    assert (acts(made), told(made, "w2")) == ([], ("keep", Code.UNKNOWN_NODE_ARRAY))
 
 
 @pytest.mark.parametrize(
@@ -221,13 +221,13 @@ def test_a_worker_of_an_unknown_node_array_is_never_touched() -> None:
 def test_a_worker_of_an_unknown_node_array_leaves_as_others_do_when_a_person_drains_it(
     worker: AWorker, does: str | None
 ) -> None:
-    made = plan(a_snapshot(worker, Wishes(drain=frozenset({"w1"}))))
+    made = plan(a_snapshot(worker, Overrides(drain=frozenset({"w1"}))))
     assert acts(made) == ([] if does is None else [(does, "w1")])
 
 
 def test_an_unheard_worker_is_only_reported() -> None:
     made = plan(a_snapshot(a_worker(idle=9999, heard=False, states="u")))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.UNHEARD))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.NO_LOAD_REPORT))
 
 
 def test_a_worker_that_the_listing_leaves_out_is_only_reported() -> None:
@@ -252,63 +252,63 @@ def test_a_worker_that_stays_missing_is_forgotten() -> None:
 
 
 def test_a_drained_worker_is_disabled_even_while_it_runs_jobs() -> None:
-    made = plan(a_snapshot(a_worker(used=2), Wishes(drain=frozenset({"w1"}))))
+    made = plan(a_snapshot(a_worker(used=2), Overrides(drain=frozenset({"w1"}))))
     assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.DRAINED_BY_COMMAND))
 
 
 def test_a_drained_worker_is_not_called_back() -> None:
-    made = plan(a_snapshot(a_job(), a_worker(mark=COMMAND, empty=99), Wishes(drain=frozenset({"w1"}))))
+    made = plan(a_snapshot(a_job(), a_worker(mark=COMMAND, empty=99), Overrides(drain=frozenset({"w1"}))))
     assert ("remove", "w1") in acts(made)
 
 
 def test_a_worker_that_a_person_disabled_can_be_drained() -> None:
-    made = plan(a_snapshot(a_worker(states="d"), Wishes(drain=frozenset({"w1"}))))
+    made = plan(a_snapshot(a_worker(states="d"), Overrides(drain=frozenset({"w1"}))))
     assert acts(made) == [("disable", "w1")]
 
 
 def test_a_kept_worker_is_never_disabled() -> None:
-    made = plan(a_snapshot(a_worker(idle=9999), Wishes(keep=frozenset({"w1"}))))
+    made = plan(a_snapshot(a_worker(idle=9999), Overrides(keep=frozenset({"w1"}))))
     assert (acts(made), told(made, "w1")) == ([], ("keep", Code.KEPT_BY_COMMAND))
 
 
 def test_a_kept_worker_that_was_draining_is_enabled() -> None:
-    made = plan(a_snapshot(a_worker(mark=IDLE, empty=99), Wishes(keep=frozenset({"w1"}))))
+    made = plan(a_snapshot(a_worker(mark=IDLE, empty=99), Overrides(keep=frozenset({"w1"}))))
     assert acts(made) == [("enable", "w1")]
 
 
 def test_stop_now_disables_all_in_service_but_those_kept() -> None:
     workers = (a_worker("w1", used=1), a_worker("w2"), a_worker("w3"))
-    made = plan(a_snapshot(*workers, jobs(9), Wishes(stop="now", keep=frozenset({"w3"}))))
+    made = plan(a_snapshot(*workers, jobs(9), Overrides(stop="now", keep=frozenset({"w3"}))))
     assert sorted(acts(made)) == [("disable", "w1"), ("disable", "w2")]
 
 
 def test_stop_drain_lets_workers_serve_what_waits_and_launches_none() -> None:
     workers = (a_worker("w1", used=1), a_worker("w2"))
-    assert acts(plan(a_snapshot(*workers, jobs(9), Wishes(stop="drain")))) == []
+    assert acts(plan(a_snapshot(*workers, jobs(9), Overrides(stop="drain")))) == []
 
 
 def test_stop_drain_lets_all_go_at_once_that_nothing_needs() -> None:
     workers = (a_worker("w1", used=2), a_worker("w2"), a_worker("w3"), a_worker("w4"))
-    made = plan(a_snapshot(*workers, jobs(1), Wishes(stop="drain"), limits=Limits(min_workers=2)))
+    made = plan(a_snapshot(*workers, jobs(1), Overrides(stop="drain"), limits=Limits(min_workers=2)))
     assert (len(acts(made)), {verdict for verdict, _ in acts(made)}) == (2, {"disable"})
 
 
 def test_stop_drain_releases_even_while_paused() -> None:
-    made = plan(a_snapshot(a_worker(mark=Disabling.STOP, empty=60), Wishes(stop="drain", paused=True)))
+    made = plan(a_snapshot(a_worker(mark=Disabling.STOP, empty=60), Overrides(stop="drain", paused=True)))
     assert acts(made) == [("remove", "w1")]
 
 
 def test_stop_removes_what_is_empty_and_was_enrolled_only() -> None:
-    made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, empty=60), Wishes(stop="now")))
+    made = plan(a_snapshot(a_worker(mark=Disabling.ENROL, empty=60), Overrides(stop="now")))
     assert acts(made) == [("remove", "w1")]
 
 
 def test_stop_releases_even_while_paused() -> None:
-    made = plan(a_snapshot(a_worker(mark=Disabling.STOP, empty=60), Wishes(stop="now", paused=True)))
+    made = plan(a_snapshot(a_worker(mark=Disabling.STOP, empty=60), Overrides(stop="now", paused=True)))
     assert acts(made) == [("remove", "w1")]
 
 
 def test_paused_lets_nobody_go() -> None:
     workers = (a_worker("w1", idle=999), a_worker("w2", mark=IDLE, empty=99), a_machine("w3", note=RETIRED))
-    made = plan(a_snapshot(*workers, Wishes(paused=True, paused_by="ann")))
+    made = plan(a_snapshot(*workers, Overrides(paused=True, paused_by="ann")))
     assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([], [Code.IDLE, Code.PAUSED])

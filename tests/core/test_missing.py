@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.fleet import MachineState
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.snapshot import Snapshot
 from tests.core.building import NOW, AWorker, a_job, a_machine, a_snapshot, a_worker, launched
 
 ONE = Limits(max_workers=1)

@@ -6,9 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
-from autoscaler.core.rules.node import PROPERTIES, NodeProperties, SizeFacts, properties_of_bucket, properties_of_worker
-from autoscaler.core.rules.values import Size, Value
+from autoscaler.core.constraints.node import (
+    PROPERTIES,
+    NodeProperties,
+    SizeFacts,
+    properties_of_bucket,
+    properties_of_worker,
+)
+from autoscaler.core.constraints.values import Size, Value
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
 
 GIB = 1024**3
 NOW = 1_800_000_000.0

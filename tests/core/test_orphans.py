@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.fleet import MachineState, OrderState
-from autoscaler.core.memory import Memory, WorkerNote
-from autoscaler.core.orphans import Orphan, find_orphans
+from autoscaler.core.model.fleet import MachineState, OrderState
+from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code
+from autoscaler.core.recovery.orphans import Orphan, find_orphans
 from tests.core.building import NOW, Thing, a_host, a_machine, a_snapshot, a_worker, an_order
 
 
@@ -24,7 +24,7 @@ def the_orphan(*things: Thing) -> Orphan:
 
 
 def test_a_machine_of_a_node_array_that_is_no_more_is_one() -> None:
-    assert found(a_worker(node_array="former")) == [("i-w1", Code.UNKNOWN_ARRAY)]
+    assert found(a_worker(node_array="former")) == [("i-w1", Code.UNKNOWN_NODE_ARRAY)]
 
 
 def test_a_machine_whose_name_a_newer_one_has_taken_is_one() -> None:

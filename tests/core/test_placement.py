@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from autoscaler.core.model import Demand, Host, Property
-from autoscaler.core.placement import as_shares, place
+from autoscaler.core.model.demand_vector import Demand, Property
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.placement import as_shares, place
 
 MAIN = frozenset({"main.q"})
 

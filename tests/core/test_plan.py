@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoscaler.core.memory import Disabling, Event, Memory
-from autoscaler.core.model import Wishes
+from autoscaler.core.model.memory import Disabling, Event, Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, Limits
-from autoscaler.core.reasons import Code, because
 from tests.core.building import (
     NOW,
     a_failure,
@@ -50,42 +50,38 @@ def test_a_job_that_nothing_is_launched_for_says_what_holds_it_back() -> None:
     assert codes(shape_of(made).reason) == [Code.EXPIRED, Code.LAUNCH_WANTED, Code.CAPPED]
 
 
-def test_more_launches_than_the_brake_allows_launch_nothing_and_stay_braked() -> None:
-    made = plan(a_snapshot(jobs(20), brake=Brake(max_launches=9)))
-    assert (acts(made), noted(made), made.memory.brake is not None) == ([], [Code.BRAKE], True)
-
-
 def test_more_removals_than_the_brake_allows_remove_nobody() -> None:
     workers = [a_worker(f"w{n}", mark=Disabling.IDLE, empty=99) for n in range(3)]
-    assert acts(plan(a_snapshot(*workers, brake=Brake(max_removals=2)))) == []
+    made = plan(a_snapshot(*workers, brake=Brake(max_removals=2)))
+    assert (acts(made), noted(made), made.memory.brake is not None) == ([], [Code.CIRCUIT_BREAKER], True)
 
 
 def test_the_brake_counts_only_its_window() -> None:
-    old = (Event(NOW - 600, 99, "execute"),)
-    assert acts(plan(a_snapshot(a_job(), brake=Brake(max_launches=5), launches=old)))
+    old = Memory(removals=(Event(NOW - 600, 99, "execute"),))
+    assert plan(a_snapshot(old, brake=Brake(max_removals=5))).memory.brake is None
 
 
 def test_while_braked_nothing_is_launched_or_removed() -> None:
-    braked = Memory(brake=because(Code.BRAKE, what="launches", count=9, most=5, window_s=600.0))
+    braked = Memory(brake=because(Code.CIRCUIT_BREAKER, what="launches", count=9, most=5, window_s=600.0))
     made = plan(a_snapshot(jobs(3), a_worker(mark=Disabling.BROKEN, empty=99), braked))
     assert (acts(made), made.memory.brake) == ([], braked.brake)
 
 
 def test_what_was_counted_before_a_person_resumed_does_not_press_the_brake_again() -> None:
-    events = (Event(NOW - 60, 9, "execute"),)
-    made = plan(a_snapshot(a_job(), Wishes(resumed_at=NOW - 30), brake=Brake(max_launches=5), launches=events))
+    removed = Memory(removals=(Event(NOW - 60, 9, "execute"),))
+    made = plan(a_snapshot(removed, Overrides(resumed_at=NOW - 30), brake=Brake(max_removals=5)))
     assert made.memory.brake is None
 
 
 def test_what_a_person_ends_presses_no_brake() -> None:
     workers = [a_worker(f"w{n}", mark=Disabling.STOP, empty=99) for n in range(3)]
-    made = plan(a_snapshot(*workers, Wishes(stop="now"), brake=Brake(max_removals=2)))
+    made = plan(a_snapshot(*workers, Overrides(stop="now"), brake=Brake(max_removals=2)))
     assert [kind for kind, _ in acts(made)] == ["remove"] * 3
 
 
 def test_what_was_set_aside_is_noted() -> None:
     seen = a_snapshot()
-    aside = because(Code.SET_ASIDE, what="job 7", why="no number")
+    aside = because(Code.IGNORED, what="job 7", why="no number")
     assert plan(replace(seen, cluster=replace(seen.cluster, set_aside=(aside,)))).notes == (aside,)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
-from autoscaler.nodearrays.library import (
+from autoscaler.constraints.library import (
     DefaultResource,
     JobDemand,
     MinimumResource,
@@ -18,6 +17,7 @@ from autoscaler.nodearrays.library import (
     match,
     read_rules,
 )
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
 from tests.core.building import GIB, Thing, a_host, a_worker, jobs, launched
 from tests.core.test_rules_in_plans import planned
 

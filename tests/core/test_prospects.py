@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.actions import Launch
-from autoscaler.core.fleet import PriceType
-from autoscaler.core.memory import Event
+from autoscaler.core.capacity.prospects import Prospect, prospects
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.memory import Event
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.prospects import Prospect, prospects
-from autoscaler.core.reasons import Code
 from tests.core.building import (
     LARGE,
     NOW,
@@ -48,7 +48,7 @@ def test_what_the_provider_has_left_bounds_it() -> None:
         pytest.param(
             (a_bucket(XLARGE), a_failure(XLARGE)),
             {"hybrid": True, "unavailability_count_capacity": 1},
-            Code.BUCKET_RESTING,
+            Code.BUCKET_BACKOFF,
             id="failed lately",
         ),
         pytest.param(

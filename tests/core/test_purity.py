@@ -123,7 +123,7 @@ def test_a_planted_impurity_is_found(planted: str) -> None:
     (
         "from datetime import datetime, timedelta",
         "from collections.abc import Mapping",
-        "from autoscaler.core.model import Shape",
+        "from autoscaler.core.snapshot import Shape",
         "from autoscaler.core import demand",
         "class Order:\n    id: str",
         "def age(snapshot):\n    return snapshot.at - snapshot.started",

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.evidence import Evidence, Health, JobFailure, JobSuccess
-from autoscaler.core.memory import Disabling, Event, Memory, WorkerNote
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.evidence import Evidence, Health, JobFailure, JobSuccess
+from autoscaler.core.model.job_faults import FAULTS, Fault, fault_of
+from autoscaler.core.model.memory import Disabling, Event, Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from autoscaler.core.quarantine import FAULTS, WINDOW, Fault, fault_of
-from autoscaler.core.reasons import Code
+from autoscaler.core.scale_down.quarantine import WINDOW
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import NOW, Thing, a_job, a_snapshot, a_worker, acts, codes, noted, told, verdict_of
 
 SHEPHERD, DIRECTORY = "18 : shepherd returned error", "28 : changing to working directory"
@@ -199,7 +201,7 @@ def all_failed(count: int) -> tuple[JobFailure, ...]:
 
 def test_where_all_fail_alike_one_is_quarantined_and_the_others_are_told_of() -> None:
     made = planned(*fleet(3), failed=all_failed(3))
-    link = [Code.RUNS_JOBS, Code.SUSPECT, Code.BLACK_HOLE, Code.QUARANTINE_FULL]
+    link = [Code.RUNS_JOBS, Code.SUSPECT, Code.BLACK_HOLE, Code.QUARANTINE_LIMIT]
     assert (acts(made), codes(verdict_of(made, "w2").reason)) == (W1_OUT, link)
 
 
@@ -225,7 +227,7 @@ def test_the_pass_tells_of_those_that_stay() -> None:
 
 def test_queue_instances_in_error_everywhere_are_one_cause_too() -> None:
     made = planned(*(a_worker(f"w{n}", used=1, states="E") for n in (1, 2, 3)))
-    assert (acts(made), Code.QUARANTINE_FULL in noted(made)) == (W1_OUT, True)
+    assert (acts(made), Code.QUARANTINE_LIMIT in noted(made)) == (W1_OUT, True)
 
 
 def test_a_black_hole_goes_before_a_queue_instance_in_error() -> None:
@@ -238,7 +240,7 @@ def test_a_black_hole_goes_before_a_queue_instance_in_error() -> None:
 
 def test_a_worker_found_sick_twice_lets_no_further_job_in() -> None:
     made = planned(health=sick())
-    assert (acts(made), told(made, "w1")) == (W1_OUT, ("disable", Code.SICK))
+    assert (acts(made), told(made, "w1")) == (W1_OUT, ("disable", Code.UNHEALTHY))
 
 
 @pytest.mark.parametrize(
@@ -275,8 +277,8 @@ def test_what_comes_after_that_does() -> None:
     assert acts(planned(trusted(300), failed=failures())) == W1_OUT
 
 
-@pytest.mark.parametrize("wishes", (Wishes(keep=frozenset({"w1"})), Wishes(paused=True)), ids=("kept", "paused"))
-def test_a_persons_wish_comes_first(wishes: Wishes) -> None:
+@pytest.mark.parametrize("wishes", (Overrides(keep=frozenset({"w1"})), Overrides(paused=True)), ids=("kept", "paused"))
+def test_a_persons_wish_comes_first(wishes: Overrides) -> None:
     made = planned(a_worker(used=1), wishes, failed=failures())
     assert (acts(made), made.memory.quarantines) == ([], ())
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Hold, Kill, PushBack, Release, Terminate
-from autoscaler.core.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
-from autoscaler.core.eligibility import details_wanted
-from autoscaler.core.fleet import Ending, Interruption, MachineState, OrderState
-from autoscaler.core.memory import Disabling, HeldBack, WorkerNote
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.demand.eligibility import details_wanted
+from autoscaler.core.model.actions import Hold, Kill, Launch, Release, Reschedule, Terminate
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
+from autoscaler.core.model.fleet import Ending, Interruption, MachineState, OrderState, RefusedEnd
+from autoscaler.core.model.memory import Disabling, HeldBack, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, LostJobs
-from autoscaler.core.reasons import Code
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -29,6 +30,7 @@ from tests.core.building import (
     acts,
     an_order,
     codes,
+    fate,
     launched,
     told,
     verdict_of,
@@ -99,7 +101,7 @@ HEARD = a_host("h1")
 
 def test_a_worker_silent_for_a_moment_is_only_watched() -> None:
     made = plan(seen(HEARD, silent(seconds=20, used=1)))
-    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.UNHEARD))
+    assert (acts(made), told(made, "w1")) == ([], ("wait", Code.NO_LOAD_REPORT))
 
 
 def test_a_worker_that_stays_silent_lets_no_further_job_in() -> None:
@@ -109,7 +111,7 @@ def test_a_worker_that_stays_silent_lets_no_further_job_in() -> None:
 
 def test_a_worker_is_not_closed_while_no_host_at_all_is_heard() -> None:
     made = plan(seen(silent("w1", 9999, used=1), silent("w2", 9999)))
-    assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([], [Code.UNHEARD, Code.ALL_SILENT])
+    assert (acts(made), codes(verdict_of(made, "w1").reason)) == ([], [Code.NO_LOAD_REPORT, Code.ALL_SILENT])
 
 
 def test_silence_does_not_count_while_no_host_at_all_is_heard() -> None:
@@ -144,7 +146,7 @@ def full() -> ExecutionHost:
 
 def test_a_silent_worker_that_is_heard_again_is_enabled() -> None:
     made = plan(seen(HEARD, closed(Disabling.SILENT, used=1)))
-    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.HEARD_AGAIN))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.LOAD_REPORTS_AGAIN))
 
 
 def test_a_worker_disabled_by_hand_is_not_enabled_when_its_silence_ends() -> None:
@@ -180,12 +182,12 @@ def test_a_draining_worker_that_fell_silent_with_a_job_is_ended_too() -> None:
 
 
 def test_a_worker_that_a_person_keeps_is_never_fenced() -> None:
-    made = plan(seen(HEARD, too_silent(), Wishes(keep=frozenset({"w1"}))))
+    made = plan(seen(HEARD, too_silent(), Overrides(keep=frozenset({"w1"}))))
     assert (acts(made), told(made, "w1")) == ([], ("keep", Code.KEPT_BY_COMMAND))
 
 
 def test_nobody_is_fenced_while_paused() -> None:
-    assert acts(plan(seen(HEARD, too_silent(), Wishes(paused=True)))) == []
+    assert acts(plan(seen(HEARD, too_silent(), Overrides(paused=True)))) == []
 
 
 def test_a_fence_counts_for_the_brake_once() -> None:
@@ -233,7 +235,7 @@ def test_a_job_that_there_was_no_room_to_ask_about_is_not_taken_for_one_without_
     first = plan(replace(seen(lost(*jobs)), policy=few))
     answered = seen(lost(*jobs), details=(replace(NO, job=11), replace(NO, job=12)), now=NOW + 1)
     second = plan(replace(answered, policy=few, memory=first.memory))
-    assert (first.memory.asked, second.memory.asked, of(second, PushBack)) == ((11, 12), (13,), [])
+    assert (first.memory.asked, second.memory.asked, of(second, Reschedule)) == ((11, 12), (13,), [])
 
 
 @pytest.mark.parametrize(
@@ -245,12 +247,12 @@ def test_jobs_that_may_start_again_are_pushed_back_once_their_machine_is_gone(
     world = seen(lost(), details=(detail,))
     queues = {"main.q": replace(world.cluster.queues["main.q"], rerun=rerun)}
     made = plan(replace(world, cluster=replace(world.cluster, queues=queues)))
-    assert [(action.jobs, action.forced) for action in of(made, PushBack)] == [(("9000",), forced)]
+    assert [(action.jobs, action.forced) for action in of(made, Reschedule)] == [(("9000",), forced)]
 
 
 def test_a_task_is_pushed_back_by_its_own_name() -> None:
     made = plan(seen(lost(HostJob(12, "3", "r", 1)), details=(replace(YES, job=12),)))
-    assert [action.jobs for action in of(made, PushBack)] == [("12.3",)]
+    assert [action.jobs for action in of(made, Reschedule)] == [("12.3",)]
 
 
 def test_n_comes_before_the_queue_and_checkpointing() -> None:
@@ -258,7 +260,7 @@ def test_n_comes_before_the_queue_and_checkpointing() -> None:
     assert (acts(made), told(made, "w1")) == ([], ("wait", Code.LOST_JOBS_STAY))
 
 
-@pytest.mark.parametrize(("wish", "kind"), ((LostJobs.DELETE, Kill), (LostJobs.FORCE, PushBack)))
+@pytest.mark.parametrize(("wish", "kind"), ((LostJobs.DELETE, Kill), (LostJobs.FORCE, Reschedule)))
 def test_jobs_that_may_not_start_again_are_deleted_or_forced_as_set(wish: LostJobs, kind: type) -> None:
     made = plan(seen(lost(), details=(NO,), lost_jobs=wish))
     assert [type(action) for action in made.actions] == [kind]
@@ -289,7 +291,7 @@ def test_what_grid_engine_does_not_push_back_is_reported_in_the_end() -> None:
 
 
 def test_what_was_tried_in_vain_is_tried_again_after_a_while() -> None:
-    assert [action.jobs for action in of(plan(seen(in_vain(601), details=(YES,))), PushBack)] == [("9000",)]
+    assert [action.jobs for action in of(plan(seen(in_vain(601), details=(YES,))), Reschedule)] == [("9000",)]
 
 
 def test_a_host_without_a_machine_and_without_jobs_is_removed() -> None:
@@ -314,16 +316,63 @@ def test_a_host_that_was_enrolled_anew_is_removed_when_its_machine_is_gone_befor
 
 def test_a_worker_that_shut_itself_down_is_no_failure() -> None:
     made = plan(seen(a_worker(states="u", heard=False, state=GONE, ending=Ending.RELEASED)))
-    assert (told(made, "w1"), made.memory.rests) == (("disable", Code.RELEASED), ())
+    assert (told(made, "w1"), made.memory.rests) == (("disable", Code.SHUT_ITSELF_DOWN), ())
 
 
 def test_nothing_is_pushed_back_or_removed_while_paused() -> None:
-    assert acts(plan(seen(lost(), Wishes(paused=True), details=(YES,)))) == []
+    assert acts(plan(seen(lost(), Overrides(paused=True), details=(YES,)))) == []
 
 
 def test_a_worker_that_is_ending_unasked_lets_no_further_job_in() -> None:
     made = plan(seen(a_worker(used=1, state=MachineState.STOPPING)))
     assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.ENDING))
+
+
+STOPPED: dict[str, Any] = {"state": MachineState.PENDING, "failure": "boot", "message": "it is stopped"}
+
+
+def test_a_stopped_worker_lets_no_further_job_in_although_grid_engine_still_hears_it() -> None:
+    made = plan(seen(a_worker(used=1, **STOPPED)))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.ENDING))
+
+
+def test_a_stopped_worker_is_ended_once_it_was_silent_for_too_long() -> None:
+    busy = closed(Disabling.LOST, used=1, states="du", **STOPPED)
+    assert busy.note is not None
+    made = plan(seen(HEARD, replace(busy, note=replace(busy.note, silent_s=700.0))))
+    assert [type(action) for action in made.actions] == [Terminate]
+
+
+def test_a_stopped_machine_that_never_joined_is_ended_at_once() -> None:
+    made = plan(a_snapshot(a_machine(None, id="i-1", age=20.0, **STOPPED), a_job()))
+    assert "i-1" in [action.worker_id for action in of(made, Terminate)]
+
+
+def test_a_stopped_worker_that_a_person_disabled_is_left_alone() -> None:
+    made = plan(seen(a_worker(states="d", **STOPPED)))
+    assert (acts(made), told(made, "w1")) == ([], ("keep", Code.DISABLED_BY_HAND))
+
+
+@pytest.mark.parametrize(
+    ("times", "since", "asked"),
+    ((1, 59.0, False), (1, 60.0, True), (3, 239.0, False), (3, 240.0, True), (9, 3599.0, False), (9, 3600.0, True)),
+)
+def test_an_end_that_was_refused_is_asked_for_ever_more_seldom(times: int, since: float, asked: bool) -> None:
+    made = refused(times, since)
+    assert ([type(action) for action in made.actions] == [Terminate]) is asked
+    if not asked:
+        assert told(made, "w1") == ("wait", Code.END_REFUSED)
+
+
+def test_a_person_who_resumes_has_a_refused_end_asked_for_at_once() -> None:
+    assert [type(action) for action in refused(3, 10.0, Overrides(resumed_at=NOW - 5)).actions] == [Terminate]
+
+
+def refused(times: int, since: float, *things: Thing) -> Plan:
+    """The plan for an end that was refused so many times, the last time so long ago."""
+    fleet_of = seen(a_machine("w1", id="i-1", age=20.0, **STOPPED), *things)
+    ends = (RefusedEnd("i-1", NOW - since, times, "protected"),)
+    return plan(replace(fleet_of, fleet=replace(fleet_of.fleet, refused_ends=ends)))
 
 
 # -- jobs over several hosts -------------------------------------------------------------------------------------
@@ -335,7 +384,7 @@ LIVING = replace(a_host("h1", used=1), instances=(QueueInstance("main.q", "h1", 
 
 def test_a_job_that_still_runs_on_a_living_host_is_held_before_it_is_pushed_back() -> None:
     made = plan(seen(LIVING, lost(PART), details=(RERUN,)))
-    assert ([action.jobs for action in of(made, Hold)], of(made, PushBack)) == ([("12",)], [])
+    assert ([action.jobs for action in of(made, Hold)], of(made, Reschedule)) == ([("12",)], [])
     assert made.memory.held_back["12"].hosts == ("h1",)
 
 
@@ -348,8 +397,8 @@ def held_world(state: str, note: HeldBack, *things: Thing, **world: Any) -> Snap
 
 def test_it_is_pushed_back_only_when_its_hold_is_seen() -> None:
     note = HeldBack(("h1",), NOW - 60)
-    assert of(plan(held_world("r", note)), PushBack) == []
-    assert [action.jobs for action in of(plan(held_world("hr", note)), PushBack)] == [("12",)]
+    assert of(plan(held_world("r", note)), Reschedule) == []
+    assert [action.jobs for action in of(plan(held_world("hr", note)), Reschedule)] == [("12",)]
 
 
 @pytest.mark.parametrize(("after", "released"), ((150.0, False), (156.0, True)))
@@ -448,7 +497,7 @@ def test_an_idle_worker_is_kept_for_work_that_will_be_pushed_back() -> None:
 def test_a_worker_whose_jobs_may_all_start_again_is_ended_shortly_before_it_is_taken() -> None:
     worker = leaving()
     made = plan(seen(worker, notices=notice(worker, 25), details=(YES, SECOND)))
-    assert (told(made, "w1"), of(made, PushBack)) == (("terminate", Code.ENDED_BEFORE_TAKEN), [])
+    assert (told(made, "w1"), of(made, Reschedule)) == (("terminate", Code.TERMINATED_BEFORE_INTERRUPTION), [])
 
 
 @pytest.mark.parametrize("details", ((YES, replace(NO, job=9001)), (YES,)), ids=("one may not", "one is not known"))
@@ -471,7 +520,7 @@ def test_a_machine_that_boots_with_a_notice_is_given_back() -> None:
 
 def test_a_notice_that_is_withdrawn_puts_the_worker_back_into_service() -> None:
     made = plan(seen(leaving()))
-    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.NOTICE_WITHDRAWN))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.INTERRUPTION_WITHDRAWN))
 
 
 def test_a_plan_is_due_again_when_a_notice_comes_close() -> None:
@@ -482,7 +531,7 @@ def test_a_plan_is_due_again_when_a_notice_comes_close() -> None:
 def test_advice_closes_a_busy_worker_that_nothing_needs_and_ends_nothing() -> None:
     worker = a_worker(used=1)
     made = plan(seen(worker, notices=notice(worker, 0, "rebalance")))
-    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.ADVISED_TO_LEAVE))
+    assert (acts(made), told(made, "w1")) == ([("disable", "w1")], ("disable", Code.REBALANCE_RECOMMENDED))
 
 
 def test_advice_is_not_taken_where_a_waiting_job_needs_the_worker() -> None:
@@ -510,8 +559,8 @@ NEWER = a_machine("w1", id="i-new", age=60)
 @pytest.mark.parametrize("began", (LONG_AGO, NOW - 60), ids=("long before", "in the second in which that was made"))
 def test_jobs_of_an_older_machine_are_pushed_back_before_the_newer_one_of_its_name_joins(began: float) -> None:
     made = plan(seen(elder(older(began)), NEWER, details=(YES,)))
-    assert [(type(action), action.worker_id) for action in made.actions] == [(PushBack, "i-old")]  # type: ignore[union-attr]
-    assert Code.NAME_AWAITED in {verdict.reason.code for verdict in made.workers}
+    assert [(type(action), action.worker_id) for action in made.actions] == [(Reschedule, "i-old")]  # type: ignore[union-attr]
+    assert Code.NAME_STILL_USED in {verdict.reason.code for verdict in made.workers}
 
 
 def test_the_older_machines_entry_is_removed_before_the_newer_one_joins() -> None:
@@ -526,7 +575,7 @@ def test_the_newer_machine_joins_when_the_older_entry_is_gone() -> None:
 
 def test_what_runs_on_the_newer_machine_already_is_not_pushed_back() -> None:
     made = plan(seen(elder(older(NOW - 10)), NEWER, details=(YES,)))
-    assert of(made, PushBack) == []
+    assert of(made, Reschedule) == []
     assert acts(made) == [("enable", "w1")]
 
 
@@ -534,7 +583,7 @@ def test_the_older_entry_is_found_although_its_machine_is_listed_no_more() -> No
     gone = elder(older(), gone=True, missing_since=NOW - 60)
     world = seen(gone, NEWER, details=(YES,))
     made = plan(replace(world, fleet=replace(world.fleet, workers=(NEWER.worker,))))
-    assert [action.worker_id for action in of(made, PushBack)] == ["i-old"]
+    assert [action.worker_id for action in of(made, Reschedule)] == ["i-old"]
 
 
 # -- missing -----------------------------------------------------------------------------------------------------
@@ -560,7 +609,7 @@ def test_a_listing_that_leaves_out_a_worker_proves_nothing() -> None:
 
 def test_jobs_of_a_worker_that_was_asked_to_end_and_is_listed_no_more_are_pushed_back() -> None:
     made = plan(unlisted(700, gone=True))
-    assert [action.jobs for action in of(made, PushBack)] == [("9000",)]
+    assert [action.jobs for action in of(made, Reschedule)] == [("9000",)]
 
 
 def test_a_note_without_a_word_of_the_provider_is_no_proof_of_an_end() -> None:
@@ -575,7 +624,7 @@ def test_jobs_of_a_worker_that_a_listing_leaves_out_are_not_taken_for_those_of_a
     world = seen(a_host("h1"), dead, a_worker("w1", used=1), details=(YES,))
     hidden = replace(world, fleet=replace(world.fleet, workers=(dead.worker,)))
     made = plan(hidden)
-    assert (of(made, PushBack), acts(made)) == ([], [])
+    assert (of(made, Reschedule), acts(made)) == ([], [])
 
 
 def test_the_entry_of_a_worker_that_a_listing_leaves_out_is_not_removed_for_a_dead_one_that_had_left() -> None:
@@ -639,6 +688,29 @@ def test_a_host_that_a_person_disabled_is_not_taken_for_disabled_by_us_by_the_ne
     assert (acts(made), made.memory.workers["i-2"].disabling) == ([], None)
 
 
+def test_a_reserved_slot_on_a_dead_machines_host_leaves_the_next_machine_of_its_name_on_its_way() -> None:
+    """Rule 3: the host stays the dead machine's, and the next one is supply (seed 979 of the campaign)."""
+    elder_note = WorkerNote(LONG_AGO, heard_at=LONG_AGO, host="w1", disabling=Disabling.LOST, disabled_at=NOW - 60)
+    gone = replace(a_worker(host=a_host("w1", states="d", reserved=1), state=GONE), note=elder_note)
+    booting = a_machine("w1", id="i-2", age=5.0, state=MachineState.PENDING)
+    made = plan(seen(gone, booting, a_job(), details=(JobDetail(1, looked_at=NOW - 5, group="users"),)))
+    assert (of(made, Launch), fate(made)) == ([], Code.WAITS_FOR_COMING)
+
+
+@pytest.mark.parametrize(
+    ("age", "state", "launches"),
+    ((5.0, MachineState.PENDING, 0), (60.0, MachineState.RUNNING, 0), (7200.0, MachineState.RUNNING, 1)),
+)
+def test_a_silent_host_of_its_name_does_not_eclipse_a_machine_on_its_way(
+    age: float, state: MachineState, launches: int
+) -> None:
+    """After a lost store nothing tells whose host it is; an old machine, though, fell silent."""
+    gone = replace(a_worker(host=a_host("w1", heard=False, states="u"), state=GONE), note=None)
+    full = a_host("h1", used=2)
+    made = plan(seen(full, gone, a_machine("w1", id="i-2", age=age, state=state), a_job(slots=2)))
+    assert len(of(made, Launch)) == launches
+
+
 @pytest.mark.parametrize(("noted", "state"), (((), "t"), (("9000",), "r")), ids=("on its way", "taken by the newer"))
 def test_a_job_that_the_older_machine_never_took_is_not_pushed_back_from_the_newer_one_of_its_name(
     noted: tuple[str, ...], state: str
@@ -648,8 +720,8 @@ def test_a_job_that_the_older_machine_never_took_is_not_pushed_back_from_the_new
     host = replace(made, heard=True, instances=(replace(made.instances[0], states="", jobs=jobs),))
     made_before = elder(host, on_their_way=noted)
     newer = a_machine("w1", id="i-2", age=120.0)
-    assert of(plan(seen(made_before, newer, details=(YES,))), PushBack) == []
-    assert of(plan(seen(elder(older()), newer, details=(YES,))), PushBack) != []
+    assert of(plan(seen(made_before, newer, details=(YES,))), Reschedule) == []
+    assert of(plan(seen(elder(older()), newer, details=(YES,))), Reschedule) != []
 
 
 def test_a_job_that_the_older_machine_may_have_begun_is_told_of_until_it_is_gone() -> None:
@@ -662,7 +734,7 @@ def test_a_job_that_the_older_machine_may_have_begun_is_told_of_until_it_is_gone
     still = plan(seen(now_its_own))
     ended = replace(host, instances=(replace(host.instances[0], jobs=(), used=0),))
     gone = plan(seen(AWorker(newer.worker, ended, still.memory.workers["i-2"])))
-    told = [[note for note in made.notes if note.code is Code.JOBS_IN_DOUBT] for made in (first, still, gone)]
+    told = [[note for note in made.notes if note.code is Code.JOBS_UNCERTAIN] for made in (first, still, gone)]
     assert [len(notes) for notes in told] == [1, 1, 0]
 
 
@@ -687,8 +759,8 @@ def test_nothing_is_pushed_back_from_a_name_that_is_heard_while_an_ordered_machi
     unheard = plan(seen(lost(), coming, details=(YES,)))
     listed = plan(seen(heard, coming, a_machine("w9", id="i-9"), details=(YES,)))
     assert [told(made, "w1")[1] for made in (waits, unheard, listed)] == [
-        Code.NAMESAKE_AWAITED,
-        Code.LOST_JOBS,
-        Code.LOST_JOBS,
+        Code.NAME_MAY_BE_REUSED,
+        Code.LOST_JOBS_RESCHEDULED,
+        Code.LOST_JOBS_RESCHEDULED,
     ]
-    assert [bool(of(made, PushBack)) for made in (waits, unheard, listed)] == [False, True, True]
+    assert [bool(of(made, Reschedule)) for made in (waits, unheard, listed)] == [False, True, True]

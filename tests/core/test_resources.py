@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.resources import amount, canonical, matches, satisfies, split_tasks, task_count, written
+from autoscaler.core.model.complexes import amount, canonical, matches, satisfies, split_tasks, task_count, written
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,16 @@ from autoscaler.core.resources import amount, canonical, matches, satisfies, spl
         ("much", "INT", None),
         ("true", "INT", None),
         ("1:x", "TIME", None),
+        ("1e400", "MEMORY", None),
+        ("0e99999", "MEMORY", 0),
+        ("1e" + "9" * 5000, "DOUBLE", None),
+        ("9" * 400, "INT", None),
+        ("9" * 400 + ":0:0", "TIME", None),
+        ("²:0:0", "TIME", None),
+        ("nan", "DOUBLE", None),
+        ("0x10", "INT", 16),
+        ("0x2K", "MEMORY", 2048),
+        ("", "INT", None),
     ),
 )
 def test_an_amount_is_read_by_the_type_of_its_complex(text: str, kind: str, value: float | None) -> None:
@@ -52,6 +62,9 @@ def test_equal_amounts_have_one_text() -> None:
         ("", "w1", False),
         ("(w1", "w1", False),
         ("w1|", "w1", False),
+        ("(" * 50_000, "w1", False),
+        ("!" * 50_000 + "w1", "w1", False),
+        ("|".join(f"w{n}" for n in range(5000)), "w4999", True),
     ),
 )
 def test_patterns_combine(expression: str, value: str, found: bool) -> None:
@@ -85,6 +98,7 @@ def test_asked_is_compared_with_offered_in_grid_engines_order(
         (1000, "MEMORY", "1000"),
         (4, "INT", "4"),
         (1, "BOOL", "TRUE"),
+        (float("inf"), "MEMORY", "INFINITY"),
     ),
 )
 def test_amounts_are_written_exactly(value: float, kind: str, text: str) -> None:

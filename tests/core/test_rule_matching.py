@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.rules.constraints import (
+from autoscaler.core.constraints.constraint import (
     And,
     Constraint,
     Exclusive,
@@ -15,11 +15,11 @@ from autoscaler.core.rules.constraints import (
     Or,
     XOr,
 )
-from autoscaler.core.rules.default_resources import DefaultResource, OfNode, node_of
-from autoscaler.core.rules.matching import Candidate, JobDemand, Matched, match
-from autoscaler.core.rules.node import Node, NodeProperties
-from autoscaler.core.rules.shared import SharedConsumableConstraint, SharedConsumableResource
-from autoscaler.core.rules.values import Value
+from autoscaler.core.constraints.default_resources import DefaultResource, OfNode, node_of
+from autoscaler.core.constraints.matching import Candidate, JobDemand, Matched, match
+from autoscaler.core.constraints.node import Node, NodeProperties
+from autoscaler.core.constraints.shared import SharedConsumableConstraint, SharedConsumableResource
+from autoscaler.core.constraints.values import Value
 from autoscaler.report.wording import text
 
 ONE = MinimumResource("ncpus", 1)
@@ -59,7 +59,7 @@ def test_a_bucket_of_any_node_array_has_nodes_with_names_all_the_same() -> None:
 def test_the_next_candidate_serves_when_the_first_has_no_more() -> None:
     found = match([a_job("j", 5)], [], [Candidate(SMALL.properties, CPUS, 1), LARGE])
     assert (len(found.new), found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
-        2, {}, [("execute/small", "no more of it can be had")],
+        2, {}, [("execute/small", "no more of it is available")],
     )  # fmt: skip
 
 
@@ -105,9 +105,9 @@ def test_what_no_node_takes_is_told_with_every_reason() -> None:
     assert (found.unmatched, [(r.node, text(r.reason)) for r in found.rejected]) == (
         {"j": 2},
         [
-            ("n1", "of ncpus it has 1 left of 1, and 9 is asked"),
-            ("execute/small", "of ncpus it has 2 left of 2, and 9 is asked"),
-            ("execute/large (spot)", "of ncpus it has 8 left of 8, and 9 is asked"),
+            ("n1", "of ncpus it has 1 left of 1, and 9 is requested"),
+            ("execute/small", "of ncpus it has 2 left of 2, and 9 is requested"),
+            ("execute/large (spot)", "of ncpus it has 8 left of 8, and 9 is requested"),
         ],
     )
 
@@ -148,7 +148,7 @@ def test_no_count_is_lost_or_made_up() -> None:
 def test_an_exclusive_job_takes_no_node_where_others_run() -> None:
     busy = node_of(SMALL.properties, CPUS, jobs=["4711"])
     found = match([a_job("a", 1, Exclusive())], [busy])
-    assert [text(part.reason) for part in found.rejected] == ["it is to be had alone, but 4711 is on it"]
+    assert [text(part.reason) for part in found.rejected] == ["it is requested exclusively, but 4711 runs on it"]
 
 
 def test_a_job_has_no_negative_number_of_tasks() -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.reasons import Reason
-from autoscaler.core.rules.constraints import (
+from autoscaler.core.constraints.constraint import (
     And,
     Constraint,
     Exclusive,
@@ -19,10 +18,11 @@ from autoscaler.core.rules.constraints import (
     Standing,
     XOr,
 )
-from autoscaler.core.rules.matching import put_one
-from autoscaler.core.rules.node import Node, NodeProperties
-from autoscaler.core.rules.room import ANY_NUMBER, room_for
-from autoscaler.core.rules.values import Size, Value
+from autoscaler.core.constraints.matching import put_one
+from autoscaler.core.constraints.node import Node, NodeProperties
+from autoscaler.core.constraints.node_room import ANY_NUMBER, room_for
+from autoscaler.core.constraints.values import Size, Value
+from autoscaler.core.model.reasons import Reason
 
 HAS: dict[str, Value] = {"ncpus": 8, "ngpus": 2, "mem": Size(4096), "share": 1, "os": "linux"}
 NODE = Node(NodeProperties("execute", "Standard_NC24"), HAS)

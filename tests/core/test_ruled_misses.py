@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.model import Snapshot
+from autoscaler.constraints.library import read_rules
+from autoscaler.core.capacity.unmet_constraints import Misses
+from autoscaler.core.constraints.constraint import Document, Never, Standing
+from autoscaler.core.constraints.ruleset import Entry, Rules
+from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.ruled.misses import Misses
-from autoscaler.core.ruled.policy import under
-from autoscaler.core.rules.constraints import Document, Never, Standing
-from autoscaler.core.rules.ruleset import Entry, Rules
-from autoscaler.nodearrays.library import read_rules
+from autoscaler.core.requests.array_timeouts import under
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.wording import text
 from tests.core.building import M5, Thing, a_bucket, a_job, a_snapshot, shape_of
 
@@ -35,7 +35,7 @@ def told(*entries: Any, **job: Any) -> list[str]:
     """Each worker that is told of, and why not."""
     reason = shape_of(plan(ruled(list(entries), a_job(**job)))).reason
     forbidden = next(one for one in (reason, *reason.trail) if one.code is Code.RULES_FORBID)
-    return [text(link) for link in forbidden.trail if link.code is Code.NOT_BY_RULES]
+    return [text(link) for link in forbidden.trail if link.code is Code.AGAINST_RULES]
 
 
 def test_what_misses_the_fewest_entries_is_told_first() -> None:

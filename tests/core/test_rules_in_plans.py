@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Enrol, Kill, Launch
-from autoscaler.core.asking.arrays import arrays_present, in_force
-from autoscaler.core.cluster import JobDetail
-from autoscaler.core.demand import read_demand
-from autoscaler.core.eligibility import details_wanted
-from autoscaler.core.fleet import InstanceType, Interruption
-from autoscaler.core.impossible.admission import Judge, admission_of
-from autoscaler.core.memory import Disabling, WorkerNote
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.constraints.library import read_rules
+from autoscaler.core.demand.demand import read_demand
+from autoscaler.core.demand.eligibility import details_wanted
+from autoscaler.core.model.actions import Action, Enrol, Kill, Launch
+from autoscaler.core.model.cluster import JobDetail
+from autoscaler.core.model.fleet import InstanceType, Interruption
+from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.reasons import Code
-from autoscaler.core.ruled.policy import under
-from autoscaler.nodearrays.library import read_rules
+from autoscaler.core.requests.array_timeouts import under
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.unsatisfiable.admission import Judge, admission_of
 from autoscaler.report.wording import text
 from tests.core.building import (
     GIB,
@@ -75,7 +76,12 @@ def test_what_rules_allow_is_launched() -> None:
 def test_rules_that_allow_everything_change_nothing() -> None:
     things = (jobs(40), a_worker("w1", idle=60), a_worker("w2", used=1))
     bare, under_rules = plan(a_snapshot(*things, **HYBRID)), planned({"constraints": [{}]}, *things, **HYBRID)
-    assert (under_rules.actions, under_rules.workers) == (bare.actions, bare.workers)
+    assert (unassigned(under_rules), under_rules.workers) == (unassigned(bare), bare.workers)
+
+
+def unassigned(made: Plan) -> list[Action]:
+    """Its actions; which rules hold for a job is part of what its category asks for."""
+    return [replace(act, assignment=()) if isinstance(act, Launch) else act for act in made.actions]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,8 @@ def test_rules_that_allow_everything_change_nothing() -> None:
 def test_an_entry_is_asked_for_the_jobs_that_it_speaks_of(
     who: dict[str, Any], job: dict[str, Any], expected: str
 ) -> None:
-    assert launched(planned(applied(ONLY_XLARGE, **who), a_job(**job), **HYBRID)) == {expected: 1}
+    details = looked_at(1, group="users", project=job.get("project", ""))
+    assert launched(planned(applied(ONLY_XLARGE, **who), a_job(**job), details, **HYBRID)) == {expected: 1}
 
 
 def test_all_entries_that_speak_of_a_job_are_asked() -> None:
@@ -127,7 +134,7 @@ def test_context_is_asked_of_jobs_that_were_looked_at() -> None:
 def test_jobs_whose_context_is_not_known_do_not_count_and_are_looked_up() -> None:
     snapshot = ruled(applied(ONLY_XLARGE, context={"tier": "gold"}), a_job(), **HYBRID)
     wanted = details_wanted(snapshot.cluster.shapes, snapshot.memory, snapshot.policy, snapshot.now)
-    assert (fate(plan(snapshot)), wanted) == (Code.NOT_LOOKED_AT, (1,))
+    assert (fate(plan(snapshot)), wanted) == (Code.NOT_READ_YET, (1,))
 
 
 def test_jobs_of_one_shape_are_parted_by_their_context() -> None:
@@ -221,7 +228,7 @@ def test_shared_resources_bound_what_counts() -> None:
     }
     found = planned(rules, jobs(4), instance_type="m5.large")
     assert [(verdict.count, verdict.counted) for verdict in found.shapes] == [(2, True), (2, False)]
-    assert text(found.shapes[1].reason) == "of licenses, which all share, 1 of 10 are left, and 2 is asked"
+    assert text(found.shapes[1].reason) == "of licenses, which all share, 1 of 10 are left, and 2 is requested"
 
 
 # -- what counts as supply ---------------------------------------------------------------------------------------------
@@ -340,7 +347,7 @@ def test_a_resource_of_a_host_is_its_whole_whoever_uses_it() -> None:
 def test_a_job_that_rules_forbid_everywhere_is_told_why_of_every_type() -> None:
     rules = applied({"or": [{"project": "open"}, {"never": "User is denied access"}]}, user="ann")
     reason = shape_of(planned(rules, a_job(owner="ann"), instance_type="m5.large")).reason
-    assert codes(reason)[:2] == [Code.RULES_FORBID, Code.NOT_BY_RULES]
+    assert codes(reason)[:2] == [Code.RULES_FORBID, Code.AGAINST_RULES]
     assert "not execute/m5.large; it meets no alternative of 2; it has no project; User is denied access" in text(
         reason
     )
@@ -394,12 +401,12 @@ def test_a_worker_that_rules_keep_alive_stays(keep_alive: object) -> None:
 @pytest.mark.parametrize(
     ("wishes", "expected"),
     (
-        (Wishes(stop="now"), Code.STOPPING),
-        (Wishes(stop="drain"), Code.STOPPING),
-        (Wishes(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
+        (Overrides(stop="now"), Code.STOPPING),
+        (Overrides(stop="drain"), Code.STOPPING),
+        (Overrides(drain=frozenset({"w1"})), Code.DRAINED_BY_COMMAND),
     ),
 )
-def test_a_person_takes_away_what_rules_keep(wishes: Wishes, expected: Code) -> None:
+def test_a_person_takes_away_what_rules_keep(wishes: Overrides, expected: Code) -> None:
     snapshot = ruled({"keep_alive": True}, a_worker("w1", idle=9000), wishes)
     first = plan(snapshot)
     leaving = a_worker("w1", mark=Disabling.COMMAND, empty=60)
@@ -460,7 +467,7 @@ def test_what_rules_say_stands_in_no_file_that_submissions_are_judged_by() -> No
 
 def test_a_job_that_asks_for_what_rules_give_is_not_proven_impossible() -> None:
     found = planned(GPUS, a_bucket(GPU), a_job(waited=3600, hard={"gpus": "9"}), instance_type="p3.2xlarge")
-    assert Code.UNPREDICTABLE in codes(shape_of(found).reason)
+    assert Code.UNPREDICTABLE_RESOURCE in codes(shape_of(found).reason)
 
 
 def test_a_weak_worker_makes_no_room_for_what_rules_forbid() -> None:
@@ -489,7 +496,7 @@ def test_a_weak_worker_makes_room_for_what_rules_ask() -> None:
 )
 def test_a_worker_has_its_own_properties(constraint: dict[str, Any], worker: Thing, expected: Code) -> None:
     rules = {"constraints": [{"or": [constraint, {"node.exists": False}]}]}
-    assert fate(planned(rules, a_job(), worker, Wishes(keep=frozenset({"w1"})), **HYBRID)) == expected
+    assert fate(planned(rules, a_job(), worker, Overrides(keep=frozenset({"w1"})), **HYBRID)) == expected
 
 
 @pytest.mark.parametrize(
@@ -519,12 +526,12 @@ def test_what_one_job_takes_of_a_shared_resource_the_next_does_not_find() -> Non
 def test_a_type_that_rules_forbid_is_told_so_and_not_called_too_small() -> None:
     found = planned({"constraints": [ONLY_XLARGE]}, jobs(3), **HYBRID)
     why = {verdict.bucket.instance_type: verdict.reason.code for verdict in found.buckets}
-    assert (why["m5.large"], why["m5.xlarge"]) == (Code.BUCKET_NOT_BY_RULES, Code.BUCKET_CHOSEN)
+    assert (why["m5.large"], why["m5.xlarge"]) == (Code.BUCKET_AGAINST_RULES, Code.BUCKET_CHOSEN)
 
 
 def test_a_type_that_is_of_use_to_others_is_not_called_forbidden() -> None:
     found = planned(applied(ONLY_XLARGE, user="ann"), a_job(1, owner="ann"), a_job(2, owner="bob"), **HYBRID)
-    assert Code.BUCKET_NOT_BY_RULES not in {verdict.reason.code for verdict in found.buckets}
+    assert Code.BUCKET_AGAINST_RULES not in {verdict.reason.code for verdict in found.buckets}
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

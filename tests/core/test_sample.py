@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
-from autoscaler.core.life import Life
-from autoscaler.core.memory import Disabling
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, QueueInstance
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.request_sets import Requests, RequestSet, Target
+from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, merged, sample_of, starts
+from autoscaler.core.outcome.sample import running as all_running
 from autoscaler.core.plan import plan
-from autoscaler.core.request_sets import Requests, RequestSet, Target
-from autoscaler.core.sample import _STAGE, ArraySample, Sample, Starts, merged, sample_of, starts
-from autoscaler.core.sample import running as all_running
-from autoscaler.core.sight import look
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import observe_workers
 from tests.core.building import (
     NOW,
     Thing,
@@ -34,8 +33,8 @@ def sampled(*things: Thing) -> Sample:
 
 
 def taken(snapshot: Snapshot) -> Sample:
-    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    return sample_of(snapshot, plan(snapshot), sight, all_running(snapshot.cluster))
+    observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    return sample_of(snapshot, plan(snapshot), observed, all_running(snapshot.cluster))
 
 
 def began(before: Cluster, after: Cluster) -> Starts:
@@ -51,10 +50,6 @@ def stages(*things: Thing) -> dict[str, float]:
 
 def running(*jobs: HostJob) -> ExecutionHost:
     return ExecutionHost("h1", (QueueInstance("main.q", "h1", 9, len(jobs), 0, "", jobs),))
-
-
-def test_every_life_of_a_machine_that_exists_has_a_stage() -> None:
-    assert set(_STAGE) == set(Life) - {Life.IN_SERVICE, Life.GONE}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.memory import Disabling, Memory
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
 from tests.core.building import (
     NOW,
     X4LARGE,
@@ -108,7 +108,7 @@ def test_no_more_leave_at_a_time_than_set() -> None:
 
 def test_others_wait_for_the_next_batch() -> None:
     made = plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", idle=99)))
-    assert told(made, "w2") == ("wait", Code.SHRINK_BATCH)
+    assert told(made, "w2") == ("wait", Code.SCALE_DOWN_BATCH)
 
 
 def test_the_floor_of_workers_stays() -> None:
@@ -153,7 +153,7 @@ def test_a_worker_with_a_queue_instance_in_error_is_replaced() -> None:
 
 
 def test_a_worker_that_cannot_take_jobs_now_is_not_needed() -> None:
-    made = plan(a_snapshot(a_worker(idle=99, states="a"), a_job(waited=1)))
+    made = plan(a_snapshot(a_worker(idle=99, states="c"), a_job(waited=1)))
     assert acts(made) == [("disable", "w1")]
 
 
@@ -182,4 +182,4 @@ def test_removals_count_for_the_brake_once() -> None:
 
 def test_a_disabling_whose_effect_has_not_shown_yet_fills_the_batch() -> None:
     made = plan(a_snapshot(a_worker("w1", idle=99), a_worker("w2", mark=Disabling.IDLE, states="", disabled=1)))
-    assert told(made, "w1") == ("wait", Code.SHRINK_BATCH)
+    assert told(made, "w1") == ("wait", Code.SCALE_DOWN_BATCH)

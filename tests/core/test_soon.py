@@ -7,8 +7,8 @@ from math import inf
 
 import pytest
 
-from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob
-from autoscaler.core.swapping.soon import dry_at, freed_host
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob
+from autoscaler.core.replace.free_soon import dry_at, freed_host
 from tests.core.building import COMPLEXES, GIB, MAIN, NOW, PES, a_host
 
 CELL = Cluster((), (), {"main.q": MAIN}, PES, COMPLEXES)

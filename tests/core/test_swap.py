@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.memory import Disabling, Event, Memory, SwapNote, WorkerNote
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.memory import Disabling, Event, Memory, SwapNote, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     GIB,
     LARGE,
@@ -268,7 +269,7 @@ def test_a_worker_goes_though_waiting_jobs_could_use_it_where_its_successor_has_
 
 
 def test_a_worker_kept_by_a_person_stays() -> None:
-    made = plan(a_full_cluster(idle("w1"), busy("w2"), Wishes(keep=frozenset({"w1", "w2"}))))
+    made = plan(a_full_cluster(idle("w1"), busy("w2"), Overrides(keep=frozenset({"w1", "w2"}))))
     assert (acts(made), swap_of(made)) == ([], None)
 
 
@@ -278,7 +279,7 @@ def test_a_worker_disabled_by_a_person_is_not_touched() -> None:
 
 
 def test_a_persistent_host_never_makes_room() -> None:
-    made = plan(a_full_cluster(a_host("h1"), busy("w1"), busy("w2"), Wishes(keep=frozenset({"w1", "w2"}))))
+    made = plan(a_full_cluster(a_host("h1"), busy("w1"), busy("w2"), Overrides(keep=frozenset({"w1", "w2"}))))
     assert acts(made) == []
 
 
@@ -311,8 +312,8 @@ def test_one_for_one_keeps_the_floor() -> None:
         pytest.param((a_host("h1", slots=16),), {}, id="it fits on a persistent host"),
         pytest.param((a_machine("w3", type_=X4LARGE),), {}, id="a worker that it fits on is coming"),
         pytest.param((a_worker("w3", used=16, type_=X4LARGE),), {}, id="a busy worker could run it one day"),
-        pytest.param((Wishes(paused=True),), {}, id="paused"),
-        pytest.param((Wishes(stop="drain"),), {}, id="stopping"),
+        pytest.param((Overrides(paused=True),), {}, id="paused"),
+        pytest.param((Overrides(stop="drain"),), {}, id="stopping"),
         pytest.param((), {"hybrid": False}, id="no other type is allowed"),
         pytest.param((), {"max_cores_per_worker": 8}, id="no type is large enough"),
         pytest.param((), {"queue": {"scale_up_timeout": 90.0}}, id="its job has not waited long enough"),
@@ -363,7 +364,7 @@ def test_not_where_the_hours_launches_are_spent() -> None:
 def test_at_most_one_swap_in_the_time_that_a_boot_took() -> None:
     done, ninety_seconds_to_boot = SwapNote(ended_at=NOW - 60), idle("w1", age=3600 + 90)
     made = plan(a_full_cluster(ninety_seconds_to_boot, busy("w2"), remembering(done)))
-    assert (acts(made), noted(made)[-1:], made.due) == ([], [Code.SWAP_RESTS], NOW + 30)
+    assert (acts(made), noted(made)[-1:], made.due) == ([], [Code.SWAP_COOLDOWN], NOW + 30)
 
 
 def test_a_smaller_type_once_taken_for_want_of_the_given_one_makes_room_for_it() -> None:
@@ -425,7 +426,7 @@ def test_jobs_that_would_fit_on_it_do_not_want_it_back() -> None:
         pytest.param((busy("w2"), a_host("h1", slots=16)), id="a persistent host was freed"),
         pytest.param((a_machine("w2", type_=X4LARGE),), id="one is coming"),
         pytest.param((a_worker("w2", mark=Disabling.IDLE, empty=5),), id="another worker leaves anyway"),
-        pytest.param((busy("w2"), Wishes(keep=frozenset({"w1"}))), id="a person keeps it"),
+        pytest.param((busy("w2"), Overrides(keep=frozenset({"w1"}))), id="a person keeps it"),
     ),
 )
 def test_it_is_let_in_again_when(things: tuple[Thing, ...]) -> None:
@@ -435,7 +436,7 @@ def test_it_is_let_in_again_when(things: tuple[Thing, ...]) -> None:
 
 def test_it_is_let_in_again_when_the_job_is_gone() -> None:
     made = plan(a_snapshot(making_room("w1", used=1), busy("w2"), remembering(BEGUN), limits=FULL, hybrid=True))
-    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.SWAP_CALLED_OFF))
+    assert (acts(made), told(made, "w1")) == ([("enable", "w1")], ("enable", Code.SWAP_CANCELLED))
 
 
 def test_it_is_let_in_again_when_the_setting_is_turned_off() -> None:
@@ -496,13 +497,15 @@ def test_one_that_is_past_turning_back_leaves_though_the_job_is_gone() -> None:
 
 
 def test_a_pause_leaves_a_swap_as_it_is() -> None:
-    seen = a_full_cluster(making_room("w1", empty=99), busy("w2"), Wishes(paused=True), remembering(BEGUN))
+    seen = a_full_cluster(making_room("w1", empty=99), busy("w2"), Overrides(paused=True), remembering(BEGUN))
     made = plan(seen)
     assert (acts(made), swap_of(made)) == ([], BEGUN)
 
 
 def test_a_drain_wish_lets_it_go_on_leaving() -> None:
-    seen = a_full_cluster(making_room("w1", empty=99), busy("w2"), Wishes(drain=frozenset({"w1"})), remembering(BEGUN))
+    seen = a_full_cluster(
+        making_room("w1", empty=99), busy("w2"), Overrides(drain=frozenset({"w1"})), remembering(BEGUN)
+    )
     assert acts(plan(seen)) == [("remove", "w1")]
 
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import Launch
-from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.asking.targets import Need
-from autoscaler.core.fleet import LaunchFailure, OrderState, PriceType
-from autoscaler.core.memory import Disabling, Event
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.fleet import LaunchFailure, OrderState, PriceType
+from autoscaler.core.model.memory import Disabling, Event
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.requests.arrays import in_force
+from autoscaler.core.requests.targets import Need
+from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.report.wording import text
 from tests.core.building import (
     LARGE,
@@ -80,7 +81,7 @@ def test_targets_of_several_sets_add_up() -> None:
 
 def test_the_launch_says_who_asked() -> None:
     (launch,) = planned(sets=(a_set("burst", count=1), a_set("standard", cores=2))).actions
-    assert text(launch.reason).startswith("burst, standard asked for workers of execute (1 worker) (2 vCPUs)")
+    assert text(launch.reason).startswith("burst, standard requested workers of execute (1 worker) (2 vCPUs)")
 
 
 def test_idle_workers_count_towards_a_target() -> None:
@@ -206,10 +207,10 @@ def test_a_request_with_a_mistyped_machine_type_launches_nothing_and_is_told() -
     assert (launched(made), [text(note) for note in made.notes]) == (
         {},
         [
-            "burst asked for workers of execute (3 workers); execute has no instance type that can be launched for it; "
-            "asked for: m5.lage",
-            "nothing that is asked for execute is offered: m5.lage; asked by burst; "
-            "requests get no worker of it, and jobs what the settings allow",
+            "burst requested workers of execute (3 workers); execute has no instance type that can be launched for "
+            "it; requested: m5.lage",
+            "the provider offers nothing of what is requested for execute: m5.lage; requested by burst; requests get "
+            "no worker of it, jobs get what the settings allow",
         ],
     )
 
@@ -238,10 +239,10 @@ def test_a_request_for_spot_workers_where_there_are_none_does_not_starve_the_que
     assert (launched(made), [text(note) for note in made.notes]) == (
         {"m5.large": 2},
         [
-            "standard asked for workers of execute (3 workers); execute has no instance type that can be launched for "
-            "it; asked for: spot m5.large",
-            "nothing that is asked for execute is offered: spot m5.large; asked by standard; "
-            "requests get no worker of it, and jobs what the settings allow",
+            "standard requested workers of execute (3 workers); execute has no instance type that can be launched for "
+            "it; requested: spot m5.large",
+            "the provider offers nothing of what is requested for execute: spot m5.large; requested by standard; "
+            "requests get no worker of it, jobs get what the settings allow",
         ],
     )
 
@@ -263,8 +264,8 @@ def test_a_dynamic_array_for_spot_workers_that_nobody_has_says_so() -> None:
     burst = ArrayDefinition("burst", dynamic=True, extends="execute", price_type=PriceType.SPOT)
     made = planned(sets=(a_set(array="burst", count=1),), arrays=(burst,))
     assert [text(note) for note in made.notes] == [
-        "standard asked for workers of burst (1 worker); burst has no instance type that can be launched for it; "
-        "asked for: spot m5.large"
+        "standard requested workers of burst (1 worker); burst has no instance type that can be launched for it; "
+        "requested: spot m5.large"
     ]
 
 
@@ -319,7 +320,7 @@ def test_nothing_is_launched_for_an_array_that_is_not_wanted_any_more() -> None:
 
 
 def test_a_target_on_an_array_that_is_not_there_is_told() -> None:
-    assert noted(planned(sets=(a_set(array="gone", count=2),))) == [Code.NO_SUCH_ARRAY]
+    assert noted(planned(sets=(a_set(array="gone", count=2),))) == [Code.NO_SUCH_NODE_ARRAY]
 
 
 def test_nothing_is_launched_for_a_lapsed_set() -> None:
@@ -331,11 +332,11 @@ def test_a_set_without_expiry_holds() -> None:
 
 
 def test_nothing_is_launched_while_paused() -> None:
-    assert planned(Wishes(paused=True), sets=(a_set(count=2),)).actions == ()
+    assert planned(Overrides(paused=True), sets=(a_set(count=2),)).actions == ()
 
 
 def test_nothing_is_launched_while_the_cluster_is_given_back() -> None:
-    assert planned(Wishes(stop="drain"), sets=(a_set(count=2),)).actions == ()
+    assert planned(Overrides(stop="drain"), sets=(a_set(count=2),)).actions == ()
 
 
 def test_the_floor_of_workers_is_not_launched_besides_what_requests_lack() -> None:
@@ -391,7 +392,7 @@ def test_a_worker_that_is_leaving_is_let_in_again_for_a_target() -> None:
 
 
 def test_a_worker_that_a_person_drains_does_not_count_towards_a_target() -> None:
-    made = planned(a_worker("w1", idle=5), Wishes(drain=frozenset({"w1"})), sets=(a_set(count=1),))
+    made = planned(a_worker("w1", idle=5), Overrides(drain=frozenset({"w1"})), sets=(a_set(count=1),))
     assert acts(made) == [("launch", {"m5.large": 1}), ("disable", "w1")]
 
 

@@ -1,46 +1,118 @@
-"""Every reason has a sentence, and the sentence rests on facts that every place gives."""
+"""Every reason has a row, and every place that makes the reason gives the facts of its row."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from autoscaler.core.reasons import Code, because
-from autoscaler.report.wording import TEMPLATES, duration, facts_of, text
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.report.reasons.table import REASONS, SUBJECTS
+from autoscaler.report.wording import duration, facts_of, so_far, text
 
 ROOT = Path(__file__).parents[2]
-PLACES = [*(ROOT / "autoscaler").rglob("*.py"), *(ROOT / "sge").rglob("*.py")]
+PLACES = [path for room in ("autoscaler", "providers", "sge") for path in (ROOT / room).rglob("*.py")]
+COMPLETED = {Code.FUTURE: frozenset({"start_at"})}
+"""Facts that are filled in where the earliest start of a job category is known."""
 
 
-def reasons_given() -> Iterator[tuple[str, Code, frozenset[str]]]:
-    """Every `because(Code.X, fact=…)` in the code: where, its code, the facts it gives."""
-    for path in PLACES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
-                facts = frozenset(keyword.arg for keyword in node.keywords if keyword.arg)
-                for code in _codes(node.args[0]):
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", code, facts
+@dataclass(frozen=True)
+class Given:
+    """A `because(…)` in the code: where, the codes it may have, the facts it gives."""
+
+    place: str
+    codes: frozenset[Code]
+    facts: frozenset[str]
 
 
-def _codes(node: ast.expr) -> Iterator[Code]:
+def reasons_given(source: str, place: str = "") -> Iterator[Given]:
+    """Every `because(Code.X, fact=…)`. Where the code is a variable, all that it may hold in its function."""
+    tree = ast.parse(source)
+    for scope, node in _scoped(tree, tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
+            facts = frozenset(keyword.arg for keyword in node.keywords if keyword.arg)
+            codes = frozenset(_codes(node.args[0])) or frozenset(_held(node.args[0], node, scope, tree))
+            yield Given(f"{place}:{node.lineno}", codes, facts)
+
+
+def _scoped(scope: ast.AST, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Every node below `node`, with the function that it is in."""
+    for child in ast.iter_child_nodes(node):
+        yield scope, child
+        yield from _scoped(child if isinstance(child, ast.FunctionDef) else scope, child)
+
+
+def _held(variable: ast.expr, call: ast.Call, scope: ast.AST, tree: ast.AST) -> Iterator[Code]:
+    """What a variable may hold at a call: what is assigned to it in the function; else what its `case` lets through; in
+    `case _`, what functions of the module return as a code and no other `case` takes.
+    """
+    name = ast.unparse(variable)
+    assigned = (n.value for n in ast.walk(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name)
+    yield from (code for value in assigned for code in _codes(value))
+    for match in (n for n in ast.walk(scope) if isinstance(n, ast.Match) and ast.unparse(n.subject) == name):
+        (case,) = (case for case in match.cases if call in (n for part in case.body for n in ast.walk(part)))
+        if named := frozenset(_codes(case.pattern)):
+            yield from named
+        else:
+            returned = (n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None)
+            taken = {code for other in match.cases for code in _codes(other.pattern)}
+            yield from {code for value in returned for code in _returned(value)} - taken
+
+
+def _returned(value: ast.expr) -> Iterator[Code]:
+    """Codes that a `return` gives by themselves, not inside a call."""
+    if isinstance(value, ast.IfExp):
+        yield from (*_returned(value.body), *_returned(value.orelse))
+    elif isinstance(value, ast.Attribute):
+        yield from _codes(value)
+
+
+def _codes(node: ast.AST) -> Iterator[Code]:
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "Code":
             yield Code[part.attr]
 
 
-def test_every_code_has_a_sentence() -> None:
-    assert set(TEMPLATES) == set(Code)
+GIVEN = [given for path in PLACES for given in reasons_given(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
 
 
-@pytest.mark.parametrize(("place", "code", "facts"), sorted(reasons_given()))
-def test_every_fact_a_sentence_needs_is_given(place: str, code: Code, facts: frozenset[str]) -> None:
-    needed, _ = facts_of(code)
-    # FUTURE is completed where the earliest of a shape is known.
-    completed = {Code.FUTURE: {"start_at"}}.get(code, set())
-    assert needed - facts - completed == frozenset(), place
+def test_every_code_has_one_row() -> None:
+    assert sorted(code for _, rows in SUBJECTS for code in rows) == sorted(Code)
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: given.place)
+def test_every_fact_that_a_row_needs_is_given(given: Given) -> None:
+    assert given.codes != frozenset(), "which code it has cannot be found: name it"
+    for code in given.codes:
+        row = REASONS[code]
+        needed = facts_of(row.sentence)[0] | facts_of(row.short or "")[0]
+        assert needed - given.facts - COMPLETED.get(code, frozenset()) == frozenset(), code
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_reason_is_given_somewhere_with_all_the_facts_of_its_row(code: Code) -> None:
+    given = [each.facts for each in GIVEN if code in each.codes]
+    row = REASONS[code]
+    used = frozenset().union(*facts_of(row.sentence), *facts_of(row.short or ""))
+    assert given, "no place makes it"
+    assert used - frozenset().union(*given) - COMPLETED.get(code, frozenset()) == frozenset()
+
+
+def test_no_reason_of_the_core_is_made_but_by_because() -> None:
+    made = re.compile(r"(?<![\w.])Reason\(")
+    core = [path for path in (ROOT / "autoscaler" / "core").rglob("*.py") if path.name != "reasons.py"]
+    assert [path.name for path in core if made.search(path.read_text("utf-8"))] == []
+
+
+def test_a_reason_without_a_needed_fact_is_found() -> None:
+    source = "def f(late):\n code = Code.GONE if late else Code.IDLE_NOT_LONG_ENOUGH\n return because(code, idle_s=1)"
+    (given,) = reasons_given(source)
+    missing = {code: facts_of(REASONS[code].sentence)[0] - given.facts for code in given.codes}
+    assert missing == {Code.GONE: frozenset(), Code.IDLE_NOT_LONG_ENOUGH: {"limit_s"}}
 
 
 def test_a_sentence_is_followed_by_what_was_added_to_it() -> None:
@@ -97,6 +169,20 @@ def test_one_of_something_is_told_in_the_singular() -> None:
     demand = because(Code.DEMAND, queue="main.q", tasks=1, slots=21)
     other = because(Code.DEMAND, queue="main.q", tasks=11, slots=1)
     assert [text(demand), text(other)] == [
-        "1 task of main.q with 21 slots can start nowhere",
-        "11 tasks of main.q with 1 slot can start nowhere",
+        "1 task of main.q with 21 slots can start on no host",
+        "11 tasks of main.q with 1 slot can start on no host",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "told"),
+    (
+        (2.6, 3.0, "2s of 3s"),
+        (2.0, 3.0, "2s of 3s"),
+        (599.7, 600.0, "9m59s of 10m"),
+        (3725.0, 3770.0, "nearly 1h02m"),
+        (0.4, 0.5, "0.4s of 0.5s"),
+    ),
+)
+def test_what_is_short_of_a_limit_never_reads_as_if_it_had_reached_it(seconds: float, limit: float, told: str) -> None:
+    assert so_far(seconds, limit) == told

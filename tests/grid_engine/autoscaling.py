@@ -10,12 +10,12 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from autoscaler.core.cluster import QueueInstance
-from autoscaler.demo import TaskEnd, read_task_ends
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.lab.cell import Cell
+from autoscaler.lab.demo import TaskEnd, read_task_ends
 from autoscaler.process import Completed, Running
 from autoscaler.store.history import Lifetime
 from autoscaler.store.store import Store
-from sge.cell import Cell
 from sge.qstat import COMMAND, read_qstat
 
 QUICK = {

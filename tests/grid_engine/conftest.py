@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoscaler.errors import AutoscalerError
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.waiting import Shown, Until, wait_until
 
 HERE = Path(__file__).parent

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoscaler.core.memory import WorkerNote
+from autoscaler.core.model.memory import WorkerNote
 from autoscaler.store.store import Store
 from providers.local.machines import Machine, Records
 from tests.grid_engine.autoscaling import Autoscaling

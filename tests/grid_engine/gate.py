@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 
 _WAIT = "#!/bin/sh\nuntil [ -e {gate} ]; do sleep 0.1; done\n"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from autoscaler.act.boot_script import WorkerBoot
-from autoscaler.core.fleet import Bucket, BucketKey, Ending
+from autoscaler.core.model.fleet import Bucket, BucketKey, Ending
+from autoscaler.engine.boot_script import WorkerBoot
+from autoscaler.lab.cell import Cell, ExecHost
 from providers.catalog import load_catalog
 from providers.interface import LaunchOrder
 from providers.local.hosts import TreeHosts
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
-from sge.cell import Cell, ExecHost
 
 HOURS = 3600.0
 

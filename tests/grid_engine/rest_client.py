@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from autoscaler.core.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.interface import LaunchOrder

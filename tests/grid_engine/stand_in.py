@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 
 _SCRIPT = """\
 #!/bin/sh

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from autoscaler.errors import GridEngineRefused
+from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
 from sge.admin import Administrator
-from sge.cell import Cell
 from sge.membership import Membership
 from tests.grid_engine.waiting import Until
 

@@ -14,7 +14,7 @@ import pytest
 
 from autoscaler import jetpack
 from autoscaler.errors import CommandError
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, machines, told
 from tests.grid_engine.gate import Gate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autoscaler.lab.cell import Cell
 from autoscaler.process import Runner
 from sge.accounting import read_starts
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, told
 from tests.grid_engine.gate import Gate

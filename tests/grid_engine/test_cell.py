@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from autoscaler import namespaces
-from sge import cell_folder
-from sge.cell import Cell, ExecHost
-from sge.private_root import CellError
+from autoscaler.lab import cell_folder
+from autoscaler.lab.cell import Cell, ExecHost
+from autoscaler.lab.private_root import CellError
 from tests.grid_engine.waiting import Until
 
 OWNER = """
 import time
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 with Cell.up(hosts=1) as cell:
     print(cell.directory, flush=True)
     time.sleep(99)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 
 COMMAND = (sys.executable, "-m", "autoscaler.commands.main")
 

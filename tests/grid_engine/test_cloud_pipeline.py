@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.played_cloud import PlayedCloud, played_cloud
+from autoscaler.lab.cell import Cell
+from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
 from sge.admin import Administrator
-from sge.cell import Cell
 from sge.groups import Groups
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from autoscaler.played_cloud import PlayedCloud, played_cloud
+from autoscaler.lab.cell import Cell
+from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
 from autoscaler.worker_configuration import INSTANCE_ID
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Shown, Until
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaler.core.actions import PHANTOM_PREFIX
-from autoscaler.core.memory import Memory
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.model.memory import Memory
+from autoscaler.lab.cell import Cell
 from autoscaler.store.store import Store
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
 from tests.grid_engine.gate import Gate
@@ -95,9 +95,11 @@ def test_a_job_that_nothing_could_run_is_told_and_deleted_while_others_run(
         [("kill", [hopeless])],
         [],
     ]
-    assert "it asks 100 slots on one host; the largest allowed is m5.24xlarge with 96; ask `-pe mpi 100`" in seen
+    assert (
+        "it requests 100 slots on one host; the largest allowed is m5.24xlarge with 96; request `-pe mpi 100`"
+    ) in seen
     assert waiting(cell) == set(others)
-    assert PHANTOM_PREFIX not in cell.out("qconf", "-sel") + cell.out("qconf", "-sq", "main.q")
+    assert PROBE_HOST_PREFIX not in cell.out("qconf", "-sel") + cell.out("qconf", "-sq", "main.q")
     (ended,) = [action for action in third["actions"] if action["kind"] == "kill"]
     assert "no suitable queues" in ended["reason"]["text"]
 
@@ -142,10 +144,34 @@ def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_survive(
     made = passes.all()
     codes = {job: scaling.explained(job)["waiting"][0]["reason"]["code"] for job in (array, beyond)}
     assert (codes, kinds(alone), kinds(made)) == (
-        {array: "TOO_LARGE_FOR_ONE_HOST", beyond: "BEYOND_QUOTA"},
+        {array: "TOO_LARGE_FOR_ONE_HOST", beyond: "TOO_MUCH_FOR_QUOTA"},
         [[]] * LOOKS,
         [[]] * LOOKS,
     )
+
+
+def test_what_asks_more_than_the_whole_cell_has_is_deleted_though_some_is_in_use(
+    cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(cell, CALM)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate, passes = Gate(cell), Passes(scaling)
+    complexes = cell.home / "complexes"
+    complexes.write_text(cell.out("qconf", "-sc") + "\nlic lic INT <= YES YES 0 0\n")
+    cell.out("qconf", "-Mc", str(complexes))
+    cell.out("qconf", "-aattr", "exechost", "complex_values", "lic=3", "global")
+    cell.out("qconf", "-rattr", "pe", "slots", "2", "mpi")
+    user = gate.submit("-l", "lic=2")
+    until(lambda: scaling.running_on(user))
+    waits = gate.submit("-l", "lic=3")
+    licences, slots = gate.submit("-l", "lic=5"), gate.submit("-pe", "mpi", "4")
+    made = passes.all()
+    killed = {job for told_ in kinds(made) for kind, jobs in told_ for job in jobs if kind == "kill"}
+    assert (killed, waiting(cell) - {user}) == ({licences, slots}, {waits})
+    texts = [
+        action["reason"]["text"] for document in made for action in document["actions"] if action["kind"] == "kill"
+    ]
+    assert any(text.startswith("it requests lic=5; the whole cell has 3") for text in texts)
 
 
 def test_what_is_held_is_released_when_its_owner_asks_for_less(
@@ -159,7 +185,7 @@ def test_what_is_held_is_released_when_its_owner_asks_for_less(
     cell.out("qalter", "-pe", "local", "2", job)
     passes.once()
     until(lambda: scaling.running_on(job))
-    assert held == "HELD_AS_IMPOSSIBLE"
+    assert held == "UNSATISFIABLE_HELD"
 
 
 def test_nobody_is_deleted_where_nothing_is_known_or_seen(cell: Cell, until: Until, show_on_failure: Shown) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sge import cell_folder
-from sge.cell import Cell
+from autoscaler.lab import cell_folder
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.waiting import Until
 
 ARGV = (sys.executable, "-m", "autoscaler.commands.main", "demo")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from sge.cell import Cell
-from sge.private_root import MASTER
+from autoscaler.lab.cell import Cell
+from autoscaler.lab.private_root import MASTER
 
 COMMAND = (sys.executable, "-m", "autoscaler.commands.main", "doctor", "--json")
 
@@ -51,19 +51,29 @@ def test_one_who_is_no_manager_is_told(cell: Cell) -> None:
 def test_a_host_that_may_submit_but_not_change_anything_is_told(cell: Cell) -> None:
     worker = cell.declared[0].name
     cell.out("qconf", "-as", worker)
-    assert findings(cell, worker)["queue master"] == "fail"
+    assert findings(cell, worker)["qmaster"] == "fail"
 
 
 def test_a_host_that_may_not_even_ask_is_told(cell: Cell) -> None:
-    assert findings(cell, cell.declared[0].name)["queue master"] == "fail"
+    assert findings(cell, cell.declared[0].name)["qmaster"] == "fail"
 
 
 def test_without_a_queue_master_that_alone_is_said(cell: Cell) -> None:
     cell.stop_qmaster()
-    assert findings(cell)["queue master"] == "fail"
+    assert findings(cell)["qmaster"] == "fail"
 
 
 def test_rules_that_name_what_is_not_there_are_found(cell: Cell) -> None:
     rules = cell.home / "rules.json"
     rules.write_text('{"complexes": {"gpu": "ngpus"}}')
     assert findings(cell, CP_CAP_AUTOSCALE_RULES=str(rules))["rules"] == "warn"
+
+
+def test_an_instance_type_that_the_provider_does_not_have_is_found(cell: Cell) -> None:
+    fake = {"CP_CAP_AUTOSCALE_PROVIDER": "fake", "CP_CAP_AUTOSCALE_TAG": "cell"}
+    assert findings(cell, **fake, CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.lrage")["instance types"] == "fail"
+    assert findings(cell, **fake, CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large")["instance types"] == "ok"
+
+
+def test_a_limit_that_every_queue_has_again_is_found(cell: Cell) -> None:
+    assert findings(cell, CP_CAP_SGE_QUEUE_NAME_1="second.q")["settings"] == "warn"

@@ -1,4 +1,4 @@
-"""A real queue master's events wake, and listening leaves no process behind."""
+"""A real qmaster's events wake, and listening leaves no process behind."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
-from sge.cell import Cell
 from sge.events import Events, Starter
 from tests.grid_engine.waiting import Until
 

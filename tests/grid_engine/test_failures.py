@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoscaler.core.reasons import Code
-from sge.cell import Cell
+from autoscaler.core.model.reasons import Code
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, machines, told
 from tests.grid_engine.waiting import Until
@@ -63,7 +63,7 @@ def test_a_machine_that_never_joins_is_given_back_with_its_last_words_and_its_ty
     empty_cell.submit("-b", "y", "true")
     with scaling.running():
         until(scaling.all_gone, 40)
-        until(lambda: Code.BUCKET_RESTING in {bucket["reason"]["code"] for bucket in scaling.plan()["buckets"]}, 20)
+        until(lambda: Code.BUCKET_BACKOFF in {bucket["reason"]["code"] for bucket in scaling.plan()["buckets"]}, 20)
     (machine,) = machines(scaling)
     (ending,) = [entry for entry in journal(scaling) if entry.kind == "terminate"]
     assert (machine.message, ending.result) == ("ended by request", "done")

@@ -7,9 +7,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from autoscaler.core.request_sets import ArrayDefinition, Target
+from autoscaler.core.model.request_sets import ArrayDefinition, Target
+from autoscaler.lab.cell import Cell
 from sge.admin import Administrator
-from sge.cell import Cell
 from sge.groups import Groups
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate

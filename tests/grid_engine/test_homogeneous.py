@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sge.cell import Cell, ExecHost
+from autoscaler.lab.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling, most_at_once
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until

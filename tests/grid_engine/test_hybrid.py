@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sge.cell import Cell, ExecHost
+from autoscaler.lab.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed
-from sge.cell import Cell
 
 COMMAND = (sys.executable, "-m", "autoscaler.commands.main", "init")
 

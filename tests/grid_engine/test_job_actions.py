@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.act.actor import Actor
-from autoscaler.act.means import Means
-from autoscaler.act.owners import Notices
-from autoscaler.core.actions import Action, Hold, Kill, PushBack, Release
-from autoscaler.core.cluster import Ask
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.actions import Action, Hold, Kill, Release, Reschedule
+from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.actor import Actor
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.engine.job_owners import Notices
+from autoscaler.lab.cell import Cell
 from autoscaler.settings.table import OwnerNotice
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
 from providers.fake import FakeProvider, FakeSettings
 from sge.admin import Administrator
-from sge.cell import Cell
 from sge.lookup import Lookup
-from sge.phantoms import Phantoms
+from sge.probe_hosts import ProbeHosts
 from tests.grid_engine.waiting import Until
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.executor import at_once
@@ -38,7 +38,7 @@ class Acting:
     def __init__(self, cell: Cell) -> None:
         self.store = Store.open(None)
         lookup = Lookup(cell.runner)
-        means = Means(
+        means = ExecutionContext(
             grid_engine=Administrator(cell.runner),
             provider=FakeProvider(FakeSettings(), cell="cell"),
             store=self.store,
@@ -46,7 +46,7 @@ class Acting:
             boot_script=lambda array: "",
             clock=lambda: 1_795_252_200.0,
             executor=at_once,
-            scheduler=Phantoms(cell.runner, NamesInMemory()),
+            scheduler=ProbeHosts(cell.runner, NamesInMemory()),
             jobs=lookup.jobs,
             owners=Notices(OwnerNotice.FILE, lookup, cell.runner),
         )
@@ -56,7 +56,7 @@ class Acting:
     def kill(self, *jobs: str) -> tuple[Result, str]:
         """As they wait now."""
         waiting = self.jobs().waiting
-        return self(Kill(jobs, REASON, asks=tuple(waiting.get(job, Ask("qw")) for job in jobs)))
+        return self(Kill(jobs, REASON, asks=tuple(waiting.get(job, JobRequest("qw")) for job in jobs)))
 
     def __call__(self, action: Action) -> tuple[Result, str]:
         journalled = self.store.accept(Plan((action,), Memory()), pass_number=1, at=1_795_252_200.0)
@@ -151,10 +151,10 @@ def test_only_a_job_that_may_be_restarted_is_pushed_back_unless_forced(
     jobs = [cell.submit("-b", "y", "-r", rerun, "sleep", "60") for rerun in ("y", "n")]
     until(lambda: all(shown(cell, job)[4] == "r" for job in jobs), message="the jobs did not start")
     cell.out("qmod", "-d", "*")
-    outcome = acting(PushBack(tuple(jobs), "i-1", "w1", REASON))
+    outcome = acting(Reschedule(tuple(jobs), "i-1", "w1", REASON))
     assert (outcome[0], outcome[1].startswith(f"{jobs[1]}: ")) == (Result.REFUSED, True)
     until(lambda: shown(cell, jobs[0])[4] == "Rq", message="the first was not pushed back")
-    assert (shown(cell, jobs[1])[4], acting(PushBack((jobs[1],), "i-1", "w1", REASON, forced=True))[0]) == (
+    assert (shown(cell, jobs[1])[4], acting(Reschedule((jobs[1],), "i-1", "w1", REASON, forced=True))[0]) == (
         "r",
         Result.DONE,
     )
@@ -163,4 +163,4 @@ def test_only_a_job_that_may_be_restarted_is_pushed_back_unless_forced(
 def test_a_job_is_pushed_back_though_another_is_gone(cell: Cell, acting: Acting, until: Until) -> None:
     job = cell.submit("-b", "y", "-r", "y", "sleep", "60")
     until(lambda: shown(cell, job)[4] == "r", message="the job did not start")
-    assert acting(PushBack(("999", job), "i-1", "w1", REASON)) == (Result.DONE, "gone already: 999")
+    assert acting(Reschedule(("999", job), "i-1", "w1", REASON)) == (Result.DONE, "gone already: 999")

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.act.boot_script import WorkerBoot
-from autoscaler.core.fleet import Ending
-from sge.cell import Cell, ExecHost
+from autoscaler.core.model.fleet import Ending
+from autoscaler.engine.boot_script import WorkerBoot
+from autoscaler.lab.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.renting import Rented, worker_boot
 from tests.grid_engine.waiting import Shown, Until
@@ -38,7 +38,7 @@ def rent(empty_cell: Cell, show_on_failure: Shown) -> Rent:
 def test_a_worker_that_no_master_takes_ends_itself(rent: Rent, boot: WorkerBoot, until: Until) -> None:
     worker = rent(replace(boot, join_within=2), known=False)
     until(lambda: worker.ending() is Ending.RELEASED)
-    assert "no queue master took it" in worker.said()
+    assert "no qmaster took it" in worker.said()
 
 
 def test_a_worker_joins_however_late_it_is_made_known(
@@ -60,7 +60,7 @@ def test_an_idle_worker_without_a_master_ends_itself_after_its_lease(
     until(worker.joined)
     empty_cell.stop_qmaster()
     until(lambda: worker.ending() is Ending.RELEASED)
-    assert "no queue master for 2 s, and no job" in worker.said()
+    assert "no qmaster for 2 s, and no job" in worker.said()
 
 
 def test_a_worker_that_sees_its_master_stays_however_long_it_is_idle(
@@ -96,4 +96,4 @@ def test_a_worker_with_a_job_ends_itself_after_its_longest_lease(
     until(lambda: worker.joined() and Autoscaling(empty_cell).running_on(job))
     empty_cell.stop_qmaster()
     until(lambda: worker.ending() is Ending.RELEASED)
-    assert "no queue master for 3 s:" in worker.said()
+    assert "no qmaster for 3 s:" in worker.said()

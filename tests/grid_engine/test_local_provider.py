@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import pytest
 
 from autoscaler import namespaces
-from autoscaler.core.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.namespaces import Tree
 from providers.catalog import load_catalog
 from providers.contract import CELL, ControlPlane, Fault, LostAnswer, ProviderContract
@@ -20,7 +21,6 @@ from providers.interface import LaunchOrder
 from providers.local.hosts import TreeHosts
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
-from sge.cell import Cell, ExecHost
 from tests.grid_engine.waiting import Until
 
 
@@ -39,6 +39,9 @@ class TreePlane(ControlPlane):
     many = 4
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {
+            Fault.STOPPED: "a host of namespaces is there or is not",
+            Fault.ENDED_OUTSIDE: "whoever kills a host leaves no word: it counts as one that died",
+            Fault.IMAGE_DISKS: "a host of namespaces has no disks",
             Fault.THROTTLED: "nobody counts calls on this host",
             Fault.REFUSED: "whoever runs this test may start hosts; tests/providers acts it out",
         }
@@ -68,6 +71,8 @@ class TreePlane(ControlPlane):
                 self.chosen = {"listing_lag": 0.8}
             case Fault.LOST_ANSWER:
                 self.hosts = DyingHosts(self.tree)
+            case Fault.ACCEPTED_THEN_DEAD:
+                self.chosen = {"sudden_death": 0.1}
             case Fault.MALFORMED:
                 for record in self.state.glob("*/machine.json"):
                     record.write_text("")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from autoscaler.lab.cell import Cell
 from providers.interface import LaunchOrder
 from providers.local import fates
 from providers.local.fates import Notices
@@ -15,7 +16,6 @@ from providers.local.hosts import TreeHosts
 from providers.local.machines import Machine, Records
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, machines, notes, told
 from tests.grid_engine.waiting import Until
@@ -166,7 +166,7 @@ def test_a_worker_that_shuts_itself_down_leaves_no_trace_and_no_failure(
         (name,) = until(scaling.rented)
         fates.release(machine_of(scaling, name), records(scaling), empty_cell.tree)
         until(scaling.all_gone, 40)
-        rests = [bucket for bucket in scaling.plan()["buckets"] if bucket["reason"]["code"] == "BUCKET_RESTING"]
+        rests = [bucket for bucket in scaling.plan()["buckets"] if bucket["reason"]["code"] == "BUCKET_BACKOFF"]
     assert "its machine shut itself down" in scaling.said()
     assert (kinds(scaling, name)[-2:], rests) == (["disable", "remove"], [])
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import InstanceType, Interruption, MachineState, Worker
+from autoscaler.core.model.fleet import InstanceType, Interruption, MachineState, Worker
+from autoscaler.lab.cell import Cell, ExecHost
 from autoscaler.namespaces import start_host
 from sge.admin import Administrator
-from sge.cell import Cell, ExecHost
 from sge.cluster import cluster_from, read_outputs
 from sge.notices import COMPLEX, told_notices
 from sge.prepare import Preparation, carry_out, differences, look
@@ -34,7 +34,7 @@ def define(cell: Cell, saved: Path) -> Sequence[str]:
 
 
 def notices(cell: Cell, name: str) -> tuple[Interruption, ...]:
-    outputs, _ = read_outputs(cell.runner, wanted=lambda _: (), zone=UTC)
+    outputs, _ = read_outputs(cell.runner, wanted=lambda *_: (), zone=UTC)
     hosts = cluster_from(outputs, zone=UTC, now=time.time()).hosts
     return tuple(told_notices(hosts, [replace(WORKER, name=name)]))
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, told
 from tests.grid_engine.gate import Gate

@@ -7,8 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
-from autoscaler.core.reasons import Code
-from sge.cell import Cell
+from autoscaler.core.model.reasons import Code
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, machines, told
 from tests.grid_engine.gate import Gate

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import PHANTOM_PREFIX, Phantom
-from autoscaler.core.evidence import Answer
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX, ProbeHost
+from autoscaler.core.model.evidence import Answer
 from autoscaler.hosts_file import HOSTS, HostsFile
+from autoscaler.lab.cell import Cell
 from autoscaler.process import Completed, only_reads
-from sge.cell import Cell
 from sge.cluster import Outputs, cluster_from
-from sge.phantoms import Phantoms
+from sge.probe_hosts import ProbeHosts
 from sge.qstat import COMMAND
 from sge.reading import read_configuration
 from tests.grid_engine.autoscaling import Autoscaling
@@ -28,7 +28,7 @@ from tests.grid_engine.waiting import Shown, Until
 ROOT = Path(__file__).parents[2]
 LOAD = (("arch", "lx-amd64"), ("mem_free", "240G"), ("mem_total", "256G"), ("num_proc", "64"))
 """What the execd of such a machine would report."""
-BIG = Phantom("main.q", 64, (*LOAD, ("h_vmem", "256G")))
+BIG = ProbeHost("main.q", 64, (*LOAD, ("h_vmem", "256G")))
 
 
 class Died(Exception):
@@ -77,8 +77,8 @@ def names_of(cell: Cell) -> HostsFile:
     return HostsFile(cell.tree.directory / "hosts.txt")
 
 
-def phantoms(cell: Cell) -> Phantoms:
-    return Phantoms(cell.runner, names_of(cell))
+def phantoms(cell: Cell) -> ProbeHosts:
+    return ProbeHosts(cell.runner, names_of(cell))
 
 
 def _line(cell: Cell, job: str) -> str:
@@ -155,7 +155,7 @@ def test_killed_after_any_command_the_sweep_leaves_all_as_it_was(cell: Cell) -> 
     while True:
         dying = Dying(cell, deaths)
         try:
-            Phantoms(dying, NamesThatDie(cell, dying)).ask([job], [BIG, BIG])
+            ProbeHosts(dying, NamesThatDie(cell, dying)).ask([job], [BIG, BIG])
         except Died:
             deaths += 1
         else:
@@ -169,13 +169,13 @@ def test_killed_after_any_command_the_sweep_leaves_all_as_it_was(cell: Cell) -> 
 def test_no_job_can_start_on_a_phantom_nor_is_one_ever_counted(cell: Cell, until: Until) -> None:
     job = int(cell.submit("-b", "y", "-pe", "local", "64", "sleep", "60"))
     with pytest.raises(Died):
-        Phantoms(dying := Dying(cell, 6), NamesThatDie(cell, dying)).ask([job], [BIG])
+        ProbeHosts(dying := Dying(cell, 6), NamesThatDie(cell, dying)).ask([job], [BIG])
     until(lambda: " 0.00000 " not in _line(cell, str(job)), message="the scheduler did not look at the job")
     outputs = Outputs(cell.out(*COMMAND).encode(), qconf=read_configuration(cell.runner))
     cluster = cluster_from(outputs, zone=UTC, now=0.0)
     shown = repr((cluster.hosts, cluster.queues, cluster.host_groups, cluster.execution_hosts))
-    there = PHANTOM_PREFIX in outputs.qstat.decode() and PHANTOM_PREFIX in outputs.qconf["sel"]
-    assert (there, " qw " in _line(cell, str(job)), PHANTOM_PREFIX in shown) == (True, True, False)
+    there = PROBE_HOST_PREFIX in outputs.qstat.decode() and PROBE_HOST_PREFIX in outputs.qconf["sel"]
+    assert (there, " qw " in _line(cell, str(job)), PROBE_HOST_PREFIX in shown) == (True, True, False)
     phantoms(cell).sweep()
 
 
@@ -183,18 +183,18 @@ def test_an_unreachable_master_is_no_answer(cell: Cell) -> None:
     def unreachable(argv: Sequence[str], *, timeout: float, **more: object) -> Completed:
         return Completed(tuple(argv), 1, b"", b"error: commlib error: got select error (Connection refused)\n", 0.0)
 
-    asked = Phantoms(unreachable, names_of(cell)).ask([1], [BIG])
+    asked = ProbeHosts(unreachable, names_of(cell)).ask([1], [BIG])
     assert (asked.answers[1][0], "commlib" in asked.left) == (Answer.NONE, True)
 
 
 ASK = """
 import sys
-from autoscaler.core.actions import Phantom
+from autoscaler.core.model.actions import ProbeHost
 from autoscaler.hosts_file import HostsFile
 from autoscaler.process import SystemRunner
-from sge.phantoms import Phantoms
+from sge.probe_hosts import ProbeHosts
 
-print(Phantoms(SystemRunner(), HostsFile()).ask([int(sys.argv[1])], [Phantom("main.q", 64, ())] * 2).answers)
+print(ProbeHosts(SystemRunner(), HostsFile()).ask([int(sys.argv[1])], [ProbeHost("main.q", 64, ())] * 2).answers)
 """
 
 
@@ -209,7 +209,7 @@ def test_what_a_killed_process_left_the_next_one_takes_away(cell: Cell, show_on_
     after: list[tuple[str, ...]] = []
     for _ in range(2):
         killed = cell.runner((sys.executable, "-c", ASK, job), timeout=20, env=environment)
-        there = set(re.findall(rf"{PHANTOM_PREFIX}\d+", " ".join(configuration(cell))))
+        there = set(re.findall(rf"{PROBE_HOST_PREFIX}\d+", " ".join(configuration(cell))))
         left.append(killed.returncode != 0 and len(there) == 2)
         once = scaling.command("once")
         assert once.returncode == 0, once.stderr.decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until
@@ -41,3 +41,26 @@ def test_each_queue_gets_workers_of_its_own_which_never_serve_the_other(
 
     assert {end.host for job in (first, more) for end in autoscaling.ends(job)} == {hosts["execute"]}
     assert {end.host for end in autoscaling.ends(second)} == {hosts["execute_1"]}
+
+
+def test_two_queues_share_the_limit_of_the_whole_cell(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
+    """Each might cost 0.1 an hour, which pays for one worker; so does the cell, and they come one after the other."""
+    prices = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR_1": "0.1"}
+    total = {"CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR": "0.1"}
+    autoscaling = Autoscaling(empty_cell, {**SECOND, **prices, **total})
+    show_on_failure["autoscaler"] = autoscaling.said
+    assert autoscaling.command("init", "--yes", "--apply", "@allhosts").returncode == 0
+    gate = Gate(empty_cell)
+    jobs = [gate.submit("-q", "main.q"), gate.submit("-q", "second.q")]
+
+    with autoscaling.running():
+        until(lambda: any(autoscaling.running_on(job) for job in jobs), 30, "none of them started")
+        until(lambda: "total_price_per_hour" in autoscaling.said(), 30, "the limit was not told")
+        gate.open()
+        until(lambda: all(autoscaling.ended_well(job) for job in jobs), 60, "they did not both end well")
+        until(autoscaling.all_gone, 30, "the workers did not leave")
+
+    first, second = sorted(autoscaling.lifetimes(), key=lambda one: one.created_at)
+    assert {first.node_array, second.node_array} == {"execute", "execute_1"}
+    assert first.ended_at is not None
+    assert second.created_at >= first.ended_at, "never two at a time"

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.lab.cell import Cell
 from autoscaler.store.nodes import NodeRow
 from autoscaler.store.store import Store
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Shown, Until
 

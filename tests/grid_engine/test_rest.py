@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoscaler.web.passwords import set_password
+from autoscaler.api.passwords import set_password
+from autoscaler.lab.cell import Cell
 from providers.local import fates
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, machines, told
 from tests.grid_engine.gate import Gate
@@ -163,5 +163,5 @@ def test_a_node_whose_machine_dies_has_failed_until_its_caller_has_it_tried_agai
         again = node()
         hosts = scaling.execution_hosts()
     assert (failed["NodeId"], again["NodeId"], again["Name"]) == (first["NodeId"], first["NodeId"], first["Name"])
-    assert (failed["StatusMessage"], failed["TargetState"]) == ("its provider says that it is gone", "Started")
+    assert (failed["StatusMessage"], failed["TargetState"]) == ("its provider reports that it is gone", "Started")
     assert (hosts, len(machines(scaling))) == ({again["Hostname"]}, 2)

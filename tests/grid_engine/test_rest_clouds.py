@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.played_cloud import PlayedCloud, played_cloud
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
+from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, told
 from tests.grid_engine.test_clouds import SCENARIOS, billable

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoscaler.core.actions import Launch
+from autoscaler.core.model.actions import Launch
 from autoscaler.core.plan import plan
-from autoscaler.record import read_record
-from sge.cell import Cell
+from autoscaler.engine.record import read_record
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until

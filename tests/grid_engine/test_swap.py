@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling, most_at_once
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until
@@ -45,7 +45,7 @@ def test_an_idle_weak_worker_leaves_and_then_the_stronger_one_comes(
     weak, strong = sorted(autoscaling.lifetimes(), key=lambda one: one.created_at)
     assert (weak.instance_type, strong.instance_type) == ("m5.large", "m5.xlarge")
     assert (weak.ended_at or strong.created_at + 1) <= strong.created_at
-    assert f"disabling {weak.name} (it makes room for a stronger worker: m5.xlarge" in autoscaling.said()
+    assert f"disabling {weak.name} (a stronger worker replaces it: m5.xlarge" in autoscaling.said()
 
 
 def test_a_busy_weak_worker_runs_dry_first(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:

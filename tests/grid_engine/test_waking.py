@@ -2,7 +2,7 @@
 
 import time
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Until
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, machines, told
 from tests.grid_engine.gate import Gate

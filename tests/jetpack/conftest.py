@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.api.request_service import RequestService
 from autoscaler.store.store import Store
-from autoscaler.web import local_socket
-from autoscaler.web.local_socket import serve_requests
-from autoscaler.web.request_service import RequestService
+from tests.web.served import serve_requests
 
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store of a service that knows the node array `execute`, at 1000 s."""
-    monkeypatch.setattr(local_socket, "POLL", 0.01)
     monkeypatch.setenv("CP_CAP_AUTOSCALE_SOCKET", str(tmp_path / "a.sock"))
     store = Store.open(None)
     with serve_requests(RequestService(store, lambda: ("execute",), lambda: 1000.0), tmp_path / "a.sock"):

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from autoscaler import jetpack
-from autoscaler.core.request_sets import ArrayDefinition, Target
+from autoscaler.constraints.json_text import read_json
+from autoscaler.constraints.request_documents import read_update
+from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.json_text import read_json
-from autoscaler.nodearrays.requests import read_update
 from autoscaler.store.store import Store
 
 IMPORT = "from autoscaler import jetpack\n"

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.rules.constraints import (
+from autoscaler.constraints.documents import constraint_from, constraints_from, read_document
+from autoscaler.constraints.json_text import path_at, read_json
+from autoscaler.constraints.library import read_constraint, read_rules
+from autoscaler.constraints.rules import load_rules, rules_from
+from autoscaler.constraints.vm_sizes import vm_sizes_from
+from autoscaler.core.constraints.constraint import (
     And,
     Constraint,
     MinimumResource,
@@ -18,14 +23,9 @@ from autoscaler.core.rules.constraints import (
     NodeResourceConstraint,
     as_text,
 )
-from autoscaler.core.rules.default_resources import OfNode, OfResource, Operator
-from autoscaler.core.rules.values import Size
+from autoscaler.core.constraints.default_resources import OfNode, OfResource, Operator
+from autoscaler.core.constraints.values import Size
 from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.documents import constraint_from, constraints_from, read_document
-from autoscaler.nodearrays.json_text import path_at, read_json
-from autoscaler.nodearrays.library import read_constraint, read_rules
-from autoscaler.nodearrays.rules import load_rules, rules_from
-from autoscaler.nodearrays.vm_sizes import vm_sizes_from
 from tests.core.test_constraints import CONSTRAINTS
 
 GIB = 1024**3

@@ -8,10 +8,8 @@ import json
 
 import pytest
 
-from autoscaler.core.rules.constraints import Constraint
-from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.documents import read_document
-from autoscaler.nodearrays.library import (
+from autoscaler.constraints.documents import read_document
+from autoscaler.constraints.library import (
     NodeProperties,
     NodeResourceConstraint,
     Reason,
@@ -28,7 +26,9 @@ from autoscaler.nodearrays.library import (
     resources_of,
     text,
 )
-from autoscaler.nodearrays.vm_sizes import vm_sizes_from
+from autoscaler.constraints.vm_sizes import vm_sizes_from
+from autoscaler.core.constraints.constraint import Constraint
+from autoscaler.errors import SettingsError
 
 GIB = 1024**3
 F16 = NodeProperties(
@@ -108,11 +108,11 @@ def test_the_default_resources_of_pbspro(properties: NodeProperties, resources: 
         ('{"in-a-placement-group": false}', "taken", "it is in the placement group pg1, and must be in none"),
         ('{"ncpus": 1}', "ncpus=15", "ncpus=5"),
         ('{"mem": "memory::4g"}', "mem=28g", "mem=52g"),
-        ('{"ngpus": 4}', "ngpus=0", "of ngpus it has 0 left of 0, and 4 is asked"),
+        ('{"ngpus": 4}', "ngpus=0", "of ngpus it has 0 left of 0, and 4 is requested"),
         (
             '{"ncpus": 1, "mem": "memory::4g", "ngpus": 4}',
             "ncpus=15 mem=28g ngpus=0",
-            "of ngpus it has 0 left of 0, and 4 is asked",
+            "of ngpus it has 0 left of 0, and 4 is requested",
         ),
         (
             """{"or":
@@ -122,19 +122,19 @@ def test_the_default_resources_of_pbspro(properties: NodeProperties, resources: 
 ]
 }""",
             "taken",
-            "it meets no alternative of 2; its project is restricted, and open is asked; "
-            "User is denied access to this project",
+            "it meets no alternative of 2; its project is restricted, and open is requested; User is denied access to "
+            "this project",
         ),
         (
             '{"node.vm_size": ["Standard_F16", "Standard_E32"]}',
             "taken",
-            "its node.vm_size is Standard_NC6, and Standard_F16 or Standard_E32 is asked",
+            "its node.vm_size is Standard_NC6, and Standard_F16 or Standard_E32 is requested",
         ),
-        ('{"node.location": "westus2"}', "taken", "its node.location is none, and westus2 is asked"),
-        ('{"node.pcpu_count": 44}', "taken", "its node.pcpu_count is 1, and 44 is asked"),
+        ('{"node.location": "westus2"}', "taken", "its node.location is none, and westus2 is requested"),
+        ('{"node.pcpu_count": 44}', "taken", "its node.pcpu_count is 1, and 44 is requested"),
         ('{"custom_string1": "custom_value"}', "taken", "it has no custom_string1"),
         ('{"custom_string2": ["custom_value1", "custom_value2"]}', "taken", "it has no custom_string2"),
-        ('{"custom_integer": [16, 32]}', "taken", "its custom_integer is 8, and 16 or 32 is asked"),
+        ('{"custom_integer": [16, 32]}', "taken", "its custom_integer is 8, and 16 or 32 is requested"),
         (
             """{
 "custom_string1": "custom_value",
@@ -158,8 +158,8 @@ def test_the_default_resources_of_pbspro(properties: NodeProperties, resources: 
 {"node.location": "eastus"}]
 }""",
             "taken",
-            "it meets no alternative of 2; its node.location is none, and westus2 is asked; "
-            "its node.location is none, and eastus is asked",
+            "it meets no alternative of 2; its node.location is none, and westus2 is requested; its node.location is "
+            "none, and eastus is requested",
         ),
     ),
 )
@@ -174,7 +174,7 @@ def test_a_constraint_of_the_reference(document: str, on_f16: str, on_nc6: str) 
 def test_a_read_only_integer_is_asked_for_by_a_program() -> None:
     constraint = NodeResourceConstraint("custom_int", 16)
     assert [on(constraint, F16, custom_int=there) for there in (16, 32)] == [
-        "taken", "its custom_int is 32, and 16 is asked",
+        "taken", "its custom_int is 32, and 16 is requested",
     ]  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def test_a_licence_is_used_up_for_all() -> None:
         return SharedConsumableConstraint(LICENSES, value)
 
     assert [on(make_constraint(value), F16) for value in (1000, 1001)] == [
-        "taken", "of licenses, which all share, 1000 of 1000 are left, and 1001 is asked",
+        "taken", "of licenses, which all share, 1000 of 1000 are left, and 1001 is requested",
     ]  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def test_a_version_is_the_same_for_all() -> None:
         return SharedConstraint(VERSIONS, value)
 
     assert [on(make_constraint(value), F16) for value in ("1.2.3", "2.0")] == [
-        "taken", "prodversion is 1.2.3 for all, and 2.0 is asked",
+        "taken", "prodversion is 1.2.3 for all, and 2.0 is requested",
     ]  # fmt: skip
 
 

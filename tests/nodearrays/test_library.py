@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
-from autoscaler.core.reasons import Code
-from autoscaler.core.rules.node import PROPERTIES
-from autoscaler.nodearrays import library
-from autoscaler.nodearrays.library import (
+from autoscaler.constraints import library
+from autoscaler.constraints.library import (
     JobDemand,
     SharedConsumableConstraint,
     candidates_of,
@@ -23,6 +20,9 @@ from autoscaler.nodearrays.library import (
     read_constraint,
     read_rules,
 )
+from autoscaler.core.constraints.node import PROPERTIES
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
+from autoscaler.core.model.reasons import Code
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -87,7 +87,7 @@ def test_a_bucket_gives_as_many_nodes_as_can_be_had() -> None:
 def test_a_bucket_with_a_problem_gives_none() -> None:
     bucket = Bucket(BucketKey("Standard_F2", "execute"), F2, available=2, problem="no quota")
     found = match([JobDemand("j")], [], candidates_of([bucket], CPUS))
-    assert [part.reason.code for part in found.rejected] == [Code.NO_MORE_OF_IT]
+    assert [part.reason.code for part in found.rejected] == [Code.NONE_LEFT]
 
 
 def test_a_joined_worker_serves_with_what_it_says_and_has_left() -> None:

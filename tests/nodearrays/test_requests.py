@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.fleet import PriceType
-from autoscaler.core.request_sets import ArrayDefinition, Target
+from autoscaler.constraints.request_documents import Update, ask, read_update, set_name_from
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.requests import Update, ask, read_update, set_name_from
 from autoscaler.store.store import Store
 
 ARRAYS = ("execute", "execute_1")

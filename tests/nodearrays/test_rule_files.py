@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.asking.arrays import in_force
-from autoscaler.core.fleet import Fleet, InstanceType
-from autoscaler.core.request_sets import ArrayDefinition, Requests
-from autoscaler.core.ruled.policy import under
-from autoscaler.core.rules.node import SizeFacts
-from autoscaler.core.rules.values import Size
+from autoscaler.constraints.library import read_rules
+from autoscaler.constraints.rule_files import RuleFiles, document_of
+from autoscaler.core.constraints.node import SizeFacts
+from autoscaler.core.constraints.values import Size
+from autoscaler.core.model.fleet import Fleet, InstanceType
+from autoscaler.core.model.request_sets import ArrayDefinition, Requests
+from autoscaler.core.requests.array_timeouts import under
+from autoscaler.core.requests.arrays import in_force
 from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.library import read_rules
-from autoscaler.nodearrays.rule_files import RuleFiles, document_of
 from tests.core.building import GIB, a_bucket, a_machine, a_snapshot
 
 SIZES = {

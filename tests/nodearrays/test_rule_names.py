@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from autoscaler.nodearrays.library import read_rules
-from autoscaler.nodearrays.rule_names import strange_names
+from autoscaler.constraints.library import read_rules
+from autoscaler.constraints.rule_names import strange_names
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.constraints.library import candidates_of, read_rules
+from autoscaler.constraints.vm_sizes import load_vm_sizes, vm_sizes_from
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
 from autoscaler.errors import SettingsError
-from autoscaler.nodearrays.library import candidates_of, read_rules
-from autoscaler.nodearrays.vm_sizes import load_vm_sizes, vm_sizes_from
 from providers.catalog import load_catalog
 
 GIB = 1024**3

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import pytest
 from pydantic_settings import BaseSettings
 
-from autoscaler.core.model import Snapshot
-from autoscaler.core.request_sets import RequestSet, Target
-from autoscaler.errand import Value
+from autoscaler.background import Value
+from autoscaler.core.model.request_sets import RequestSet, Target
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.policies.asking import RENEWED, VALID, Policies
 from autoscaler.policies.interface import Arrays, Past
 from autoscaler.store.store import Store
@@ -273,6 +273,6 @@ def test_a_policy_sees_the_history() -> None:
 
 
 def _sample() -> Any:
-    from autoscaler.core.sample import Sample
+    from autoscaler.core.outcome.sample import Sample
 
     return Sample(NOW - 100)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.model.request_sets import Requests, RequestSet, Target
 from autoscaler.core.policy import Limits
-from autoscaler.core.request_sets import Requests, RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.policies.asking import Policies, Recorded
 from autoscaler.policies.celery_queue import CeleryQueue, CeleryQueueSettings, Tasks

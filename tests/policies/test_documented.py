@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.sample import ArraySample, Sample
+from autoscaler.core.outcome.sample import ArraySample, Sample
 from autoscaler.policies.asking import Recorded
 from autoscaler.policies.registry import load, unclaimed
 from autoscaler.store.store import Store

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from autoscaler.core.policy import Limits
-from autoscaler.loop import Loop
-from autoscaler.monitor import Monitor
+from autoscaler.engine.loop import Loop
+from autoscaler.engine.monitor import Monitor
 from autoscaler.policies.asking import Policies
 from autoscaler.policies.interface import AutoscalePolicy
 from autoscaler.policies.registry import load

@@ -8,17 +8,19 @@ from typing import Any
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.capacity import emptied_host, offer_of
-from autoscaler.core.cluster import Ask, Queue
-from autoscaler.core.fleet import InstanceType
-from autoscaler.core.impossible.admission import Judge, admission_of
-from autoscaler.core.model import Host, Snapshot, Wanted
-from autoscaler.core.placement import place
+from autoscaler.core.capacity.max_capacity import MaxCapacity
+from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
+from autoscaler.core.model.cluster import JobRequest, Queue
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.placement.hosts import emptied_host, host_values_of
+from autoscaler.core.placement.placement import place
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reach import Reach
-from autoscaler.core.reasons import Reason
-from autoscaler.core.requests import Reader, Served
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.unsatisfiable.admission import Judge, admission_of
 from autoscaler.report.wording import text
 from tests.core.building import COMPLEXES, M5, MAIN, a_bucket, a_host, a_job, a_snapshot, a_worker
 
@@ -68,7 +70,7 @@ def worlds(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, Any]] = asks) -> S
     return a_snapshot(*things, queues=queues, limits=draw(limits), hybrid=draw(st.booleans()), family="m5")
 
 
-def ask_of(snapshot: Snapshot) -> Ask:
+def ask_of(snapshot: Snapshot) -> JobRequest:
     return snapshot.cluster.shapes[0].ask
 
 
@@ -91,10 +93,10 @@ def test_what_is_refused_is_out_of_reach_of_plan(snapshot: Snapshot) -> None:
     if not refused(snapshot):
         return
     event("refused")
-    served = Reader(snapshot.cluster, snapshot.policy, frozenset()).read(ask_of(snapshot))
-    assert isinstance(served, Served)
-    reach = Reach(snapshot.policy, snapshot.fleet.buckets, persistent(snapshot), snapshot.cluster.complexes)
-    wanted = Wanted(served.demand, 1, 0.0, expired=True, launches=served.launches)
+    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(ask_of(snapshot))
+    assert isinstance(served, ReadRequest)
+    reach = MaxCapacity(snapshot.policy, snapshot.fleet.buckets, persistent(snapshot), snapshot.cluster.complexes)
+    wanted = CategoryDemand(served.demand, 1, 0.0, expired=True, launches=served.launches)
     assert reach.refusal(wanted) is not None
     assert plan(snapshot).fitting == 0
 
@@ -120,11 +122,11 @@ def test_what_fits_on_any_allowed_mix_is_accepted(snapshot: Snapshot, mix: list[
     mix = [type_ for type_ in mix if type_ in usable][: allowed.max_workers]
     assume(allowed.max_cores is None or sum(type_.vcpus for type_ in mix) <= allowed.max_cores)
     assume(cap is None or sum(known[type_] or 0.0 for type_ in mix) <= cap)
-    served = Reader(snapshot.cluster, snapshot.policy, frozenset()).read(ask_of(snapshot))
-    assume(isinstance(served, Served))
-    assert isinstance(served, Served)
+    served = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(ask_of(snapshot))
+    assume(isinstance(served, ReadRequest))
+    assert isinstance(served, ReadRequest)
     workers = [
-        offer_of(type_, array, snapshot.cluster.complexes).host(f"new{number}", array.queue)
+        host_values_of(type_, array, snapshot.cluster.complexes).host(f"new{number}", array.queue)
         for number, type_ in enumerate(mix)
     ]
     fits = place(((served.demand, 1),), (*persistent(snapshot), *workers)).complete

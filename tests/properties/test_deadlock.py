@@ -15,16 +15,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from autoscaler.core.actions import AskGridEngine, Hold, Kill, Phantom
-from autoscaler.core.cluster import HostJob
-from autoscaler.core.evidence import Answer, Evidence, Finding
-from autoscaler.core.impossible.allowed import allowed_by
-from autoscaler.core.impossible.phantoms import phantoms_for
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
+from autoscaler.core.model.actions import AskGridEngine, Hold, Kill, ProbeHost
+from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.evidence import Answer, Evidence, Finding
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import DeadlockAnswer, Limits
-from autoscaler.core.requests import Reader, Served
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.unsatisfiable.best_cluster import allowed_by
+from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from tests.core.building import GIB, M5, MAIN, NOW, PES, a_bucket, a_host, a_job, a_snapshot
 
 LIMITS = (
@@ -107,7 +108,7 @@ def fits(asked: Asked, hosts: list[tuple[int, int]]) -> bool:
             return sum(room >= 4 for room in rooms) >= -(-asked.slots // 4)
 
 
-def gigabytes(phantom: Phantom) -> int:
+def gigabytes(phantom: ProbeHost) -> int:
     text = dict(phantom.complex_values)["h_vmem"]
     return int(text[:-1]) * {"M": 2**20, "G": 2**30, "T": 2**40}[text[-1]] // GIB
 
@@ -236,7 +237,7 @@ class Deadlocks(RuleBasedStateMachine):
             for number, type_ in enumerate(M5[: set_.sold])
         ]
         made = a_snapshot(
-            *hosts, *shapes, *buckets, self.memory, Wishes(paused=set_.paused),
+            *hosts, *shapes, *buckets, self.memory, Overrides(paused=set_.paused),
             hybrid=True, family="m5", max_cores_per_worker=set_.most_cores, memory_complex="h_vmem", limits=set_.limits,
             now=self.now, queues={"main.q": replace(MAIN, pe_list=tuple(PES))},
         )  # fmt: skip
@@ -318,10 +319,10 @@ def test_phantoms_offer_whatever_an_allowed_cluster_could(
     machine.begin(kill=True, interval=1.0, jobs=[asked])
     machine.setting = setting
     seen = machine._snapshot()
-    served = Reader(seen.cluster, seen.policy, frozenset()).read(seen.cluster.shapes[0].ask)
-    assume(isinstance(served, Served))
-    assert isinstance(served, Served)
-    phantoms = phantoms_for([served.demand], allowed_by(seen.policy, seen.fleet.buckets, seen.cluster))
+    served = RequestReader(seen.cluster, seen.policy, frozenset()).read(seen.cluster.shapes[0].ask)
+    assume(isinstance(served, ReadRequest))
+    assert isinstance(served, ReadRequest)
+    phantoms = probe_hosts_for([served.demand], allowed_by(seen.policy, seen.fleet.buckets, seen.cluster))
     assert phantoms is not None
     possible = any(fits(asked, cluster) for cluster in setting.clusters())
     assert fits(asked, [(phantom.slots, gigabytes(phantom)) for phantom in phantoms]) or not possible

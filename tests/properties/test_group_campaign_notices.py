@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Launch
-from autoscaler.core.asking.asked import Asked
-from autoscaler.core.grouping import groups as groups_
-from autoscaler.core.grouping import growth, names, options, verdicts
-from autoscaler.core.grouping.bonds import Bond
-from autoscaler.core.grouping.groups import Group
-from autoscaler.core.growth.options import Option
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.capacity import placement_groups as groups_
+from autoscaler.core.capacity.group_targets import GroupTarget
+from autoscaler.core.capacity.offers import LaunchOffer
+from autoscaler.core.capacity.placement_groups import Group
+from autoscaler.core.model.actions import Candidate, Launch
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.requests import group_names as names
+from autoscaler.core.scale_down import group_verdicts as verdicts
+from autoscaler.core.scale_down.request_needs import RequestNeeds
+from autoscaler.core.scale_up import group_launches as growth
+from autoscaler.core.scale_up import group_offers as options
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.group_verdict import GroupVerdict
 from sge.admin import Administrator, Change
 from sge.groups import Groups
 from tests.properties.test_campaign_notices import WAIT, WHILE, Bug, Patch, directory, found
@@ -32,8 +36,8 @@ STEPS = 60
 
 
 def opens_before_all_are_ready(patch: Patch) -> Decide:
-    bond = verdicts._bond
-    patch.setattr(verdicts, "_bond", lambda *of: replace(bond(*of), hold=None))
+    group_verdict = verdicts._judge_group
+    patch.setattr(verdicts, "_judge_group", lambda *of: replace(group_verdict(*of), hold=None))
     return plan
 
 
@@ -43,7 +47,7 @@ def lets_the_idle_of_a_busy_group_go(patch: Patch) -> Decide:
 
 
 def refills_with_any_type(patch: Patch) -> Decide:
-    def others(group: Group, ledger: options.Ledger) -> Sequence[Option]:
+    def others(group: Group, ledger: options.Ledger) -> Sequence[LaunchOffer]:
         ways = options.ways_for(group.array, ledger)
         return tuple(way.option for way in ways if way.option.type != group.type)
 
@@ -60,8 +64,8 @@ def wants_one_more(patch: Patch) -> Decide:
 
 
 def keeps_halves(patch: Patch) -> Decide:
-    patch.setattr(growth, "hopeless", lambda *of: {})
-    patch.setattr(verdicts, "_bond", lambda *of: Bond(hold=because(Code.GROUP_INCOMPLETE)))
+    patch.setattr(growth, "groups_to_give_up", lambda *of: {})
+    patch.setattr(verdicts, "_judge_group", lambda *of: GroupVerdict(hold=because(Code.GROUP_INCOMPLETE)))
     patch.setattr(growth, "_refill", lambda group, ledger, reason: (ledger, None))
     return plan
 
@@ -88,14 +92,14 @@ def gives_every_group_the_same_name(patch: Patch) -> Decide:
 
 
 def launches_for_nobody(patch: Patch) -> Decide:
-    grow = growth.grow_groups
+    grow = growth.launch_groups
 
-    def for_all(made: growth.Grouping, *of: object) -> growth.GroupGrowth:
-        arrays = [array for array in made.site.ground.policy.node_arrays if array.group_cores]
-        targets = {(array.name, False): verdicts.GroupTarget(1, because(Code.REQUESTED)) for array in arrays}
+    def for_all(made: growth.Grouping, *of: object) -> growth.GroupLaunches:
+        arrays = [array for array in made.site.launch_context.policy.node_arrays if array.group_cores]
+        targets = {(array.name, False): GroupTarget(1, because(Code.REQUESTED)) for array in arrays}
         return grow(replace(made, targets=targets), *of)  # type: ignore[arg-type]
 
-    patch.setattr("autoscaler.core.plan.grow_groups", for_all)
+    patch.setattr("autoscaler.core.plan.launch_groups", for_all)
     return plan
 
 
@@ -105,13 +109,13 @@ def forgets_targets(patch: Patch) -> Decide:
 
 
 def lets_created_nodes_go(patch: Patch) -> Decide:
-    patch.setattr(Asked, "nodes", property(lambda asked: {}))
+    patch.setattr(RequestNeeds, "nodes", property(lambda asked: {}))
     return plan
 
 
 def does_not_forgive(patch: Patch) -> Decide:
-    patch.setattr("autoscaler.core.plan.forgiven", forgiven := lambda snapshot: snapshot)
-    patch.setattr("autoscaler.core.rests.forgiven", forgiven)
+    patch.setattr("autoscaler.core.plan.without_forgiven", forgiven := lambda snapshot: snapshot)
+    patch.setattr("autoscaler.core.limits.backoff.without_forgiven", forgiven)
     return plan
 
 

@@ -11,17 +11,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from autoscaler.core.actions import Action, Disable, Enable, Enrol, Launch
-from autoscaler.core.asking.arrays import arrays_present, in_force
-from autoscaler.core.cluster import Shape
-from autoscaler.core.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
-from autoscaler.core.grouping.names import is_of_workers
-from autoscaler.core.memory import Disabling, Memory
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Launch
+from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.fleet import BucketKey, LaunchFailure, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import ArrayDefinition, Requests, RequestSet, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.requests.group_names import is_of_workers
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import LARGE, NOW, XLARGE, a_bucket, a_job
 from tests.properties.world import POLICY, World
 
@@ -58,7 +59,7 @@ class GroupWorld(World):
         queues = {**seen.cluster.queues, "main.q": replace(seen.cluster.queues["main.q"], pe_list=("local",))}
         return replace(seen, fleet=fleet, policy=policy, cluster=replace(seen.cluster, queues=queues))
 
-    def _shapes(self) -> list[Shape]:
+    def _shapes(self) -> list[JobCategory]:
         waiting = self.waiting.items()
         return [a_job(job, slots=slots, pe="mpi*", waited=NOW - at) for job, (slots, at) in waiting]
 
@@ -269,7 +270,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(counts=st.sampled_from(("pause", "resume")))
     def a_person_pauses_or_resumes(self, counts: str) -> None:
-        self.world.wishes = Wishes(paused=counts == "pause")
+        self.world.wishes = Overrides(paused=counts == "pause")
 
     @precondition(lambda self: self.world.machines)
     @rule(data=st.data())
@@ -303,7 +304,7 @@ class Groups(RuleBasedStateMachine):
         """Left alone, with machines to be had: what is wanted is whole, and nothing else is left."""
         world = self.world
         world.stock.clear()
-        world.wishes = Wishes()
+        world.wishes = Overrides()
         world.pass_time(4000.0)  # every rest is over
         targets = [target for live in world.requests.sets for target in live.targets]
         wanted = Counter(

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from autoscaler.constraints.request_documents import ask
 from autoscaler.core.policy import Limits
-from autoscaler.nodearrays.requests import ask
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, World, left_over, start, step
 from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store

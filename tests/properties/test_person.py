@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoscaler.core.actions import Disable, Enable
-from autoscaler.loop import Loop
+from autoscaler.core.model.actions import Disable, Enable
+from autoscaler.engine.loop import Loop
 from tests.simulated.autoscaler import World, start, step
 
 

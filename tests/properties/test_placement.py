@@ -7,8 +7,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.model import Demand, Host
-from autoscaler.core.placement import place
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.placement import OpenPlacement, place
 
 POOL = frozenset({"q"})
 
@@ -53,6 +54,19 @@ def test_one_more_host_never_serves_less(
 ) -> None:
     without, with_it = (sum(place(wanted, as_hosts(some)).placed) for some in (parts, [*parts, more]))
     assert with_it >= without
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), amounts), min_size=1, max_size=3), st.lists(host, max_size=3))
+def test_what_lacks_is_exactly_what_a_new_host_must_have(
+    asked: list[tuple[int, tuple[tuple[str, float], ...]]], parts: list[tuple[int, int, bool]]
+) -> None:
+    wanted = [(Demand(POOL, slots, None, per_slot=each), 1) for slots, each in asked]
+    board = OpenPlacement(as_hosts(parts))
+    unmet = [(demand, lacks) for (demand, _), lacks in zip(wanted, board.place(wanted).unmet, strict=True)]
+    lacking = sum(board.lacking(unmet))
+    enough, less = (Host("new", {"q": slots}, (("mem", 100),)) for slots in (lacking, lacking - 1))
+    assert board.with_new(enough, 1).place(unmet).complete
+    assert not lacking or not board.with_new(less, 1).place(unmet).complete
 
 
 @given(wants(spread=True), st.lists(host, max_size=3))

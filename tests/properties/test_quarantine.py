@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.actions import Disable
-from autoscaler.core.evidence import Evidence, Health, JobFailure
-from autoscaler.core.memory import Disabling, Memory
-from autoscaler.core.model import Snapshot
+from autoscaler.core.model.actions import Disable
+from autoscaler.core.model.evidence import Evidence, Health, JobFailure
+from autoscaler.core.model.memory import Disabling, Memory
 from autoscaler.core.plan import plan
-from autoscaler.core.quarantine import SHARE, WINDOW
+from autoscaler.core.scale_down.quarantine import SHARE, WINDOW
+from autoscaler.core.snapshot import Snapshot
 from tests.core.building import NOW, AWorker, a_snapshot, a_worker
 
 KINDS = ("well", "black hole", "sick", "in error")

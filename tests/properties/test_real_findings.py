@@ -15,11 +15,11 @@ WHOLE = Trace("7", "undefined", "w1", "401", "30", restarted=False, began=100.0,
 CUT = replace(WHOLE, ended=False)
 ELSEWHERE = replace(WHOLE, host="w2", space="402")
 AGAIN = replace(ELSEWHERE, restarted=True, began=130.0, last=140.0)
-PUSHED = Deed(120.0, "push_back", "w1", "i-1", ("7",), "LOST_JOBS", "done")
+PUSHED = Deed(120.0, "push_back", "w1", "i-1", ("7",), "LOST_JOBS_RESCHEDULED", "done")
 MACHINE = Place("i-1", "w1", 50.0, 112.0)
 OTHER = Place("i-2", "w3", 50.0, 102.0)
 FENCED = Deed(108.0, "terminate", "w1", "i-1", (), "FENCED", "done")
-KILLED = Deed(90.0, "kill", None, None, ("7",), "IMPOSSIBLE", "done")
+KILLED = Deed(90.0, "kill", None, None, ("7",), "UNSATISFIABLE", "done")
 GOOD = End("7", "undefined", "w1", 100.0, 110.0, 0)
 FAILED = replace(GOOD, failed=21)
 
@@ -69,7 +69,7 @@ def test_what_breaks_a_rule_is_found(what: Records, rule: str) -> None:
         (records(CUT, restarts=(105.0,)), "cut short by Grid Engine"),
         (records(CUT, deleted=frozenset({"7"})), None),
         (records(ends=(FAILED,), places=(MACHINE,), struck={"i-1": 99.0}), "job 7 was lost with the machine"),
-        (records(at=80.0, restarts=(81.0,)), "job 7 was lost with the queue master"),
+        (records(at=80.0, restarts=(81.0,)), "job 7 was lost with the qmaster"),
         (records(WHOLE, deleted=frozenset({"7"}), deeds=(KILLED,)), None),
         (records(WHOLE, ends=(GOOD, replace(GOOD, end=111.0))), "accounting has 2 ends of 7"),
     ),

@@ -11,13 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from autoscaler.core.actions import Disable, Enable, Launch
-from autoscaler.core.asking.created_nodes import bindings
-from autoscaler.core.memory import Disabling
-from autoscaler.core.model import Plan
+from autoscaler.core.model.actions import Disable, Enable, Launch
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import (
+    ArrayDefinition,
+    AutoStopAnswer,
+    CreatedNode,
+    Requests,
+    RequestSet,
+    Target,
+)
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import ArrayDefinition, AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.requests.created_nodes import bindings
+from autoscaler.core.snapshot import Plan
 from tests.properties.test_rules import Rules
 from tests.properties.world import LIMITS, World
 
@@ -33,7 +40,7 @@ targets = st.builds(Target, st.sampled_from(ARRAYS), count=st.integers(0, 3)) | 
 wishes = st.lists(targets, max_size=3, unique_by=lambda target: target.node_array)
 EXECUTE = ArrayDefinition("execute")
 FAST, SLOW = ArrayDefinition("fast", dynamic=True), ArrayDefinition("slow", dynamic=True, max_count=MOST_SLOW)
-OF_NO_USE = frozenset({Code.IDLE, Code.SWAP, Code.ASKED_TO_STOP, Code.ADVISED_TO_LEAVE})
+OF_NO_USE = frozenset({Code.IDLE, Code.SWAP, Code.ASKED_TO_STOP, Code.REBALANCE_RECOMMENDED})
 """Why workers leave whom nobody keeps."""
 
 

@@ -9,12 +9,24 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from autoscaler.core.actions import Disable, Enable, Enrol, Launch, PushBack, Remove, Terminate, WorkerAction
-from autoscaler.core.fleet import Fleet, MachineState, Order, OrderState
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.actions import (
+    Disable,
+    Enable,
+    Enrol,
+    Launch,
+    Reimage,
+    Remove,
+    Reschedule,
+    Restart,
+    Terminate,
+    WorkerAction,
+)
+from autoscaler.core.model.fleet import Fleet, MachineState, Order, OrderState
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.properties.world import LIMITS, World
 
 PERSISTENT = frozenset({"h1"})
@@ -119,8 +131,12 @@ class Rules(RuleBasedStateMachine):
         host.by_person = disabled and not host.disabled
         host.disabled = disabled
 
-    @rule(wishes=st.sampled_from((*[Wishes()] * 4, Wishes(paused=True), Wishes(stop="drain"), Wishes(stop="now"))))
-    def wish(self, wishes: Wishes) -> None:
+    @rule(
+        wishes=st.sampled_from(
+            (*[Overrides()] * 4, Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now"))
+        )
+    )
+    def wish(self, wishes: Overrides) -> None:
         self.world.wishes = wishes
 
     @rule()
@@ -147,7 +163,7 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
     hosts = {host.name: host for host in seen.cluster.hosts}
     ours = {worker.id for worker in seen.fleet.workers}
     for action in made.actions:
-        if not isinstance(action, WorkerAction | PushBack):
+        if not isinstance(action, WorkerAction | Reschedule):
             continue
         assert action.worker_id in ours, "rule 4: only what is ours"
         assert action.host not in PERSISTENT, "rule 4: persistent hosts are never touched"
@@ -168,7 +184,10 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
                 assert not world.hosts[action.host].by_person, "rule 4: what a person disabled is left alone"
             case Enrol():
                 assert action.host not in hosts, "no host of another is enrolled"
-            case PushBack():
+            case Restart() | Reimage():
+                assert not hosts[action.host].busy, "rule 1: busy"
+                assert all("d" in i.states for i in hosts[action.host].instances), "rule 1: disabled first"
+            case Reschedule():
                 pass
     check_launches(seen, made)
     again = plan(replace(seen, memory=made.memory, fleet=with_orders(seen.fleet, made, seen.now)))

@@ -9,15 +9,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, Launch
-from autoscaler.core.cluster import ExecutionHost
-from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
-from autoscaler.core.memory import WorkerNote
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.constraints.library import Standing, node_of, properties_of_bucket, put_one, read_constraint, read_rules
+from autoscaler.core.model.actions import AskGridEngine, Enrol, Hold, Kill, Launch
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.fleet import Bucket, MachineState, PriceType, Worker
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code, Reason
-from autoscaler.core.ruled.policy import under
-from autoscaler.nodearrays.library import Standing, node_of, properties_of_bucket, put_one, read_constraint, read_rules
+from autoscaler.core.requests.array_timeouts import under
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, fate
 
 BUCKETS: tuple[Bucket, ...] = tuple(

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import PHANTOM_PREFIX, AskGridEngine, Kill, Phantom, Question
-from autoscaler.core.evidence import Answer
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX, AskGridEngine, Kill, ProbeHost, Question
+from autoscaler.core.model.evidence import Answer
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import NodeArrayPolicy
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.store.nodes import NodeRow
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
@@ -138,7 +138,7 @@ def _doubts(snapshot: Snapshot) -> Plan:
         return made
     known = snapshot.evidence.answers.get(1)
     if known is None:
-        phantoms = (Phantom("main.q", 2, ()), Phantom("main.q", 4, ()))
+        phantoms = (ProbeHost("main.q", 2, ()), ProbeHost("main.q", 4, ()))
         return replace(made, actions=(*made.actions, AskGridEngine((Question(1, "as asked"),), phantoms, REASON)))
     assert (known.answer, known.fingerprint) == (Answer.IMPOSSIBLE, "as asked")
     return replace(made, actions=(*made.actions, Kill(("1",), REASON, asks=tuple(waiting))))
@@ -231,7 +231,7 @@ class Life:
         if lost := world.cluster.workers - living:
             self.wrong.append(f"execution hosts without a machine: {lost}")
         phantoms = {*world.cluster.attached, *world.cluster.slots, *world.names.there} - living
-        if phantoms := {name for name in phantoms if name.startswith(PHANTOM_PREFIX)}:
+        if phantoms := {name for name in phantoms if name.startswith(PROBE_HOST_PREFIX)}:
             self.wrong.append(f"phantoms stayed: {phantoms}")
         if len(living) > self.story.array.limits.max_workers:
             self.wrong.append(f"{len(living)} workers at once")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.actions import Action, Launch, Remove
-from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, QueueInstance, Shape
-from autoscaler.core.fleet import Bucket, Fleet, InstanceType, MachineState, Worker
-from autoscaler.core.memory import WorkerNote
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.actions import Action, Launch, Remove
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, QueueInstance
+from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import COMPLEXES, GIB, LARGE, MAIN, NOW, PES, X2LARGE, X4LARGE, XLARGE, a_bucket, a_job
 from tests.properties.world import Host, World
 
@@ -66,7 +66,7 @@ class Fleets(World):
         listed = tuple(worker for worker in self.machines.values() if worker.id not in self.unlisted)
         return Snapshot(cluster, Fleet(listed, self.buckets, orders), self.wishes, self.memory, self.policy, self.now)
 
-    def _shapes(self) -> list[Shape]:
+    def _shapes(self) -> list[JobCategory]:
         return [
             a_job(job, slots=slots, waited=NOW - at, hard=self._asked(job)) for job, (slots, at) in self.waiting.items()
         ]

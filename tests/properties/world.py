@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.actions import (
+from autoscaler.core.model.actions import (
     Action,
     Annotate,
     AskGridEngine,
@@ -18,21 +18,23 @@ from autoscaler.core.actions import (
     Hold,
     Kill,
     Launch,
-    PushBack,
+    Reimage,
     Release,
     Remove,
+    Reschedule,
+    Restart,
     Terminate,
-    kind_of,
 )
-from autoscaler.core.asking.arrays import arrays_present, in_force
-from autoscaler.core.cluster import Cluster, ExecutionHost, HostJob, Queue, QueueInstance, Shape
-from autoscaler.core.evidence import Answer, Evidence, Finding
-from autoscaler.core.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan, Snapshot, Wishes
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobCategory, Queue, QueueInstance
+from autoscaler.core.model.evidence import Answer, Evidence, Finding
+from autoscaler.core.model.fleet import Fleet, LaunchFailure, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.request_sets import Requests
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import COMPLEXES, MAIN, NOW, PES, XLARGE, a_bucket, a_job
 
 LIMITS = Limits(max_workers=4, max_cores=16, max_price_per_hour=1.0, max_launches_per_hour=40)
@@ -74,7 +76,7 @@ class World:
     failures: list[LaunchFailure] = field(default_factory=list)
     waiting: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Job → slots, submitted."""
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: Overrides = field(default_factory=Overrides)
     capacity: bool = True
     requests: Requests = field(default_factory=Requests)
     """What callers ask for."""
@@ -103,7 +105,7 @@ class World:
         policy = in_force(POLICY, self.requests, arrays_present(fleet, self.memory))
         return Snapshot(cluster, fleet, self.wishes, self.memory, policy, self.now, evidence, self.requests)
 
-    def _shapes(self) -> list[Shape]:
+    def _shapes(self) -> list[JobCategory]:
         return [
             a_job(job, slots=slots, waited=NOW - at, state="hqw" if job in self.held else "qw")
             for job, (slots, at) in self.waiting.items()
@@ -160,14 +162,14 @@ class World:
                 self.held |= {int(job) for job in action.jobs}
             case Annotate():
                 pass
-            case Release() | Kill() | PushBack():
-                raise AssertionError(f"nothing in this world calls for {kind_of(action)}")
+            case Release() | Kill() | Reschedule() | Restart() | Reimage():
+                raise AssertionError(f"nothing in this world calls for {action.kind}")
 
     def _launch(self, action: Launch) -> None:
         candidate = action.candidates[0]
         name, key = f"order-{next(self.numbers)}", candidate.buckets[0].key
         order = Order(name, action.node_array, candidate.type, candidate.count, self.now, OrderState.SENT, key)
-        order = replace(order, nodes=action.nodes, asked=action.asked)
+        order = replace(order, nodes=action.nodes, asked=action.asked, assignment=action.assignment)
         if not self.capacity:
             self.failures.append(LaunchFailure(key, self.now, "capacity", "none left", name))
             self.orders[name] = replace(order, state=OrderState.FAILED)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from autoscaler.errors import SettingsError
 from providers.catalog import GIB, family_of, load_catalog
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import InstanceType
+from autoscaler.core.model.fleet import InstanceType
 from providers.catalog import GIB, Offer, load_catalog
 from providers.catalog_file import catalog_text
 

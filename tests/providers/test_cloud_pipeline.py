@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import Bucket, MachineState, PriceType, Worker
 from providers.cloud_pipeline import orders
 from providers.cloud_pipeline.parameters import launch_body
 from providers.cloud_pipeline.provider import CloudPipelineProvider

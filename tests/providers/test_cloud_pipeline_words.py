@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, BucketKey, Ending, InstanceType, MachineState, PriceType
+from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, InstanceType, MachineState, PriceType
 from providers.cloud_pipeline.api import date_text, unix_time
 from providers.cloud_pipeline.catalogue import arch_of, instance_type
 from providers.cloud_pipeline.credential import Credential, expiry

@@ -12,7 +12,7 @@ import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from autoscaler.core.fleet import MachineState, PriceType
+from autoscaler.core.model.fleet import MachineState, PriceType
 from providers.contract import CELL, ProviderContract
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import BucketKey, InstanceType, MachineState, PriceType
+from autoscaler.core.model.fleet import BucketKey, InstanceType, MachineState, PriceType
 from autoscaler.errors import SettingsError
 from providers.catalog import load_catalog
 from providers.cyclecloud.nodes import attributes, request_id, same_region, state_of, tag_of, worker_from

@@ -1,12 +1,14 @@
 """The provider in memory keeps the contract, and does wrong exactly what it is asked to."""
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import ClassVar
 
 import pytest
 
-from autoscaler.core.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState
 from providers.contract import CELL, ControlPlane, Fault, ProviderContract
 from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
 from providers.interface import LaunchOrder, OutOfCapacity, Provider, Unreachable
@@ -21,6 +23,7 @@ FAULTS = {
     Fault.MALFORMED: Faults(malformed=1000),
     Fault.LOST_ANSWER: Faults(lost_answers=1),
     Fault.LAG: Faults(listing_lag=30),
+    Fault.ACCEPTED_THEN_DEAD: Faults(dies_at_once="Client.InternalError: Client error on launch"),
 }
 
 
@@ -38,6 +41,10 @@ class Clock:
 
 
 class FakePlane(ControlPlane):
+    cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
+        {Fault.STOPPED: "a played machine is there or is not", Fault.IMAGE_DISKS: "a played machine has no disks"}
+    )
+
     def __init__(self) -> None:
         self.clock = Clock()
         self.cloud = FakeCloud(clock=self.clock, sleep=self.clock.sleep, boot_delay=20)
@@ -53,6 +60,9 @@ class FakePlane(ControlPlane):
 
     def heal(self) -> None:
         self.cloud.faults = Faults()
+
+    def end(self, worker_id: str) -> None:
+        self.cloud.kill(worker_id)
 
     def settle(self) -> None:
         self.clock.sleep(5)

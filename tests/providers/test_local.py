@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from autoscaler.core.fleet import MachineState, Worker
+from autoscaler.core.model.fleet import MachineState, Worker
 from autoscaler.namespaces import NamespaceError
 from providers.catalog import load_catalog
 from providers.contract import CELL, OTHER_CELL, ControlPlane, Fault, LostAnswer, ProviderContract
@@ -40,6 +40,7 @@ class MemoryHosts:
         self.broken: str | None = None
         self.failures = 0
         self.crash: BaseException | None = None
+        self.dying = False
 
     def start(self, name: str, boot: Sequence[str], env: Mapping[str, str]) -> int:
         if self.broken or self.failures:
@@ -50,6 +51,9 @@ class MemoryHosts:
         self.living[name] = self.births
         self.boots[name] = (tuple(boot), dict(env))
         Path(boot[2], "console.log").write_text("booted\n")
+        if self.dying:
+            Path(boot[2], "console.log").write_text("no space left on device\n")
+            del self.living[name]
         if self.crash:
             raise self.crash
         return self.births
@@ -73,7 +77,12 @@ class MemoryHosts:
 class LocalPlane(ControlPlane):
     many = 3
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
-        {Fault.THROTTLED: "nobody counts calls on this host"},
+        {
+            Fault.STOPPED: "a host of namespaces is there or is not",
+            Fault.ENDED_OUTSIDE: "whoever kills a host leaves no word: it counts as one that died",
+            Fault.IMAGE_DISKS: "a host of namespaces has no disks",
+            Fault.THROTTLED: "nobody counts calls on this host",
+        },
     )
 
     def __init__(self, directory: Path) -> None:
@@ -102,6 +111,8 @@ class LocalPlane(ControlPlane):
                 self.hosts.broken = "namespaces need root"
             case Fault.LOST_ANSWER:
                 self.hosts.crash = LostAnswer()
+            case Fault.ACCEPTED_THEN_DEAD:
+                self.hosts.dying = True
             case Fault.MALFORMED:
                 for record in self.directory.glob("machines/*/machine.json"):
                     record.write_text('{"id": ')
@@ -112,7 +123,7 @@ class LocalPlane(ControlPlane):
                 raise AssertionError(fault)
 
     def heal(self) -> None:
-        self.chosen, self.hosts.broken, self.hosts.crash = {}, None, None
+        self.chosen, self.hosts.broken, self.hosts.crash, self.hosts.dying = {}, None, None, False
 
     def settle(self) -> None:
         self.clock.now += 5
@@ -184,7 +195,7 @@ def test_a_machine_that_died_is_listed_as_terminated(plane: LocalPlane) -> None:
 
     worker = only(provider)
 
-    assert (worker.state, worker.message) == (MachineState.TERMINATED, "ended by itself")
+    assert (worker.state, worker.message) == (MachineState.TERMINATED, "ended by itself; it printed last: booted")
 
 
 def test_a_later_host_of_the_same_name_is_another_machine(plane: LocalPlane) -> None:

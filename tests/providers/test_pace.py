@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from providers.interface import Throttled, Unreachable
-from providers.pace import Pace, pace_of
+from providers.rate_limiter import RateLimiter, rate_limiter_of
 
 
 class Clock:
@@ -29,8 +29,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def pace(clock: Clock, *, rate: float = 10, burst: int = 1, patience: float = 8) -> Pace:
-    return Pace(rate, burst, patience, clock, clock.sleep)
+def rate_limiter(clock: Clock, *, rate: float = 10, burst: int = 1, patience: float = 8) -> RateLimiter:
+    return RateLimiter(rate, burst, patience, clock, clock.sleep)
 
 
 def throttled(times: int, retry_after: float | None = None) -> Callable[[], str]:
@@ -48,7 +48,7 @@ def throttled(times: int, retry_after: float | None = None) -> Callable[[], str]
 
 
 def test_calls_start_no_oftener_than_the_rate(clock: Clock) -> None:
-    kept = pace(clock, rate=10)
+    kept = rate_limiter(clock, rate=10)
 
     starts = [kept.call(lambda: clock.now) for _ in range(4)]
 
@@ -56,7 +56,7 @@ def test_calls_start_no_oftener_than_the_rate(clock: Clock) -> None:
 
 
 def test_after_a_rest_a_burst_starts_at_once_and_no_more(clock: Clock) -> None:
-    kept = pace(clock, rate=10, burst=3)
+    kept = rate_limiter(clock, rate=10, burst=3)
     clock.now += 1000
 
     starts = [kept.call(lambda: clock.now) for _ in range(4)]
@@ -65,29 +65,29 @@ def test_after_a_rest_a_burst_starts_at_once_and_no_more(clock: Clock) -> None:
 
 
 def test_a_throttled_call_is_asked_again_and_waits_longer_each_time(clock: Clock) -> None:
-    assert pace(clock).call(throttled(3)) == "answer"
+    assert rate_limiter(clock).call(throttled(3)) == "answer"
     assert len(clock.slept) >= 3
 
 
 def test_patience_ends(clock: Clock) -> None:
     with pytest.raises(Throttled):
-        pace(clock, patience=8).call(throttled(1000))
+        rate_limiter(clock, patience=8).call(throttled(1000))
     assert clock.now - 100 <= 8
 
 
 def test_a_cloud_that_names_a_wait_longer_than_our_patience_is_not_asked_again(clock: Clock) -> None:
     with pytest.raises(Throttled):
-        pace(clock, patience=8).call(throttled(1, retry_after=60))
+        rate_limiter(clock, patience=8).call(throttled(1, retry_after=60))
     assert clock.slept == []
 
 
 def test_the_wait_that_the_cloud_asks_for_is_kept(clock: Clock) -> None:
-    pace(clock).call(throttled(1, retry_after=3))
+    rate_limiter(clock).call(throttled(1, retry_after=3))
     assert clock.now == pytest.approx(103.0, abs=0.3)
 
 
 def test_one_throttled_call_slows_every_other(clock: Clock) -> None:
-    kept = pace(clock, patience=8)
+    kept = rate_limiter(clock, patience=8)
     with pytest.raises(Throttled):
         kept.call(throttled(1000, retry_after=5))
     quiet_until = clock.now + 5
@@ -103,12 +103,12 @@ def test_any_other_error_is_not_asked_again(clock: Clock) -> None:
         raise Unreachable("no answer")
 
     with pytest.raises(Unreachable):
-        pace(clock).call(ask)
+        rate_limiter(clock).call(ask)
     assert len(asked) == 1
 
 
 def test_threads_share_the_pace() -> None:
-    kept, starts = Pace(rate=200, burst=1), list[float]()
+    kept, starts = RateLimiter(rate=200, burst=1), list[float]()
     threads = [threading.Thread(target=lambda: kept.call(lambda: starts.append(kept.clock()))) for _ in range(6)]
     for thread in threads:
         thread.start()
@@ -118,12 +118,12 @@ def test_threads_share_the_pace() -> None:
 
 
 def test_a_cloud_has_one_pace_in_a_process() -> None:
-    assert pace_of("somewhere") is pace_of("somewhere")
-    assert pace_of("somewhere") is not pace_of("elsewhere")
+    assert rate_limiter_of("somewhere") is rate_limiter_of("somewhere")
+    assert rate_limiter_of("somewhere") is not rate_limiter_of("elsewhere")
 
 
 def test_nobody_waits_out_a_quiet_that_is_longer_than_our_patience(clock: Clock) -> None:
-    kept = pace(clock, patience=8)
+    kept = rate_limiter(clock, patience=8)
     with pytest.raises(Throttled):
         kept.call(throttled(1, retry_after=60))
 
@@ -135,7 +135,7 @@ def test_nobody_waits_out_a_quiet_that_is_longer_than_our_patience(clock: Clock)
 
 
 def test_it_is_called_again_when_that_quiet_is_over(clock: Clock) -> None:
-    kept = pace(clock, patience=8)
+    kept = rate_limiter(clock, patience=8)
     with pytest.raises(Throttled):
         kept.call(throttled(1, retry_after=60))
     clock.now += 60

@@ -19,7 +19,7 @@ from requests.auth import HTTPBasicAuth
 
 from autoscaler.errors import SettingsError
 from providers.interface import ProviderError, Refused, Throttled, Unreachable
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.rest import Answer, Deadline, Limits, Rest, checked_url, reading, segment
 
 SECRET = "hush-hush"
@@ -90,7 +90,15 @@ def serve() -> Iterator[Serve]:
 
 def rest(url: str, **given: Any) -> Rest:
     limits = given.pop("limits", Limits(connect=1, read=1, total=3, tries=3, pause=0.01))
-    return Rest(url, **{"limits": limits, "pace": Pace(rate=1000, patience=0.2), "hidden": lambda: (SECRET,), **given})
+    return Rest(
+        url,
+        **{
+            "limits": limits,
+            "rate_limiter": RateLimiter(rate=1000, patience=0.2),
+            "hidden": lambda: (SECRET,),
+            **given,
+        },
+    )
 
 
 def ok(body: Any = None) -> Reply:
@@ -197,7 +205,7 @@ def test_a_change_that_carries_its_token_is_asked_again(serve: Serve) -> None:
 
 def test_a_change_that_was_throttled_is_asked_again(serve: Serve) -> None:
     script = serve((429, "", {"Retry-After": "0"}), ok())
-    assert rest(script.url, pace=Pace(patience=2)).ask("POST", "create").status == 200
+    assert rest(script.url, rate_limiter=RateLimiter(patience=2)).ask("POST", "create").status == 200
 
 
 def test_tries_end(serve: Serve) -> None:
@@ -213,7 +221,7 @@ def test_tries_end(serve: Serve) -> None:
 def test_throttling_carries_how_long_the_server_asks_to_wait(serve: Serve, text: str, seconds: float | None) -> None:
     script = serve((429, "", {"Retry-After": text} if text else {}))
     with pytest.raises(Throttled) as raised:
-        rest(script.url, pace=Pace(patience=0)).ask("GET", "nodes")
+        rest(script.url, rate_limiter=RateLimiter(patience=0)).ask("GET", "nodes")
     assert raised.value.retry_after == seconds
 
 

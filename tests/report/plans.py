@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from autoscaler.core.actions import Action, Candidate, Disable, Launch
-from autoscaler.core.cluster import Ask, Cluster, Shape
-from autoscaler.core.fleet import Bucket, BucketKey, Fleet, InstanceType
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan, ShapeVerdict, Snapshot, Wishes, WorkerVerdict
+from autoscaler.core.model.actions import Action, Candidate, Disable, Launch
+from autoscaler.core.model.cluster import Cluster, JobCategory, JobRequest
+from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.reasons import Code, Reason, because
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
 
 NOW = 1_795_252_200.0
 """2026-11-21T09:10:00Z."""
@@ -28,12 +29,14 @@ def kept(host: str, reason: Reason | None = None, *, verdict: str = "keep") -> W
     return WorkerVerdict(host, f"i-{host}", verdict, reason or because(Code.RUNS_JOBS, jobs=("4411",)))
 
 
-def waiting(count: int = 1, *, first: int = 12, reason: Reason | None = None, counted: bool = True) -> ShapeVerdict:
+def waiting(
+    count: int = 1, *, first: int = 12, reason: Reason | None = None, counted: bool = True
+) -> JobCategoryVerdict:
     jobs = tuple(range(first, first + count))
-    return ShapeVerdict(
+    return JobCategoryVerdict(
         jobs,
         ("",) * count,
-        Ask("qw"),
+        JobRequest("qw"),
         count,
         counted,
         60.0,
@@ -43,7 +46,7 @@ def waiting(count: int = 1, *, first: int = 12, reason: Reason | None = None, co
 
 def plan(
     *actions: Action,
-    shapes: tuple[ShapeVerdict, ...] = (),
+    shapes: tuple[JobCategoryVerdict, ...] = (),
     workers: tuple[WorkerVerdict, ...] = (),
     notes: tuple[Reason, ...] = (),
     fitting: int = 0,
@@ -61,11 +64,11 @@ def plan(
     )
 
 
-def snapshot(*shapes: Shape) -> Snapshot:
+def snapshot(*shapes: JobCategory) -> Snapshot:
     return Snapshot(
         Cluster((), shapes, {}, {}, {}),
         Fleet((), ()),
-        Wishes(),
+        Overrides(),
         Memory(),
         Policy(
             (QueuePolicy("main.q", "execute"),),

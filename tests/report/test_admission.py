@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.impossible.admission import Admission, admission_of
-from autoscaler.core.model import Snapshot
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.unsatisfiable.admission import Admission, admission_of
 from autoscaler.report import admission
 from autoscaler.report.admission import Verifier, build
 from autoscaler.report.admission_file import AdmissionFile, archive, code
-from autoscaler.store import notation
+from autoscaler.store import encoding
 from sge.jsv_setup import Place
 from tests.core.building import PES, a_bucket, a_host, a_snapshot, a_worker
 
 TOO_LARGE = {"pe_name": "local", "pe_min": "64", "pe_max": "64"}
-SENTENCE = "it asks 64 slots on one host; the largest allowed is m5.large with 2"
+SENTENCE = "it requests 64 slots on one host; the largest allowed is m5.large with 2"
 WORLD = a_snapshot(a_host("h1"), a_worker("w1"), limits=None)
 
 
@@ -173,7 +173,7 @@ def test_what_the_loop_writes_the_verifier_reads() -> None:
         a_host("h1", consumables={"h_vmem": "4G"}), a_worker("w1"), a_bucket(), hybrid=True, family="m5"
     )
     whole = admission_of(snapshot.cluster, snapshot.fleet, snapshot.policy)
-    assert build(Admission, json.loads(json.dumps(notation.plain(whole)))) == whole
+    assert build(Admission, json.loads(json.dumps(encoding.plain(whole)))) == whole
 
 
 @given(st.floats(allow_nan=False) | st.none(), st.integers(0, 5))
@@ -183,7 +183,7 @@ def test_optional_limits_survive(price: float | None, most: int) -> None:
     limits = replace(array.limits, max_price_per_hour=price, max_workers=most)
     policy = replace(snapshot.policy, node_arrays=(replace(array, limits=limits),))
     whole = admission_of(snapshot.cluster, snapshot.fleet, policy)
-    assert build(Admission, json.loads(json.dumps(notation.plain(whole)))) == whole
+    assert build(Admission, json.loads(json.dumps(encoding.plain(whole)))) == whole
 
 
 def test_equal_programs_are_equal_archives() -> None:
@@ -191,7 +191,7 @@ def test_equal_programs_are_equal_archives() -> None:
 
 
 def test_the_archive_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
-    """Run as the queue master runs it: by its script, alone."""
+    """Run as the qmaster runs it: by its script, alone."""
     place = Place(tmp_path, "cell")
     place.folder.mkdir()
     place.program.write_bytes(archive())

@@ -10,59 +10,29 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.actions import (
-    Action,
-    Annotate,
-    AskGridEngine,
-    Disable,
-    Enable,
-    Enrol,
-    Hold,
-    Kill,
-    Phantom,
-    PushBack,
-    Question,
-    Release,
-    Remove,
-    Terminate,
-    kind_of,
-    subject_of,
-)
-from autoscaler.core.cluster import Ask, Shape
-from autoscaler.core.fleet import BucketKey
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import BucketVerdict, ShapeVerdict
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.actions import Hold, subject_of
+from autoscaler.core.model.cluster import JobCategory, JobRequest
+from autoscaler.core.model.fleet import BucketKey
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict
 from autoscaler.report.document import action_part, document, reason_part
 from autoscaler.report.schema import PlanDocument, json_schema
+from tests.report.one_of_each import ONE_OF_EACH
 from tests.report.plans import NOW, disable, kept, launch, plan, snapshot, waiting
 
 ROOT = Path(__file__).parents[2]
 WHY = because(Code.IDLE, idle_s=660.0, limit_s=600.0)
-ACTIONS: tuple[Action, ...] = (
-    launch(2),
-    Enrol("i-1", "w1", "execute", "main.q", "@allhosts", 8, (("h_vmem", "32G"),), because(Code.BOOTED)),
-    Enable("i-1", "w1", because(Code.JOINED)),
-    Disable("i-1", "w1", WHY),
-    Remove("i-1", "w1", because(Code.EMPTY)),
-    Terminate("i-1", None, because(Code.BOOT_TIMEOUT), "boot"),
-    AskGridEngine((Question(12, "as asked"),), (Phantom("main.q", 8, (("arch", "lx-amd64"),)),), WHY),
-    Annotate(("12",), WHY),
-    Hold(("12", "13.1-9:2"), WHY),
-    Release(("12",), WHY),
-    Kill(("12",), WHY, lost=True),
-    PushBack(("12",), "i-1", "w1", WHY, forced=True),
-)
-ARRAY = Shape(Ask("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7"), (NOW - 60, NOW - 20), 38)
+ARRAY = JobCategory(JobRequest("qw", array=True), (13, 14), ("1-100:3", "1-3:1,7"), (NOW - 60, NOW - 20), 38)
 
 
 def full() -> dict[str, Any]:
     """A document with everything in it, through JSON and back."""
     told = plan(
-        *ACTIONS,
+        *ONE_OF_EACH,
         shapes=(waiting(2), waiting(1, first=50, reason=because(Code.HELD, state="hqw"), counted=False)),
         workers=(kept("w2"), replace(kept("p1", because(Code.PERSISTENT)), id=None)),
-        notes=(because(Code.SET_ASIDE, what="job 9", why="cut short"),),
+        notes=(because(Code.IGNORED, what="job 9", why="cut short"),),
     )
     told = replace(told, buckets=(BucketVerdict(BucketKey("m5.large"), False, because(Code.BUCKET_NOT_ALLOWED)),))
     parsed: dict[str, Any] = json.loads(json.dumps(document(snapshot(), told, {"read": 0.5, "parse": 0.25})))
@@ -75,7 +45,7 @@ def test_a_document_is_as_declared() -> None:
 
 def test_every_kind_of_action_is_in_a_document() -> None:
     declared = json_schema()["properties"]["actions"]["items"]["discriminator"]["mapping"]
-    assert {part["kind"] for part in full()["actions"]} == set(declared) == {kind_of(action) for action in ACTIONS}
+    assert {part["kind"] for part in full()["actions"]} == set(declared) == {action.kind for action in ONE_OF_EACH}
 
 
 def test_an_action_on_many_jobs_is_told_by_the_first_few() -> None:
@@ -97,9 +67,9 @@ def test_timings_not_measured_are_null() -> None:
 
 
 def test_kinds_are_the_public_ones() -> None:
-    worker = ["launch", "enrol", "enable", "disable", "remove", "terminate"]
+    worker = ["launch", "enrol", "enable", "disable", "remove", "terminate", "restart", "reimage"]
     jobs = ["ask", "annotate", "hold", "release", "kill", "push_back"]
-    assert [action_part(action)["kind"] for action in ACTIONS] == [*worker, *jobs]
+    assert [action_part(action)["kind"] for action in ONE_OF_EACH] == [*worker, *jobs]
 
 
 def test_a_launch_tells_type_count_array_and_price_of_one() -> None:
@@ -129,8 +99,8 @@ def test_a_reason_is_code_text_facts_and_what_was_added() -> None:
     )
 
 
-def array_verdict() -> ShapeVerdict:
-    return ShapeVerdict(ARRAY.jobs, ARRAY.tasks, ARRAY.ask, ARRAY.count, True, 60.0, because(Code.EXPIRED))
+def array_verdict() -> JobCategoryVerdict:
+    return JobCategoryVerdict(ARRAY.jobs, ARRAY.tasks, ARRAY.ask, ARRAY.count, True, 60.0, because(Code.EXPIRED))
 
 
 def test_array_jobs_are_told_with_their_waiting_tasks() -> None:

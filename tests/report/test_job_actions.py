@@ -8,11 +8,20 @@ from datetime import UTC
 
 import pytest
 
-from autoscaler.core.actions import AskGridEngine, Hold, Kill, Question
-from autoscaler.core.model import Plan
+from autoscaler.core.model.actions import AskGridEngine, Hold, Kill, Question
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.plan import plan as decide
-from autoscaler.core.reasons import Code, because
-from autoscaler.report.explain import explain_host, explain_job, explain_past, host_lines, job_lines
+from autoscaler.core.snapshot import Plan
+from autoscaler.report.explain import (
+    Ended,
+    Past,
+    explain_host,
+    explain_job,
+    explain_past,
+    host_lines,
+    in_words,
+    job_lines,
+)
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
 from tests.core.building import a_job, a_snapshot, a_worker
@@ -33,7 +42,7 @@ def store() -> Store:
 
 
 def test_a_deleted_job_is_explained_by_what_was_done_with_it(store: Store) -> None:
-    told = explain_past(12, store.history.explanation(12), store.journal.outcomes_of_job(12))
+    told = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
     assert told is not None
     assert ([(act["kind"], act["result"], act["reason"]["code"]) for act in told["done"]], told["state"]) == (
         [("kill", "done", "UNKNOWN_PE"), ("hold", "done", "UNKNOWN_PE")],
@@ -42,20 +51,20 @@ def test_a_deleted_job_is_explained_by_what_was_done_with_it(store: Store) -> No
 
 
 def test_its_lines_say_so(store: Store) -> None:
-    told = explain_past(12, store.history.explanation(12), store.journal.outcomes_of_job(12))
+    told = explain_past(12, Past(store.history.explanation(12)), store.journal.outcomes_of_job(12))
     assert told is not None
     lines = list(job_lines(told))
     assert any(line.startswith("kill at ") and line.endswith(": done:") for line in lines)
 
 
 def test_a_job_that_was_never_seen_waiting_is_explained_by_what_was_done_with_it(store: Store) -> None:
-    told = explain_past(14, None, store.journal.outcomes_of_job(14))
+    told = explain_past(14, Past(), store.journal.outcomes_of_job(14))
     assert told is not None
     assert ([act["kind"] for act in told["done"]], told["waiting"]) == (["hold"], [])
 
 
 def test_of_a_job_that_nobody_knows_nothing_is_told(store: Store) -> None:
-    assert explain_past(99, store.history.explanation(99), store.journal.outcomes_of_job(99)) is None
+    assert explain_past(99, Past(store.history.explanation(99)), store.journal.outcomes_of_job(99)) is None
 
 
 @pytest.mark.parametrize(
@@ -89,3 +98,34 @@ def test_of_a_worker_times_are_told_as_times_and_lengths_as_lengths() -> None:
     }
     assert (wanted - lines, [line for line in lines if "1970" in line or "<" in line]) == (set(), [])
     assert json.dumps(told["remembered"])
+
+
+ENDED = Ended("", "main.q", "w1", 2, 1_795_252_000.0, 1_795_252_300.0, 1_795_252_360.0, "exit status 3")
+
+
+def test_an_ended_job_is_told_from_its_wait_to_its_end(store: Store) -> None:
+    told = explain_past(12, Past(store.history.explanation(12), (), (ENDED,)), ())
+    assert told is not None
+    lines = list(job_lines(told))
+    assert any("counts" not in line and "last said of it" in line for line in lines)
+    assert lines[-1] == (
+        "job 12 ran on main.q@w1, 2 slots, from 2026-11-21 09:11:40 UTC to 2026-11-21 09:12:40 UTC: exit status 3"
+    )
+
+
+def test_an_ended_job_that_was_never_seen_is_told_from_accounting() -> None:
+    told = explain_past(7, Past(ended=(replace(ENDED, started_at=None, how="failed: in prolog"),)), ())
+    assert told is not None
+    assert list(job_lines(told))[-1] == "job 7 was not started on main.q@w1, 2 slots: failed: in prolog"
+
+
+def test_of_a_job_that_runs_it_is_told_what_becomes_of_its_worker() -> None:
+    world = a_snapshot(a_worker("w1", used=1, heard=False))
+    told = explain_job(world, decide(world), 9000, UTC)
+    assert told is not None
+    assert told["running"][0]["worker"]["reason"]["code"] in {"NO_LOAD_REPORT", "SILENT", "RUNS_JOBS", "ALL_SILENT"}
+    assert any(line.startswith("w1 (i-w1): ") for line in job_lines(told))
+
+
+def test_letters_of_a_queue_instance_are_told_with_what_they_mean() -> None:
+    assert (in_words("au"), in_words("")) == ("au (load alarm, no load report)", "")

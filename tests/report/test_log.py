@@ -44,7 +44,7 @@ def test_a_line_is_its_time_and_its_sentence() -> None:
 
 def test_levels_above_info_are_named() -> None:
     console = logged()
-    logging.getLogger("autoscaler.loop").warning("enable %s: failed", "w1")
+    logging.getLogger("autoscaler.engine.loop").warning("enable %s: failed", "w1")
     assert console.getvalue()[19:] == " WARNING: enable w1: failed\n"
 
 

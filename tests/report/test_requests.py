@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.report.requests import requests_document, requests_text
 
 NODE = CreatedNode("n-1", "node-1", "execute", 1.0, worker_id="i-1")
@@ -30,7 +30,7 @@ def test_instance_types_that_a_caller_chose_are_told_beside_what_is_wanted() -> 
 def test_what_an_array_has_now_is_told_beside_what_is_wanted() -> None:
     requests = Requests(sets=(RequestSet("a", "ann", 0.0, None, (Target("execute", count=5),)),))
     told = requests_text(requests_document(requests, 0.0, {"execute": 2, "other": 1}))
-    assert told.splitlines()[-1] == "  execute: 5 workers; 2 there"
+    assert told.splitlines()[-1] == "  execute: 5 workers; 2 workers there"
 
 
 def test_an_array_that_nobody_names_is_shown_until_it_is_gone() -> None:
@@ -75,7 +75,7 @@ def test_arrays_whose_workers_are_kept_alive_say_so() -> None:
     told = requests_document(Requests(arrays=arrays), 0.0, {"execute": 2})
     kept = {array["name"]: array["keep_alive"] for array in told["node_arrays"]}
     assert kept == {"execute": ["a"], "child": ["a"], "free": [], "left": []}
-    assert "  execute: nothing; 2 there; its workers stay (KeepAlive of a)" in requests_text(told).splitlines()
+    assert "  execute: nothing; 2 workers there; its workers stay (KeepAlive of a)" in requests_text(told).splitlines()
 
 
 def test_groups_of_two_sets_add_up_and_keep_their_size() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.actions import AskGridEngine, Enrol, Hold, Kill, PushBack, Question, Remove, Terminate
-from autoscaler.core.model import Plan
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.actions import AskGridEngine, Enrol, Hold, Kill, Question, Remove, Reschedule, Terminate
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.sentence import news, sentence
 from tests.report.plans import disable, kept, launch, plan, waiting
 
@@ -40,6 +40,21 @@ def test_jobs_that_do_not_count_are_told_with_their_causes() -> None:
     )
 
 
+def test_what_cannot_be_read_is_named_beside_whatever_else_is_told() -> None:
+    odd = because(Code.CANNOT_BE_READ, what="its request", value="mem_free=1e400", why="no number")
+    shapes = (
+        waiting(9, reason=because(Code.HELD, state="hqw"), counted=False),
+        *(waiting(5, first=n * 20, reason=because(Code.FUTURE), counted=False) for n in range(1, 3)),
+        waiting(1, first=99, reason=odd, counted=False),
+    )
+    notes = (
+        because(Code.IGNORED, what="host w1", why="cut short"),
+        *(because(Code.CANNOT_BE_READ, what=f"bucket m{n}", value="vcpus -1", why="odd") for n in range(3)),
+    )
+    told = sentence(plan(shapes=shapes, notes=notes), 3)
+    assert told.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
+
+
 def test_everything_fitting_is_a_reason_to_do_nothing() -> None:
     told = plan(shapes=(waiting(2, reason=because(Code.FITS)),), fitting=2)
     assert sentence(told, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"
@@ -50,7 +65,7 @@ def test_jobs_not_yet_expired_are_a_reason_to_do_nothing() -> None:
     assert sentence(told, 3) == "pass 3: 1 job waits; nothing to do: not expired, 1m of 1m30s"
 
 
-@pytest.mark.parametrize("code", (Code.PAUSED, Code.BRAKE, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
+@pytest.mark.parametrize("code", (Code.PAUSED, Code.CIRCUIT_BREAKER, Code.BATCH_DELAY, Code.NODE_ARRAY_STOPPED))
 def test_a_note_that_stops_the_pass_is_the_reason_to_do_nothing(code: Code) -> None:
     assert "nothing to do: " in sentence(plan(shapes=(waiting(),), notes=(because(code),)), 3)
 
@@ -64,13 +79,15 @@ def test_launches_of_several_node_arrays_and_groups_are_told_apart() -> None:
     other = replace(launch(3), node_array="dynamic", reason=because(Code.REQUESTED, sets=("a",)))
     group = replace(launch(2), node_array="execute:4", group_id="execute:4-1")
     assert sentence(plan(launch(1), other, group), 3) == (
-        "pass 3: no job waits; launching 1 c5.4xlarge for execute; "
-        "launching 3 c5.4xlarge for dynamic (asked for by a); launching 2 c5.4xlarge for execute:4-1"
+        "pass 3: no job waits; launching 1 c5.4xlarge for execute; launching 3 c5.4xlarge for dynamic (requested by "
+        "a); launching 2 c5.4xlarge for execute:4-1"
     )
 
 
 def test_a_batch_that_holds_a_launch_back_stands_behind_it() -> None:
-    batched = because(Code.DEMAND).then(because(Code.LAUNCH_WANTED, workers=3)).then(because(Code.BATCHED, batch=1))
+    batched = (
+        because(Code.DEMAND).then(because(Code.LAUNCH_WANTED, workers=3)).then(because(Code.SCALE_UP_BATCH, batch=1))
+    )
     told = sentence(plan(launch(1, batched), shapes=(waiting(6),)), 3)
     assert told == "pass 3: 6 jobs wait; launching 1 c5.4xlarge (wanted 3; 1 at a time)"
 
@@ -128,7 +145,7 @@ def test_a_thousand_workers_still_make_a_line() -> None:
 def test_many_workers_that_callers_ask_for_are_told_without_naming_each_set() -> None:
     asked = because(Code.REQUESTED, sets=("nightly", "standard"), node_array="execute", workers=6)
     told = plan(workers=tuple(kept(f"w{n}", asked) for n in range(6)))
-    assert sentence(told, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (asked for)"
+    assert sentence(told, 3) == "pass 3: no job waits; nothing to do; keeping 6 workers (requested)"
 
 
 def test_many_hosts_are_told_by_what_they_have_in_common() -> None:
@@ -173,14 +190,56 @@ def test_what_is_done_with_jobs_is_told_with_its_cause() -> None:
     why = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
     asked = AskGridEngine((Question(12, "a"), Question(13, "b")), (), why)
     told = plan(
-        PushBack(("9", "10"), "i-1", "w1", because(Code.GONE)), Kill(("11",), why), Hold(("14", "15"), why), asked
+        Reschedule(("9", "10"), "i-1", "w1", because(Code.GONE)), Kill(("11",), why), Hold(("14", "15"), why), asked
     )
     assert sentence(told, 1) == (
-        "pass 1: no job waits; pushing back job 9 (gone), job 10 (gone); killing job 11 (PE unknown); "
-        "holding job 14 (PE unknown), job 15 (PE unknown); asking Grid Engine about 2 jobs"
+        "pass 1: no job waits; rescheduling job 9 (gone), job 10 (gone); killing job 11 (PE unknown); holding job 14 "
+        "(PE unknown), job 15 (PE unknown); asking Grid Engine about 2 jobs"
     )
 
 
 def test_an_ask_about_one_job_names_it() -> None:
     asked = AskGridEngine((Question(12, "a"),), (), because(Code.NO_TYPE_FITS))
     assert sentence(plan(asked), 1).endswith("; asking Grid Engine about job 12")
+
+
+# -- what an operator must mend is never folded ------------------------------------------------------------------------
+
+
+def _folded(*more: JobCategoryVerdict) -> Plan:
+    causes = ((Code.HELD, 9), (Code.FUTURE, 5), (Code.DEPENDENT, 3), (Code.BEYOND_CONCURRENCY, 2))
+    shapes = [waiting(n, first=n * 100, reason=because(code), counted=False) for code, n in causes]
+    return plan(shapes=(*shapes, *more))
+
+
+def test_an_unknown_instance_type_is_named_before_all_other_causes() -> None:
+    unknown = because(Code.NO_INSTANCE_TYPE, node_array="execute", asked="m5.lrage")
+    assert "(1 no instance type m5.lrage, 9 held, 5 future, 3 dependent, 2 other)" in sentence(
+        _folded(waiting(1, reason=unknown, counted=False)), 3
+    )
+
+
+def test_several_of_them_are_all_named() -> None:
+    codes = (Code.NO_INSTANCE_TYPE, Code.NO_INSTANCE_TYPE, Code.NO_WORKER_ALLOWED)
+    asked = ("m5.lrage", "c5.lrage", "x")
+    shapes = [
+        waiting(1, first=n, reason=because(code, node_array="execute", asked=name), counted=False)
+        for n, (code, name) in enumerate(zip(codes, asked, strict=True), start=50)
+    ]
+    told = sentence(_folded(*shapes), 3)
+    assert all(name in told for name in ("type m5.lrage", "type c5.lrage", "no worker allowed", "2 other"))
+
+
+def test_a_stopped_node_array_is_told_beside_what_is_done() -> None:
+    stopped = because(Code.NODE_ARRAY_STOPPED, node_array="execute", message="key not found")
+    told = sentence(plan(launch(1), shapes=(waiting(3),), notes=(because(Code.BATCH_DELAY), stopped)), 3)
+    assert told.endswith("; to mend: execute launches nothing until resumed: key not found")
+    alone = sentence(plan(shapes=(waiting(3),), notes=(stopped,)), 3)
+    assert alone.count("key not found") == 1
+
+
+def test_a_worker_in_error_is_named_among_many() -> None:
+    codes = (Code.NO_LOAD_REPORT,) * 4 + (Code.DISABLED_BY_HAND,) * 3 + (Code.SILENT,) * 2 + (Code.INTERRUPTED,) * 2
+    workers = [kept(f"w{n}", because(code)) for n, code in enumerate((*codes, Code.INSTANCE_IN_ERROR))]
+    told = sentence(plan(workers=tuple(workers)), 3)
+    assert "leaving alone 12 workers (1 queue instance in error, 4 no load report, 3 disabled by hand, …)" in told

@@ -10,28 +10,28 @@ import pytest
 
 from autoscaler.commands._look import read_only
 from autoscaler.commands.main import main
-from autoscaler.core.actions import (
+from autoscaler.core.model.actions import (
     Action,
     Annotate,
     AskGridEngine,
     Hold,
     Kill,
-    Phantom,
-    PushBack,
+    ProbeHost,
     Question,
     Release,
+    Reschedule,
 )
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType
-from autoscaler.core.memory import Memory
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import Target
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import Target
 from autoscaler.errors import WriteRefused
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
 from autoscaler.report.tables import print_plan, print_workers
 from autoscaler.store.lock import CellKey, hold, lock_directory
+from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
 from providers.fake import FakeProvider
 from providers.interface import LaunchOrder
 from tests.report.plans import kept, plan, snapshot, waiting
@@ -52,7 +52,7 @@ def _no_grid_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CellKey:
-    """Files of a cell whose queue master does not exist, and a place for its store."""
+    """Files of a cell whose qmaster does not exist, and a place for its store."""
     common = tmp_path / "sge" / "default" / "common"
     common.mkdir(parents=True)
     (common / "act_qmaster").write_text("master\n")
@@ -113,8 +113,17 @@ def test_explain_a_job_tells_which_launch_may_serve_it(capsys: pytest.CaptureFix
 
 
 def test_explain_a_job_tells_where_its_tasks_run(capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, "explain", "12.1", "--from", HYBRID)
+    told = shown(capsys, "explain", "12", "--from", HYBRID)
     assert [(run["host"], run["task"]) for run in told["running"]] == [("master", "1"), ("master", "2")]
+
+
+def test_explain_one_task_tells_of_it_alone_and_of_none_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    told = shown(capsys, "explain", "12.1", "--from", HYBRID)
+    assert (told["job"], [run["task"] for run in told["running"]]) == ("12.1", ["1"])
+    assert (main(["explain", "12.99999", "--from", str(HYBRID)]), "no task 99999" in capsys.readouterr().err) == (
+        3,
+        True,
+    )
 
 
 @pytest.mark.parametrize("name", ("w1", "W1.example.org", "i-1"))
@@ -228,12 +237,12 @@ def test_a_provider_that_is_only_looked_at_refuses_to_terminate() -> None:
 @pytest.mark.parametrize(
     "action",
     (
-        AskGridEngine((Question(12, "f"),), (Phantom("main.q", 64, ()),), because(Code.ASKING)),
-        Annotate(("12",), because(Code.POSSIBLE_AGAIN)),
-        Hold(("12",), because(Code.POSSIBLE_AGAIN)),
-        Release(("12",), because(Code.POSSIBLE_AGAIN)),
-        Kill(("12",), because(Code.POSSIBLE_AGAIN)),
-        PushBack(("12",), "i-1", "w1", because(Code.POSSIBLE_AGAIN)),
+        AskGridEngine((Question(12, "f"),), (ProbeHost("main.q", 64, ()),), because(Code.ASKING_GRID_ENGINE)),
+        Annotate(("12",), because(Code.SATISFIABLE_AGAIN)),
+        Hold(("12",), because(Code.SATISFIABLE_AGAIN)),
+        Release(("12",), because(Code.SATISFIABLE_AGAIN)),
+        Kill(("12",), because(Code.SATISFIABLE_AGAIN)),
+        Reschedule(("12",), "i-1", "w1", because(Code.SATISFIABLE_AGAIN)),
     ),
     ids=lambda action: type(action).__name__,
 )
@@ -251,7 +260,7 @@ def test_buckets_tell_what_could_be_launched_and_of_others_only_when_asked(capsy
 
 
 def test_what_a_machine_cost_an_hour_is_not_told_when_it_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    row = a_row("w1", "UNHEARD")
+    row = a_row("w1", "NO_LOAD_REPORT")
     print_workers([row | {"state": state} for state in ("running", "terminated")])
     _, running, terminated = (line for line in capsys.readouterr().out.splitlines() if line.strip())
     assert ("0.096" in running, "0.096" in terminated) == (True, False)

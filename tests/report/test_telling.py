@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model import Plan
-from autoscaler.core.reasons import Code, because
-from autoscaler.observe import Observation
-from autoscaler.report.telling import PassReporter, verdict_lines
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import Plan
+from autoscaler.engine.observe import Observation
+from autoscaler.engine.pass_reporter import PassReporter, verdict_lines
 from autoscaler.store.store import Store
 from sge.cluster import Outputs
 from tests.report.plans import disable, kept, plan, snapshot, waiting

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from autoscaler.errors import SettingsError
 from autoscaler.settings import load_settings, master_type_problem
 

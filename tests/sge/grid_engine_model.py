@@ -1,4 +1,4 @@
-"""A queue master in memory that answers a runner with the texts of 8.1.9: enough of it to change hosts.
+"""A qmaster in memory that answers a runner with the texts of 8.1.9: enough of it to change hosts.
 
 Not a recording: state changes, so a test can stop between any two commands and look. Its texts are those that
 test_admin_messages.py holds to; tests/grid_engine/test_admin.py does the same on a real cell.

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from autoscaler import namespaces
-from sge.cell import Cell, ExecHost
+from autoscaler.lab.cell import Cell, ExecHost
 
 RECORDED = Path(__file__).parent / "recorded"
 LISTS = {"-sql": "-sq", "-spl": "-sp", "-shgrpl": "-shgrp", "-sel": "-se", "-srqsl": "-srqs"}
@@ -162,8 +162,8 @@ def questions(cell: Cell) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "account of a job that never was", ("qacct", "-j", "999")
     yield "list quota sets, none there", ("qconf", "-srqs")
     cell.stop_qmaster()
-    yield "ask a queue master that is down", ("qstat", "-xml")
-    yield "change at a queue master that is down", ("qconf", "-de", host)
+    yield "ask a qmaster that is down", ("qstat", "-xml")
+    yield "change at a qmaster that is down", ("qconf", "-de", host)
 
 
 def messages(cell: Cell) -> list[dict[str, object]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sge import cell_folder, cell_remover
+from autoscaler.lab import cell_folder, cell_remover
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def test_what_is_ok_asks_for_nothing_to_be_done() -> None:
 
 def test_without_a_queue_master_nothing_else_is_guessed() -> None:
     findings = check_all(replace(SOUND, unreachable="got send error"))
-    assert [(finding.what, finding.level) for finding in findings] == [("queue master", Level.FAIL)]
+    assert [(finding.what, finding.level) for finding in findings] == [("qmaster", Level.FAIL)]
 
 
 def test_a_host_that_may_not_ask_is_told_which_right_it_lacks() -> None:

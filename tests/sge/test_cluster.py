@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from autoscaler.core.actions import PHANTOM_PREFIX
-from autoscaler.core.cluster import Cluster, ExecutionHost, JobDetail, ParallelEnvironment, Queue
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, ParallelEnvironment, Queue
 from autoscaler.errors import GridEngineNotObservable
 from sge.cluster import Outputs, cluster_from
 from sge.qstat import read_qstat
@@ -54,6 +54,16 @@ def recorded() -> Cluster:
 def test_a_job_that_started_between_the_readings_makes_its_host_busy() -> None:
     found = merged(queue_list("main.q@w1"), host("w1", queue_of_host("main.q", used=1)))
     assert found.busy
+
+
+def test_slots_that_only_the_later_reading_shows_used_are_in_flight() -> None:
+    found = merged(queue_list("main.q@w1", running_job(3), used=1), host("w1", queue_of_host("main.q", used=3)))
+    assert [(instance.used, instance.in_flight) for instance in found.instances] == [(3, 2)]
+
+
+def test_a_job_that_cannot_be_read_is_no_dispatch_in_flight() -> None:
+    found = merged(queue_list("main.q@w1", running_job("none"), used=0), host("w1", queue_of_host("main.q", used=1)))
+    assert [(instance.used, instance.in_flight) for instance in found.instances] == [(1, 0)]
 
 
 def test_a_job_that_ended_between_the_readings_keeps_its_host_busy() -> None:
@@ -201,7 +211,14 @@ def test_an_empty_cell_is_an_empty_cluster() -> None:
 
 def test_an_object_that_cannot_be_read_is_set_aside_alone() -> None:
     found = cluster(qconf={"sq_main.q": QUEUE, "sq_odd.q": "what?", "srqs": "{\n name x\n limit to\n}\n"})
-    assert (set(found.queues), [r["what"] for r in found.set_aside]) == ({"main.q"}, ["qconf sq_odd.q", "qconf srqs"])
+    aside = [reason["what"] for reason in found.set_aside]
+    assert (set(found.queues), aside) == ({"main.q"}, ["qconf sq_odd.q", "a resource quota set"])
+
+
+def test_of_several_quota_sets_the_one_that_cannot_be_read_is_set_aside_alone() -> None:
+    sets = "{\n name odd\n limit to\n}\n{\n name good\n limit to slots=4\n}\n"
+    found = cluster(qconf={"srqs": sets})
+    assert ([quota.name for quota in found.quotas], len(found.set_aside)) == (["good"], 1)
 
 
 def test_complexes_that_cannot_be_read_are_no_observation() -> None:
@@ -210,7 +227,7 @@ def test_complexes_that_cannot_be_read_are_no_observation() -> None:
 
 
 def test_hosts_that_exist_only_to_be_asked_about_are_nowhere() -> None:
-    phantom = f"{PHANTOM_PREFIX}1"
+    phantom = f"{PROBE_HOST_PREFIX}1"
     texts = {
         "sq_main.q": f"qname main.q\nhostlist @allhosts {phantom}\npe_list mpi\nslots 2,[w1=4],[{phantom}=64]\n",
         "shgrp_@allhosts": f"group_name @allhosts\nhostlist w1 {phantom.upper()}\n",
@@ -227,8 +244,19 @@ def test_hosts_that_exist_only_to_be_asked_about_are_nowhere() -> None:
 
 
 def test_an_ask_that_began_between_the_readings_is_no_empty_observation() -> None:
-    texts = {"sq_main.q": f"qname main.q\nhostlist {PHANTOM_PREFIX}1\nslots 0\n", "sel": f"{PHANTOM_PREFIX}1\n"}
+    texts = {"sq_main.q": f"qname main.q\nhostlist {PROBE_HOST_PREFIX}1\nslots 0\n", "sel": f"{PROBE_HOST_PREFIX}1\n"}
     assert cluster(qstat(), qhost(), qconf=texts).hosts == ()
+
+
+def test_limits_of_users_and_arrays_are_read_and_zero_is_none() -> None:
+    found = cluster(qconf={"ssconf": "maxujobs 100\n", "sconf": "#global:\nmax_aj_instances 0\n"})
+    assert (found.max_user_jobs, found.max_array_tasks) == (100, None)
+    assert (cluster().max_user_jobs, cluster().max_array_tasks) == (None, 2000)
+
+
+def test_a_calendar_that_cannot_be_read_is_set_aside_alone() -> None:
+    found = cluster(qconf={"scal_odd": "calendar_name odd\nweek someday\n", "scal_nights": "calendar_name nights\n"})
+    assert (set(found.calendars), [r["what"] for r in found.set_aside]) == ({"nights"}, ["qconf scal_odd"])
 
 
 def test_host_groups_are_resolved_to_hosts() -> None:
@@ -246,7 +274,7 @@ def details(body: str) -> bytes:
 @pytest.mark.parametrize("start", ("1893456000", "1893456000000"))
 def test_a_start_in_the_future_is_known_by_its_epoch(start: str) -> None:
     body = f"<element><JB_job_number>7</JB_job_number><JB_execution_time>{start}</JB_execution_time></element>"
-    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, start_after=1893456000.0)}
+    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, start_after=1893456000.0, group="")}
 
 
 @pytest.mark.parametrize(("number", "rerun"), (("0", None), ("1", True), ("2", False)))
@@ -273,7 +301,7 @@ def test_numbers_in_the_scheduler_messages_are_no_jobs() -> None:
         "<MES_job_number_list><ulong_sublist><ULNG_value>3</ULNG_value></ulong_sublist></MES_job_number_list>"
         "<JB_ja_task_concurrency>9</JB_ja_task_concurrency></element></messages><djob_info>"
     )
-    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW)}
+    assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, group="")}
 
 
 # -- as a real cell said it ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.core.cluster import Cluster
+from autoscaler.core.model.cluster import Cluster
 from autoscaler.errors import GridEngineNotObservable
 from sge.cluster import Outputs, cluster_from
 

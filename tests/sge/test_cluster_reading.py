@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.cluster import Shape
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.model.cluster import JobCategory
 from autoscaler.errors import CommandNotFound, CommandTimedOut, GridEngineNotObservable
 from autoscaler.process import Completed, ReadOnlyRunner
 from sge.cluster import Outputs, cluster_from, read_outputs
@@ -62,15 +63,15 @@ class Master:
         return Completed(tuple(argv), status, stdout, stderr, 0.0)
 
 
-def arrays(shapes: Sequence[Shape]) -> list[int]:
+def arrays(shapes: Sequence[JobCategory], _: Needs) -> list[int]:
     return [number for shape in shapes if shape.ask.array for number in shape.jobs]
 
 
-def none(_: Sequence[Shape]) -> tuple[int, ...]:
+def none(_: Sequence[JobCategory], __: Needs) -> tuple[int, ...]:
     return ()
 
 
-def read(master: Master, wanted: Callable[[Sequence[Shape]], Sequence[int]] = arrays) -> Outputs:
+def read(master: Master, wanted: Callable[[Sequence[JobCategory], Needs], Sequence[int]] = arrays) -> Outputs:
     return read_outputs(ReadOnlyRunner(master), wanted=wanted, zone=UTC)[0]
 
 
@@ -94,6 +95,25 @@ def test_keys_of_the_configuration_are_file_names_of_a_record() -> None:
     )
 
 
+def test_only_calendars_that_queues_name_are_asked_for_each_once() -> None:
+    day = b"calendar_name days\nyear NONE\nweek mon-sun=20-6\n"
+    main = ANSWERS["qconf -sq main.q"] + b"calendar nights,[@big=days],[w1=nights]\n"
+    changed = {
+        "qconf -sql": b"main.q\nodd.q\n",
+        "qconf -sq odd.q": b"what?\n",
+        "qconf -sq main.q": main,
+        "qconf -scal nights": b"calendar_name nights\nyear NONE\nweek 6-20\n",
+        "qconf -scal days": day,
+    }
+    master = Master(changed)
+    outputs = read(master)
+    assert sorted(command for command in master.asked if "-scal" in command) == [
+        "qconf -scal days",
+        "qconf -scal nights",
+    ]
+    assert set(cluster_from(outputs, zone=UTC, now=0.0).calendars) == {"nights", "days"}
+
+
 def test_qhost_runs_directly_after_qstat() -> None:
     master = Master()
     read(master)
@@ -108,7 +128,7 @@ def test_every_call_has_a_timeout() -> None:
 
 def test_details_are_asked_in_one_call() -> None:
     master = Master({"qstat -j 7,8 -xml": b"<detailed_job_info/>"})
-    read(master, wanted=lambda shapes: sorted(number for shape in shapes for number in shape.jobs))
+    read(master, wanted=lambda shapes, _: sorted(number for shape in shapes for number in shape.jobs))
     assert [command for command in master.asked if " -j " in command] == ["qstat -j 7,8 -xml"]
 
 

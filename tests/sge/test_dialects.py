@@ -6,11 +6,11 @@ from datetime import UTC
 
 import pytest
 
-from autoscaler.core.reasons import Code
+from autoscaler.core.model.reasons import Code
 from autoscaler.errors import GridEngineNotObservable
+from sge.job_categories import UNREADABLE
 from sge.markup import Aside, Malformed, clean, parse
 from sge.qstat import Listing, read_qstat
-from sge.shapes import UNREADABLE
 from tests.sge.printed import NAMESPACE, qstat, queue_list, running_job, waiting_job
 
 
@@ -142,12 +142,12 @@ def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
 )
 def test_a_job_that_cannot_be_understood_is_set_aside_alone(broken: str) -> None:
     listing = read(qstat([waiting_job(7), broken, waiting_job(9)]))
-    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.SET_ASIDE])
+    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.IGNORED])
 
 
 def test_what_is_set_aside_says_what_and_why() -> None:
     (reason,) = read(qstat([waiting_job(8, tasks="9-1")])).set_aside
-    assert reason.facts == (("what", "a waiting job"), ("why", "not a list of tasks: '9-1'"))
+    assert reason.facts == (("what", "job 8"), ("why", "not a list of tasks: '9-1'"))
 
 
 def test_many_oddities_are_told_by_their_number() -> None:

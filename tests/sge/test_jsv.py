@@ -1,4 +1,4 @@
-"""The conversation with the queue master stays in step, whatever a job's arguments hold."""
+"""The conversation with the qmaster stays in step, whatever a job's arguments hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import pytest
 
-from autoscaler.core.cluster import UNLIMITED_SLOTS
+from autoscaler.core.model.cluster import UNLIMITED_SLOTS
 from sge.jsv import LONGEST, Conversation, OutOfStep, read_request
 
 WAIT = 5.0
@@ -145,7 +145,7 @@ def test_a_queue_master_that_dies_in_the_middle_ends_it() -> None:
     ),
 )
 def test_the_fewest_slots_are_what_it_starts_with(told: dict[str, str], slots: tuple[int, int]) -> None:
-    """Of `-pe mpi 8,4,100` the queue master tells 4 and 8: that there is no more than 8 is not so."""
+    """Of `-pe mpi 8,4,100` the qmaster tells 4 and 8: that there is no more than 8 is not so."""
     ask = read_request(told)
     assert ask is not None
     assert (ask.slots_min, ask.slots_max) == slots

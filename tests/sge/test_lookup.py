@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.cluster import Ask
+from autoscaler.core.model.cluster import JobRequest
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Completed
 from sge.lookup import Lookup
@@ -36,7 +36,7 @@ def test_what_runs_and_what_waits_is_told_in_one_look() -> None:
     assert (now.running, sorted(now.waiting), now.waiting["7"]) == (
         frozenset({3}),
         ["7", "8.12", "8.3-9:2"],
-        Ask("hqw", owner="ann"),
+        JobRequest("hqw", owner="ann"),
     )
 
 

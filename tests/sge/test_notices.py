@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.cluster import ExecutionHost
-from autoscaler.core.fleet import InstanceType, Interruption, MachineState, Worker
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.fleet import InstanceType, Interruption, MachineState, Worker
 from sge.notices import COMPLEX, told_notices
 
 KIND = InstanceType("m5.large", "m5", 2, 8 << 30)

@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 
-from autoscaler.core.actions import PHANTOM_PREFIX, Phantom
-from autoscaler.core.evidence import Answer
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX, ProbeHost
+from autoscaler.core.model.evidence import Answer
 from autoscaler.errors import CommandTimedOut, GridEngineRefused, HostsFileUnusable
 from autoscaler.process import Completed
-from sge import phantoms as module
-from sge.phantoms import Phantoms, verdicts
+from sge import probe_hosts as module
+from sge.probe_hosts import ProbeHosts, verdicts
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.simulated.asking import NamesInMemory
 
@@ -21,7 +21,7 @@ POSSIBLE = "verification: found possible assignment with 64 slots"
 SUITABLE = "verification: found suitable queue(s)"
 BUSY = "verification: job is already running or is held"
 GONE = 'denied: job "{}" does not exist'
-TWO = (Phantom("main.q", 2, ()), Phantom("main.q", 4, (("arch", "lx-amd64"), ("h_vmem", "8G"))))
+TWO = (ProbeHost("main.q", 2, ()), ProbeHost("main.q", 4, (("arch", "lx-amd64"), ("h_vmem", "8G"))))
 
 
 def answers(jobs: Sequence[int], *said: str) -> list[Answer]:
@@ -121,7 +121,7 @@ class Asking(GridEngineModel):
         self.there = {
             name: (values, self.slots[name], name in self.disabled)
             for name, values in self.hosts.items()
-            if name.startswith(PHANTOM_PREFIX)
+            if name.startswith(PROBE_HOST_PREFIX)
         }
         return 1, self.said.pop(0)
 
@@ -132,10 +132,10 @@ class Asking(GridEngineModel):
 
 def test_phantoms_are_there_disabled_while_it_is_asked_and_nowhere_after() -> None:
     model, names = Asking(NO_PE.format(1)), NamesInMemory()
-    asked = Phantoms(model, names, clock=lambda: 0.0).ask([1], TWO)
+    asked = ProbeHosts(model, names, clock=lambda: 0.0).ask([1], TWO)
     there = {
-        f"{PHANTOM_PREFIX}1": ("slots=2", 2, True),
-        f"{PHANTOM_PREFIX}2": ("slots=4,arch=lx-amd64,h_vmem=8G", 4, True),
+        f"{PROBE_HOST_PREFIX}1": ("slots=2", 2, True),
+        f"{PROBE_HOST_PREFIX}2": ("slots=4,arch=lx-amd64,h_vmem=8G", 4, True),
     }
     assert (asked.answers[1][0], model.there, model.clean, names.there) == (Answer.IMPOSSIBLE, there, True, {})
 
@@ -144,67 +144,67 @@ def test_a_later_question_has_names_that_the_queue_master_has_not_met() -> None:
     """It goes on holding a name for unknown that was looked up again after its phantom had gone."""
     met: list[set[str]] = []
     for now in (1000.0, 1001.0, 1030.0):
-        Phantoms(model := Asking(NO_PE.format(1)), NamesInMemory(), clock=partial(float, now)).ask([1], TWO * 8)
+        ProbeHosts(model := Asking(NO_PE.format(1)), NamesInMemory(), clock=partial(float, now)).ask([1], TWO * 8)
         met.append(set(model.there))
     assert (len(set().union(*met)), [len(names) for names in met]) == (48, [16, 16, 16])
 
 
 def test_no_phantom_ever_lets_a_job_in() -> None:
     model = Asking(POSSIBLE)
-    Phantoms(model, NamesInMemory()).ask([1], TWO)
+    ProbeHosts(model, NamesInMemory()).ask([1], TWO)
     assert model.startable == []
 
 
 def test_no_command_names_a_host_group() -> None:
     model = Asking(POSSIBLE)
-    Phantoms(model, NamesInMemory()).ask([1], TWO)
+    ProbeHosts(model, NamesInMemory()).ask([1], TWO)
     assert not [call for call in model.calls if "@allhosts" in call]
 
 
 def test_a_no_without_the_jobs_name_in_it_is_asked_for_again_alone() -> None:
     model = Asking(f"{POSSIBLE}\nverification: no suitable queues", POSSIBLE)
-    asked = Phantoms(model, NamesInMemory()).ask([1, 2], TWO)
+    asked = ProbeHosts(model, NamesInMemory()).ask([1, 2], TWO)
     assert [answer for answer, _ in asked.answers.values()] == [Answer.POSSIBLE, Answer.POSSIBLE]
 
 
 def test_many_jobs_are_asked_about_in_several_commands() -> None:
     jobs = list(range(1, 46))
     model = Asking(*("\n".join([SUITABLE] * count) for count in (20, 20, 5)))
-    asked = Phantoms(model, NamesInMemory()).ask(jobs, TWO)
+    asked = ProbeHosts(model, NamesInMemory()).ask(jobs, TWO)
     assert {answer for answer, _ in asked.answers.values()} == {Answer.POSSIBLE}
 
 
 def test_no_jobs_is_no_command() -> None:
     model = Asking()
-    assert (Phantoms(model, NamesInMemory()).ask([], TWO).answers, model.calls) == ({}, [])
+    assert (ProbeHosts(model, NamesInMemory()).ask([], TWO).answers, model.calls) == ({}, [])
 
 
 def test_what_an_interrupted_ask_left_is_gone_before_the_next_is_put_up() -> None:
     model = Asking(POSSIBLE)
-    model.hosts[f"{PHANTOM_PREFIX}7"] = "slots=64"
-    model.attached.append(f"{PHANTOM_PREFIX}7")
-    model.slots[f"{PHANTOM_PREFIX}7"] = 64
-    Phantoms(model, NamesInMemory(), clock=lambda: 0.0).ask([1], TWO)
-    assert (sorted(model.there), model.clean) == ([f"{PHANTOM_PREFIX}1", f"{PHANTOM_PREFIX}2"], True)
+    model.hosts[f"{PROBE_HOST_PREFIX}7"] = "slots=64"
+    model.attached.append(f"{PROBE_HOST_PREFIX}7")
+    model.slots[f"{PROBE_HOST_PREFIX}7"] = 64
+    ProbeHosts(model, NamesInMemory(), clock=lambda: 0.0).ask([1], TWO)
+    assert (sorted(model.there), model.clean) == ([f"{PROBE_HOST_PREFIX}1", f"{PROBE_HOST_PREFIX}2"], True)
 
 
 @pytest.mark.parametrize("left", ("host", "attached", "slots"))
 def test_the_sweep_finds_what_carries_the_prefix_wherever_it_is(left: str) -> None:
-    model, name = Asking(), f"{PHANTOM_PREFIX}3"
+    model, name = Asking(), f"{PROBE_HOST_PREFIX}3"
     if left in ("host", "attached"):
         model.hosts[name] = "slots=2"
     if left == "attached":
         model.attached.append(name)
     if left == "slots":
         model.slots[name] = 2
-    found = Phantoms(model, NamesInMemory()).sweep()
+    found = ProbeHosts(model, NamesInMemory()).sweep()
     assert (found, model.clean) == ((name,), True)
 
 
 def test_the_sweep_touches_nobody_elses_host() -> None:
     model = Asking()
     model.hosts["w1"], model.slots["w1"], model.attached = "slots=2", 2, ["w1"]
-    Phantoms(model, NamesInMemory()).sweep()
+    ProbeHosts(model, NamesInMemory()).sweep()
     changing = [call for call in model.calls if not call[1].startswith("-s")]
     assert (changing, model.hosts) == ([], {"w1": "slots=2"})
 
@@ -220,13 +220,13 @@ def test_one_that_cannot_be_put_up_is_no_answer_and_leaves_nothing() -> None:
             return super().answer(argv)
 
     model = Refusing(NO_PE.format(1))
-    asked = Phantoms(model, NamesInMemory()).ask([1], TWO)
+    asked = ProbeHosts(model, NamesInMemory()).ask([1], TWO)
     assert (asked.answers[1], model.clean) == ((Answer.NONE, "error: denied: no hosts today"), True)
 
 
 def test_a_value_that_cannot_be_written_is_no_answer() -> None:
     model = Asking(NO_PE.format(1))
-    asked = Phantoms(model, NamesInMemory()).ask([1], [Phantom("main.q", 2, (("arch", "x\ny"),))])
+    asked = ProbeHosts(model, NamesInMemory()).ask([1], [ProbeHost("main.q", 2, (("arch", "x\ny"),))])
     assert (asked.answers[1][0], model.clean) == (Answer.NONE, True)
 
 
@@ -236,7 +236,7 @@ def test_a_hosts_file_that_cannot_be_changed_is_no_answer() -> None:
             raise HostsFileUnusable("/etc/hosts cannot be changed (Permission denied)")
 
     model = Asking(NO_PE.format(1))
-    asked = Phantoms(model, Unwritable()).ask([1], TWO)
+    asked = ProbeHosts(model, Unwritable()).ask([1], TWO)
     assert (asked.answers[1][0], "Permission denied" in asked.answers[1][1], model.hosts) == (Answer.NONE, True, {})
 
 
@@ -246,7 +246,7 @@ def test_what_refuses_to_leave_is_said_and_swept_later() -> None:
             return (0, "") if argv[:2] == ("qconf", "-de") else super().answer(argv)
 
     model = Sticky(POSSIBLE)
-    asking = Phantoms(model, NamesInMemory())
+    asking = ProbeHosts(model, NamesInMemory())
     asked = asking.ask([1], TWO)
     assert (asked.answers[1][0], "could not be taken away" in asked.left, asking.swept) == (
         Answer.POSSIBLE,
@@ -261,9 +261,9 @@ def test_a_sweep_that_leaves_anything_raises() -> None:
             return (0, "") if argv[:2] == ("qconf", "-de") else super().answer(argv)
 
     model = Sticky()
-    model.hosts[f"{PHANTOM_PREFIX}1"] = "slots=1"
+    model.hosts[f"{PROBE_HOST_PREFIX}1"] = "slots=1"
     with pytest.raises(GridEngineRefused, match="could not be taken away"):
-        Phantoms(model, NamesInMemory()).sweep()
+        ProbeHosts(model, NamesInMemory()).sweep()
 
 
 @pytest.mark.parametrize("each", (0.4, 1.0, 3.0, 7.0, 30.0))
@@ -271,7 +271,7 @@ def test_however_slow_the_master_is_it_ends_in_15_seconds(each: float) -> None:
     jobs = list(range(1, 100))
     model = Asking(*["\n".join(NO_PE.format(job) for job in jobs[at : at + 20]) for at in range(0, 100, 20)])
     model.each = each
-    Phantoms(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO)
+    ProbeHosts(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO)
     assert model.seconds <= 15.0
 
 
@@ -279,6 +279,6 @@ def test_jobs_that_there_was_no_time_for_have_no_answer() -> None:
     jobs = list(range(1, 41))
     model = Asking(*["\n".join([SUITABLE] * module.JOBS_AT_ONCE)] * 2)
     model.each = 0.95
-    asked = Phantoms(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO[:1])
+    asked = ProbeHosts(model, NamesInMemory(), lambda: model.seconds).ask(jobs, TWO[:1])
     told = [answer for answer, _ in asked.answers.values()]
     assert (told[0], told[-1]) == (Answer.POSSIBLE, Answer.NONE)

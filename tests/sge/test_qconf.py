@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.cluster import Complex, Consumable, ParallelEnvironment, QuotaRule, QuotaSet
+from autoscaler.core.model.cluster import Complex, Consumable, ParallelEnvironment, QuotaRule, QuotaSet
 from sge.qconf import (
     read_attributes,
     read_complexes,
@@ -93,6 +93,25 @@ def test_access_lists_and_projects_make_a_queue_restricted() -> None:
 
 def test_overrides_keep_commas_of_their_own() -> None:
     assert split_overrides("NONE,[w1=a=1,b=2],[w2=NONE]") == ("", {"w1": "a=1,b=2", "w2": ""})
+
+
+@pytest.mark.parametrize(
+    ("printed", "names"),
+    (
+        ("NONE", ()),
+        ("low.q=2,other.q", ("low.q", "other.q")),
+        ("low.q other.q=1", ("low.q", "other.q")),
+        ("slots=4(low.q:1:sr, other.q:2)", ("low.q", "other.q")),
+        ("NONE,[w1=low.q=1],[@big=slots=8(other.q)]", ("low.q", "other.q")),
+    ),
+)
+def test_a_queue_names_those_that_it_suspends(printed: str, names: tuple[str, ...]) -> None:
+    assert read_queue(f"qname main.q\nsubordinate_list {printed}\n").subordinates == names
+
+
+def test_a_queue_names_its_calendars() -> None:
+    queue = read_queue("qname main.q\ncalendar nights,[@big=NONE],[W1=days]\n")
+    assert (queue.calendar, queue.calendar_by_host) == ("nights", {"@big": "", "w1": "days"})
 
 
 def test_a_pe_tells_how_slots_spread() -> None:

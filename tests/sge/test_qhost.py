@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.cluster import QueueInstance
+from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.errors import GridEngineNotObservable
 from sge.qhost import HostOffer, read_qhost
 from tests.sge.printed import host, qhost, queue_of_host
@@ -83,9 +83,10 @@ def test_a_host_that_cannot_be_understood_is_set_aside_alone(lost: str) -> None:
     )
 
 
-def test_a_queue_instance_without_slot_counts_is_set_aside_alone() -> None:
+def test_a_queue_instance_without_slot_counts_is_told_and_taken_as_occupied() -> None:
     found = read_qhost(qhost(host("w1", queue_of_host("main.q", total="?"), queue_of_host("long.q"))))  # type: ignore[arg-type]
-    assert ([i.queue for i in found.hosts[0].instances], len(found.set_aside)) == (["long.q"], 1)
+    assert [(i.queue, bool(i.jobs)) for i in found.hosts[0].instances] == [("main.q", True), ("long.q", False)]
+    assert len(found.set_aside) == 1
 
 
 @pytest.mark.parametrize("data", (b"", b"error: commlib error", qhost(host())[:-12], b"<job_info></job_info>"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.cluster import Ask, QueueInstance, Shape
+from autoscaler.core.model.cluster import JobCategory, JobRequest, QueueInstance
 from sge.qstat import Listing, read_qstat
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
@@ -18,7 +18,7 @@ def listing(*waiting: str, queues: tuple[str, ...] = ()) -> Listing:
     return read_qstat(qstat(waiting, queues), UTC)
 
 
-def ask(*waiting: str) -> Ask:
+def ask(*waiting: str) -> JobRequest:
     (shape,) = listing(*waiting).shapes
     return shape.ask
 
@@ -59,7 +59,7 @@ def test_what_decides_over_a_job_tells_its_shape_from_others(other: str) -> None
 def test_jobs_stay_in_grid_engines_order_with_their_own_times_and_tasks() -> None:
     later = "<JB_submission_time>2026-11-21T09:05:00</JB_submission_time>"
     (shape,) = listing(waiting_job(9, tasks="5-19:2", time=later), waiting_job(7, tasks="1-3:1")).shapes
-    assert shape == Shape(shape.ask, (9, 7), ("5-19:2", "1-3:1"), (1795251900.0, 1795251863.0), 11)
+    assert shape == JobCategory(shape.ask, (9, 7), ("5-19:2", "1-3:1"), (1795251900.0, 1795251863.0), 11)
 
 
 def test_an_array_is_counted_and_never_expanded() -> None:

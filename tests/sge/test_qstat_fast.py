@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.errors import GridEngineNotObservable
-from sge import shapes
+from sge import job_categories as shapes
 from sge.markup import Aside
 from sge.qstat import Listing, read_qstat
 from sge.units import Clock

@@ -1,4 +1,4 @@
-"""Asking Grid Engine in memory: names that resolve at once, and the real `Phantoms` on whatever runner a test has."""
+"""Asking Grid Engine in memory: names that resolve at once, and the real `ProbeHosts` on whatever runner a test has."""
 
 from __future__ import annotations
 

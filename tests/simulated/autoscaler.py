@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
-from autoscaler.act.actor import Actor
-from autoscaler.act.means import Means
-from autoscaler.act.owners import Nobody
-from autoscaler.core.model import Plan, Snapshot
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.actor import Actor
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.engine.job_owners import Nobody
+from autoscaler.engine.loop import Loop, Pass
+from autoscaler.engine.observe import Observation, Observer
 from autoscaler.errors import NotObservable
-from autoscaler.loop import Loop, Pass
-from autoscaler.observe import Observation, Observer
 from autoscaler.process import Runner
 from autoscaler.store.store import Store
 from providers.fake import FakeCloud, FakeProvider, FakeSettings
 from providers.interface import Provider
 from sge.admin import Administrator
 from sge.lookup import Lookup
-from sge.phantoms import Names, Phantoms
+from sge.probe_hosts import Names, ProbeHosts
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.cluster import Clock, SimulatedCluster
 from tests.simulated.executor import at_once
@@ -98,7 +98,7 @@ def start(
         provider or world.provider(),
         store or world.open_store(),
     )
-    means = Means(
+    means = ExecutionContext(
         Administrator(runner),
         provider,
         store,
@@ -106,7 +106,7 @@ def start(
         lambda array: f"join {array}",
         world.clock,
         at_once,
-        Phantoms(runner, names or world.names, world.clock, world.clock),
+        ProbeHosts(runner, names or world.names, world.clock, world.clock),
         Lookup(runner).jobs,
         Nobody(),
     )
@@ -122,7 +122,7 @@ def start(
         executor=at_once,
     )
     loop = Loop(observer, decide, Actor(means, patience=0.0), store, Silent(), poll=10.0, stopwatch=world.clock)
-    store.journal.sweep(world.clock.now)
+    store.sweep(world.clock.now)
     return loop
 
 

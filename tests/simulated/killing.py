@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from autoscaler.core.fleet import Bucket, Worker
+from autoscaler.core.model.fleet import Bucket, Worker
 from autoscaler.process import Completed, Runner, only_reads
 from autoscaler.store.database import Database
 from autoscaler.store.store import MIGRATIONS, Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autoscaler.core.fleet import Bucket, Interruption
+from autoscaler.core.model.fleet import Bucket, Interruption
 from providers.fake import FakeCloud, Machine
 from providers.interface import LaunchOrder
 from tests.simulated.cluster import Job, SimulatedCluster, at_time
@@ -123,7 +123,7 @@ class PerilousCluster(SimulatedCluster):
         self.truth.processes = [one for one in self.truth.processes if one.machine != machine.id or one.job in wanted]
 
     def _deliver(self, job: Job) -> None:
-        """The queue master hands a job to the execd of its host, as soon as that answers."""
+        """The qmaster hands a job to the execd of its host, as soon as that answers."""
         assert job.host is not None
         machine = self.bearer(job.host)
         place = "h1" if job.host in self.persistent else machine.id if machine and self.works(machine) else None

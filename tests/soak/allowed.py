@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from autoscaler.core.fleet import Bucket, PriceType
+from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.core.policy import NodeArrayPolicy
 from tests.soak.jobs import MAIN, OTHER, OTHER_SLOTS, Job, Room
 

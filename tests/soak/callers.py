@@ -7,9 +7,9 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from autoscaler.core.request_sets import ArrayDefinition, CreatedNode, Target
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Target
 from autoscaler.store.nodes import NodeRow
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
 from tests.soak.events import Event, Happening
 from tests.soak.world import World
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.plan import plan
-from autoscaler.core.reasons import Code, Reason
-from autoscaler.loop import Pass
-from autoscaler.store.wishes import Verb
+from autoscaler.engine.loop import Pass
+from autoscaler.store.overrides import Verb
 from tests.soak.callers import CALLS, calm_callers, with_callers
 from tests.soak.events import HAPPENINGS, Event, happen
 from tests.soak.group_events import EVENTS, for_groups, has_groups, with_groups
@@ -169,9 +169,9 @@ def help_out(world: World, done: Pass | None) -> None:
         if code is Code.DISABLED_BY_HAND:
             for at in world.cell.instances_of(name):
                 world.cell.tell(False, at)
-        if code in (Code.UNHEARD, Code.SILENT):
+        if code in (Code.NO_LOAD_REPORT, Code.SILENT):
             world.silent.clear()
-        if code is Code.UNKNOWN_ARRAY:  # a caller's, of which nobody knows any more since a store was lost
+        if code is Code.UNKNOWN_NODE_ARRAY:  # a caller's, of which nobody knows any more since a store was lost
             world.wish(Verb.DRAIN, name)
     forgotten: set[str] = set()
     for name, machine_id in world.rules.made_before_loss.items():

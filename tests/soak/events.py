@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from autoscaler.core.actions import PHANTOM_PREFIX
-from autoscaler.core.evidence import Health, JobFailure
-from autoscaler.core.fleet import Ending, Interruption
-from autoscaler.store.wishes import Verb
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.model.evidence import Health, JobFailure
+from autoscaler.core.model.fleet import Ending, Interruption
+from autoscaler.store.overrides import Verb
 from tests.soak.jobs import MAIN, ONE_HOST, OTHER, PAIRS, SPREAD
 from tests.soak.world import World
 
@@ -354,7 +354,7 @@ def disable(world: World, a: int, b: int) -> bool:
 
 def enable(world: World, a: int, b: int) -> bool:
     """A person enables a host; nobody does a phantom, of which nothing is ever heard."""
-    name = _one(sorted({name for _, name in world.cell.off if not name.startswith(PHANTOM_PREFIX)}), a)
+    name = _one(sorted({name for _, name in world.cell.off if not name.startswith(PROBE_HOST_PREFIX)}), a)
     if name is None:
         return False
     for at in world.cell.instances_of(name):

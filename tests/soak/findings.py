@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from tests.soak.traces import Trace, by_task
 
 LATE = 60.0
-"""Seconds after a restart of the queue master in which execds may not have reported again (31 were seen)."""
+"""Seconds after a restart of the qmaster in which execds may not have reported again (31 were seen)."""
 UNSAVED = 10.0
-"""Seconds before a kill of the queue master of which it may have written nothing down."""
+"""Seconds before a kill of the qmaster of which it may have written nothing down."""
 FORGOTTEN = 10.0
-"""Seconds in which an execd ends a job that a new queue master does not know of."""
+"""Seconds in which an execd ends a job that a new qmaster does not know of."""
 SETTLED = 2.0
 """Seconds by which accounting's whole seconds, and the records of machines, may miss a process's own times."""
 
@@ -93,7 +93,7 @@ class Records:
     deleted: frozenset[str] = frozenset()
     """Jobs that the campaign deleted."""
     restarts: Sequence[float] = ()
-    """When the queue master was killed."""
+    """When the qmaster was killed."""
 
     def place(self, host: str, at: float) -> Place | None:
         """The machine of this name at that time; None for a persistent host."""
@@ -102,7 +102,7 @@ class Records:
         return max(there, key=lambda place: place.began, default=None)
 
     def restarted(self, since: float, until: float) -> float | None:
-        """When the queue master was killed in that time; None where it was not."""
+        """When the qmaster was killed in that time; None where it was not."""
         return next((at for at in self.restarts if since <= at <= until), None)
 
 
@@ -157,7 +157,7 @@ def _second_runs(records: Records) -> Told:
             if deeds:
                 yield True, f"rule 7: not rerunnable, and started again by us: {what}; we did: {deeds}"
             elif restart is not None:
-                yield False, f"started again by Grid Engine, whose queue master was killed at {restart:.1f}: {what}"
+                yield False, f"started again by Grid Engine, whose qmaster was killed at {restart:.1f}: {what}"
             else:
                 yield True, f"rule 7: not rerunnable, and started again, nobody knows why: {what}"
 
@@ -204,7 +204,7 @@ def _cut_short(records: Records) -> Told:
         if silent and any(word in deeds for word in ("FENCED", "UNLISTED_AND_SILENT")):
             yield False, f"fenced, because Grid Engine did not hear of its machine: {trace}; we did: {deeds}"
         elif restart is not None and not deeds:
-            yield False, f"cut short by Grid Engine, whose queue master was killed at {restart:.1f}: {trace}"
+            yield False, f"cut short by Grid Engine, whose qmaster was killed at {restart:.1f}: {trace}"
         else:
             yield True, f"rule 1: cut short: {trace}; we did: {deeds or 'nothing with it or its host'}"
 
@@ -234,7 +234,7 @@ def _never_ran(records: Records) -> Told:
         if ends and not deeds and all(_on_struck(end, records) for end in ends):
             yield False, f"job {job} was lost with the machine it was sent to: {ends}"
         elif restart is not None and not deeds:
-            yield False, f"job {job} was lost with the queue master that took it, killed at {restart:.1f}"
+            yield False, f"job {job} was lost with the qmaster that took it, killed at {restart:.1f}"
         else:
             yield True, f"job {job} could run, is gone and never ran; accounting: {ends}; we did: {deeds}"
 

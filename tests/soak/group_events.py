@@ -8,9 +8,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autoscaler.core.fleet import Ending, Interruption
+from autoscaler.core.model.fleet import Ending, Interruption
+from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.core.policy import Policy
-from autoscaler.core.request_sets import ArrayDefinition, Target
 from providers.fake import Machine
 from tests.soak.callers import creates, ends
 from tests.soak.events import RERUN, SECONDS, Event, Happening, retry

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoscaler.core.actions import PHANTOM_PREFIX
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.core.policy import DeadlockAnswer, LostJobs
 from tests.soak.allowed import Asked, what_it_asks
 from tests.soak.job_commands import JobCommands
@@ -139,7 +139,7 @@ class JobRules:
         cell = self.world.cell
         for told in self.world.processes.twice:
             self.breaks(7, told)
-        for name in (name for name in cell.hosts if name.startswith(PHANTOM_PREFIX)):
+        for name in (name for name in cell.hosts if name.startswith(PROBE_HOST_PREFIX)):
             if any(at not in cell.off and cell.total(at) for at in cell.instances_of(name)):
                 self.breaks(6, f"jobs could start on {name}")
 
@@ -153,4 +153,4 @@ def phantoms(world: World) -> list[str]:
     """Where phantoms are named: as execution hosts, in queues, or as names that resolve."""
     cell = world.cell
     named = {*cell.hosts, *cell.attached, *cell.members, *cell.slots, *world.names.there}
-    return sorted(name for name in named if name.startswith(PHANTOM_PREFIX))
+    return sorted(name for name in named if name.startswith(PROBE_HOST_PREFIX))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from autoscaler.core.request_sets import Target
+from autoscaler.core.model.request_sets import Target
 from providers.fake import Machine
 from tests.soak.group_rules import group_of, of_workers, want
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from autoscaler.errors import AutoscalerError
+from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
 from providers.local import fates
 from providers.local.machines import Machine, Records
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import journal, machines
 from tests.soak import findings
@@ -34,7 +34,7 @@ AT_ONCE = 12
 SETTINGS = {
     "CP_CAP_AUTOSCALE_WORKERS": str(MAX_WORKERS),
     "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "2",
-    # Execds that lost their queue master were heard again 31 s after it came back; a busy machine is no defect.
+    # Execds that lost their qmaster were heard again 31 s after it came back; a busy machine is no defect.
     "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "60",
     "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY": "15",
     "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "3",
@@ -62,7 +62,7 @@ class Ground:
     silent: dict[str, float] = field(default_factory=dict)
     """Machines, by id, that Grid Engine did not hear at the last looks: since when."""
     restarts: list[float] = field(default_factory=list)
-    """When the queue master was killed."""
+    """When the qmaster was killed."""
     diary: list[str] = field(default_factory=list)
     by_hand: dict[str, float] = field(default_factory=dict)
     """Hosts that a person disabled: since when."""
@@ -141,7 +141,7 @@ class Ground:
         self._about.clear()
         try:
             done = event()
-        except AutoscalerError as error:  # a busy machine, or a queue master that is not back yet, is no defect
+        except AutoscalerError as error:  # a busy machine, or a qmaster that is not back yet, is no defect
             done = False
             self._about.append(str(error))
         self.met[name] += done

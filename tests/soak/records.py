@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from autoscaler.lab.cell import Cell
 from autoscaler.store.store import Store
-from sge.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.soak.findings import Deed, End
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoscaler.core.memory import Rest
+from autoscaler.core.model.memory import Backoff
 
 if TYPE_CHECKING:
     from tests.soak.world import World
@@ -28,7 +28,7 @@ class Retries:
     def fails(self, types: Iterable[str]) -> None:
         self.failed_at |= dict.fromkeys(types, self.world.clock.now)
 
-    def decides(self, rests: Iterable[Rest]) -> None:
+    def decides(self, rests: Iterable[Backoff]) -> None:
         """`rests`: what the plan lets rest."""
         retried_at = self.world.people.wishes.retried_at
         if retried_at is None:

@@ -1,7 +1,7 @@
-"""The rules of design.md, checked against the truth of a simulated world and nothing that the autoscaler remembers.
+"""The rules of docs/safety.md, checked against the truth of a simulated world and nothing that the autoscaler knows.
 
 Told of every look, decision and change at the moment it passes the seam; the journal is read in one place only, where
-design.md itself says that it decides: "draining: disabled by us (our journal says so)".
+the rule itself rests on it: a worker drains if the journal says that we disabled it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoscaler.core.actions import PHANTOM_PREFIX
-from autoscaler.core.fleet import MachineState, Worker
+from autoscaler.core.model.actions import PROBE_HOST_PREFIX
+from autoscaler.core.model.fleet import MachineState, Worker
 from providers.fake import Machine
 from providers.interface import GROUP_ID, LaunchOrder
 from tests.soak.cell import SCHEDULE_INTERVAL
@@ -190,7 +190,7 @@ class Rules:
     def changes_host(self, argv: Sequence[str]) -> None:
         name, what = host_of(argv), " ".join(argv)
         world, cell = self.world, self.world.cell
-        if (name or "").startswith(PHANTOM_PREFIX) or any(PHANTOM_PREFIX in word for word in argv):
+        if (name or "").startswith(PROBE_HOST_PREFIX) or any(PROBE_HOST_PREFIX in word for word in argv):
             return  # ours at any time: also swept away before the first decision
         self._acts(what)
         self.jobs.changes(argv, self.look.began)

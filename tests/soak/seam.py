@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from autoscaler.core.fleet import Bucket, Interruption, Worker
+from autoscaler.core.model.fleet import Bucket, Interruption, Worker
 from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, only_reads
 from providers.fake import FakeProvider, FakeSettings

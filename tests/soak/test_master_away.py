@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.renting import Rented, worker_boot
 from tests.grid_engine.waiting import wait_until

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from autoscaler.errors import AutoscalerError
-from sge.cell import Cell
+from autoscaler.lab.cell import Cell
 from tests.grid_engine.evidence import open_orders
 from tests.soak.conftest import MET
 from tests.soak.real import Ground
@@ -72,6 +72,6 @@ def _settle(ground: Ground) -> None:
                 return
             ground.help_out()
         except AutoscalerError:
-            pass  # the queue master is busy: looked at again
+            pass  # the qmaster is busy: looked at again
         time.sleep(2.0)
     ground.breaks(f"rule 8: after {SETTLES:g} s jobs {sorted(ground.there())}, hosts {sorted(ground.scaling.rented())}")

@@ -9,28 +9,28 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
 
-from autoscaler.act.actor import Actor
-from autoscaler.act.means import Means
-from autoscaler.act.owners import Nobody
-from autoscaler.core.actions import AskGridEngine, Disable, PushBack
-from autoscaler.core.evidence import Health, JobFailure
-from autoscaler.core.fleet import Bucket, Interruption
-from autoscaler.core.model import Plan, Snapshot
+from autoscaler.core.model.actions import AskGridEngine, Disable, Reschedule
+from autoscaler.core.model.evidence import Health, JobFailure
+from autoscaler.core.model.fleet import Bucket, Interruption
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.model.request_sets import Target
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.policy import Brake, DeadlockAnswer, Limits, LostJobs, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.reasons import Code
-from autoscaler.core.request_sets import Target
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.engine.actor import Actor
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.engine.job_owners import Nobody
+from autoscaler.engine.loop import Loop, Pass
+from autoscaler.engine.observe import Observer
 from autoscaler.errors import NotObservable
-from autoscaler.loop import Loop, Pass
-from autoscaler.observe import Observer
+from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
 from providers.fake import FakeCloud, Machine
 from providers.interface import LaunchOrder
 from sge.admin import Administrator
 from sge.groups import Groups
 from sge.lookup import Lookup
-from sge.phantoms import Phantoms
+from sge.probe_hosts import ProbeHosts
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.asking import NamesInMemory
 from tests.simulated.autoscaler import TAG, Silent
@@ -235,9 +235,9 @@ class World:
             store = Store(mortal_store(self.store_file, self.instants).database, self._new_order)
             runner, provider = FaultyRunner(self), FaultyProvider(self)
             administrator = Administrator(runner)
-            means = Means(
+            means = ExecutionContext(
                 administrator, provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
-                Phantoms(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
+                ProbeHosts(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
                 Lookup(runner).jobs, Nobody(), groups=Groups(administrator) if self.grouped else None,
             )  # fmt: skip
             observer = Observer(
@@ -248,7 +248,7 @@ class World:
                 observer, self._decided, Actor(means, patience=0.0), store, Silent(), 10.0, stopwatch=self.clock
             )
             try:
-                store.journal.sweep(self.clock.now)
+                store.sweep(self.clock.now)
             except Killed:
                 store.close()
                 self.injected["killed"] += 1
@@ -279,7 +279,7 @@ class World:
                     self.rules.breaks(5, f"{action.host} makes room, where swaps are not allowed")
             if isinstance(action, AskGridEngine):
                 self.injected["Grid Engine asked about phantoms"] += 1
-            if isinstance(action, PushBack):
+            if isinstance(action, Reschedule):
                 self.injected["jobs pushed back"] += len(action.jobs)
 
     def restart(self, *, lose_store: bool = False) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.memory import Memory
-from autoscaler.core.model import Plan
-from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.request_sets import AutoStopAnswer
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import AutoStopAnswer
+from autoscaler.core.snapshot import Plan
 from autoscaler.store.auto_stops import Answered
 from autoscaler.store.store import Store
 

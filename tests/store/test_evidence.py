@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoscaler.core.evidence import Answer, Evidence, Finding
-from autoscaler.core.memory import Memory
+from autoscaler.core.model.evidence import Answer, Evidence, Finding
+from autoscaler.core.model.memory import Memory
 from autoscaler.store import evidence
 from autoscaler.store.database import Database
 from autoscaler.store.store import MIGRATIONS, Store

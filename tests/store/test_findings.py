@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.evidence import Health, JobFailure, JobSuccess
-from autoscaler.store.evidence import KEPT_FOR
-from autoscaler.store.starts import MOST_FAILURES
+from autoscaler.core.model.evidence import Health, JobFailure, JobSuccess
+from autoscaler.store.evidence import KEPT_FOR, MOST_FAILURES
 from autoscaler.store.store import Store
 
 NOW = 10_000.0

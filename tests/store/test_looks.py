@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoscaler.core.life import Life
-from autoscaler.core.sight import look
-from autoscaler.store.looks import LastLook, last_look
+from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.phases import Phase
+from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.store import Store
 from tests.simulated.autoscaler import World, start
 
 
-def seen(world: World, passes: int) -> LastLook:
+def seen(world: World, passes: int) -> LastObservation:
     """What such a world looks like after so many passes with five jobs in it."""
     world.cluster.submit(count=5)
     loop = start(world)
@@ -20,8 +20,8 @@ def seen(world: World, passes: int) -> LastLook:
         done = loop.pass_once()
         world.cluster.advance(10.0)
     snapshot = done.observation.snapshot
-    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    return last_look(snapshot, sight, done.plan, provider="fake")
+    observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    return last_observation(snapshot, observed, done.plan, provider="fake")
 
 
 def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_look_is_read_as_it_was_written(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s")
     store.looks.keep(told, 100.0)
     assert Store.open(tmp_path / "s").looks.load() == told
-    assert [each.life for each in told.workers] == [Life.IN_SERVICE] * 2
+    assert [(each.phase, each.decisive) for each in told.workers] == [(Phase.READY, None)] * 2
 
 
 def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: Path) -> None:
@@ -42,9 +42,9 @@ def test_an_order_whose_workers_came_and_are_gone_is_awaited_no_more(tmp_path: P
     world.cluster.advance(10.0)
     done = loop.pass_once()
     snapshot = done.observation.snapshot
-    sight = look(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
-    gone = {machine.worker.order_id for machine in sight.machines if machine.life is Life.GONE}
-    told = last_look(snapshot, sight, done.plan, provider="fake")
+    observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    gone = {machine.worker.order_id for machine in observed.machines if machine.gone}
+    told = last_observation(snapshot, observed, done.plan, provider="fake")
     assert gone
     assert gone.isdisjoint(order.id for order in told.orders)
 
@@ -56,18 +56,18 @@ def test_what_an_array_may_not_use_is_left_out(tmp_path: Path) -> None:
 
 def test_a_look_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
-    store.looks.keep(LastLook("fake"), 1.0)
+    store.looks.keep(LastObservation("fake"), 1.0)
     before = other.database.changes_by_others
-    store.looks.keep(LastLook("fake"), 2.0)
+    store.looks.keep(LastObservation("fake"), 2.0)
     assert other.database.changes_by_others == before
 
 
 def test_a_newer_look_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path / "s"), Store.open(tmp_path / "s")
-    store.looks.keep(LastLook("fake"), 1.0)
+    store.looks.keep(LastObservation("fake"), 1.0)
     first = other.looks.load()
-    store.looks.keep(replace(LastLook("fake"), stopping=True), 2.0)
-    assert (first, other.looks.load()) == (LastLook("fake"), LastLook("fake", stopping=True))
+    store.looks.keep(replace(LastObservation("fake"), stopping=True), 2.0)
+    assert (first, other.looks.load()) == (LastObservation("fake"), LastObservation("fake", stopping=True))
 
 
 def test_where_no_loop_has_looked_there_is_no_look() -> None:
@@ -78,5 +78,5 @@ def test_a_look_that_another_version_wrote_is_none(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s")
     store.database.execute("INSERT INTO looks VALUES (1, 7, 1.0, '{\"workers\": 3}')")
     before = store.looks.load()
-    store.looks.keep(LastLook("fake"), 2.0)
-    assert (before, store.looks.load()) == (None, LastLook("fake"))
+    store.looks.keep(LastObservation("fake"), 2.0)
+    assert (before, store.looks.load()) == (None, LastObservation("fake"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.reasons import Code, Reason, because
-from autoscaler.core.request_sets import CreatedNode
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.store.nodes import NodeRow, Operation
 from autoscaler.store.store import Store
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import PriceType
-from autoscaler.core.request_sets import ArrayDefinition, Requests, RequestSet, Target
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.core.model.request_sets import ArrayDefinition, Requests, RequestSet, Target
 from autoscaler.errors import SettingsError
 from autoscaler.store.requests import RequestTable, merged
 from autoscaler.store.store import Store

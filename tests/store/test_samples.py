@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.sample import ArraySample, Sample, Starts, merged
+from autoscaler.core.outcome.sample import ArraySample, Sample, Starts, merged
 from autoscaler.store import samples
 from autoscaler.store.database import Database
 from autoscaler.store.samples import HELD, RESOLUTIONS, SampleTable

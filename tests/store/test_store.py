@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.actions import Candidate, Disable, Launch
-from autoscaler.core.cluster import Ask, JobDetail
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, LaunchFailure, MachineState, OrderState, Worker
-from autoscaler.core.memory import Disabling, Event, Memory, Rest, WorkerNote
-from autoscaler.core.model import Plan, ShapeVerdict
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.actions import Candidate, Disable, Launch
+from autoscaler.core.model.cluster import JobDetail, JobRequest
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, LaunchFailure, MachineState, OrderState, Worker
+from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, WorkerNote
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.store import journal
+from autoscaler.store.database import Database
 from autoscaler.store.journal import Result
 from autoscaler.store.memory import memory_from_json, memory_to_json
-from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import MIGRATIONS, Store
 from providers.interface import LaunchOrder
 
 LARGE = InstanceType("m5.large", "m5", 2, 8 << 30)
@@ -39,9 +41,9 @@ MEMORY = Memory(
     able_since={12: 3.0},
     unable=(13, 14),
     details={12: JobDetail(12, 4.0, concurrency=3, context={"a": "b"})},
-    rests=(Rest(BucketKey("m5.large"), 99.0, 5, "capacity", "none left"),),
+    rests=(Backoff(BucketKey("m5.large"), 99.0, 5, "capacity", "none left"),),
     launches=(Event(1.0, 2, "execute"),),
-    brake=because(Code.BRAKE, launches=9, hosts=("w1", "w2")).then(because(Code.CAPPED)),
+    brake=because(Code.CIRCUIT_BREAKER, launches=9, hosts=("w1", "w2")).then(because(Code.CAPPED)),
 )
 
 
@@ -126,7 +128,7 @@ def test_memory_that_cannot_be_read_is_taken_as_lost(store: Store) -> None:
 
 def test_an_order_without_an_answer_is_sent(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
-    order = store.journal.orders(0)[0].as_order()
+    order = store.journal.orders(0)[0].as_orders()[0]
     assert (order.state, order.count, order.type, order.ordered_at) == (OrderState.SENT, 2, LARGE, 100.0)
 
 
@@ -141,7 +143,7 @@ def test_an_accepted_order_counts_what_was_given_since_it_was_given(store: Store
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)
     store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
-    order = store.journal.orders(0)[0].as_order()
+    order = store.journal.orders(0)[0].as_orders()[0]
     assert (order.state, order.count, order.ids, order.ordered_at) == (OrderState.ACCEPTED, 1, ("i-1",), 150.0)
 
 
@@ -151,13 +153,13 @@ def test_a_refused_candidate_hands_over_to_the_next(store: Store) -> None:
     failure = LaunchFailure(BucketKey("m5.large"), 102.0, "capacity", "none left", "order0")
     store.journal.answer("order0-0", ids=[], failures=[failure], message="none left", at=102.0)
     record = store.journal.orders(0)[0]
-    assert (record.due, record.as_order().type, store.journal.failures(0)) == (1, XLARGE, (failure,))
+    assert (record.due, record.as_orders()[0].type, store.journal.failures(0)) == (1, XLARGE, (failure,))
 
 
 def test_a_closed_order_without_ids_has_failed(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.close_order("order0", "nothing to be had", 102.0)
-    assert store.journal.orders(0)[0].as_order().state is OrderState.FAILED
+    assert store.journal.orders(0)[0].as_orders()[0].state is OrderState.FAILED
 
 
 def test_an_open_order_is_listed_however_old(store: Store) -> None:
@@ -169,7 +171,7 @@ def test_one_workers_failed_boot_is_noted_once(store: Store) -> None:
     failure = LaunchFailure(BucketKey("m5.large"), 102.0, "boot", "never joined")
     store.journal.fail(failure, worker_id="i-1")
     store.journal.fail(replace(failure, at=103.0), worker_id="i-1")
-    assert store.journal.failures(0) == (failure,)
+    assert store.journal.failures(0) == (replace(failure, worker_id="i-1"),)
 
 
 def test_what_a_dead_process_left_without_outcome_was_interrupted(store: Store) -> None:
@@ -217,8 +219,8 @@ def test_another_process_commit_is_noticed(store: Store, path: Path) -> None:
     assert store.database.changes_by_others != before
 
 
-def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> ShapeVerdict:
-    return ShapeVerdict(jobs, ("",) * len(jobs), Ask("qw"), len(jobs), False, waited, because(code))
+def verdict(*jobs: int, code: Code = Code.HELD, waited: float = 5.0) -> JobCategoryVerdict:
+    return JobCategoryVerdict(jobs, ("",) * len(jobs), JobRequest("qw"), len(jobs), False, waited, because(code))
 
 
 def test_with_two_connections_in_one_process_others_see_all_that_is_written(store: Store, path: Path) -> None:
@@ -278,6 +280,15 @@ def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store
     for listing, at in (([WORKER], 10.0), ([], 20.0), ([WORKER], 30.0)):
         store.history.see_workers(listing, [], at)
     assert store.history.lifetimes()[0].ended_at is None
+
+
+def test_an_order_of_an_older_version_is_for_no_category(tmp_path: Path) -> None:
+    file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.FOR_CATEGORIES)]
+    database = Database.open(file, before)
+    database.execute("INSERT INTO orders (id, node_array, ordered_at, candidates) VALUES ('o-1', 'execute', 1.0, '[]')")
+    database.close()
+    (order,) = Store.open(file).journal.orders(0)
+    assert (order.id, order.assignment) == ("o-1", ())
 
 
 def test_what_is_older_than_thirty_days_is_forgotten(store: Store) -> None:

@@ -1,6 +1,6 @@
 """The demo believes Grid Engine's accounting, not itself."""
 
-from autoscaler.demo import SCENARIOS, Summary, TaskEnd, read_task_ends
+from autoscaler.lab.demo import SCENARIOS, Summary, TaskEnd, read_task_ends
 from autoscaler.store.history import Lifetime
 
 QACCT = """\

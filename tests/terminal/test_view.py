@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autoscaler.core.cluster import HostJob, QueueInstance
-from autoscaler.core.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.cluster import HostJob, QueueInstance
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.store.store import Store
 from autoscaler.terminal.screen import Queueing, Screen, read_screen
 from autoscaler.terminal.view import PlainView, open_view, picture

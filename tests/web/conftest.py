@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
+from autoscaler.api.app import make_app
+from autoscaler.api.asking import Api
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.server import Address, Server
+from autoscaler.api.view import Place
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
-from autoscaler.web.app import make_app
-from autoscaler.web.asking import Api
-from autoscaler.web.operations import Operations
-from autoscaler.web.passwords import Passwords
-from autoscaler.web.server import Address, Server
-from autoscaler.web.view import Place
 from tests.web.served import Client, Served, behind, password_file
 
 

@@ -5,24 +5,29 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from requests.auth import HTTPBasicAuth
 
-from autoscaler.core.fleet import Bucket, BucketKey, InstanceType, MachineState, Worker
-from autoscaler.core.life import Life
+from autoscaler.api.app import make_app
+from autoscaler.api.auto_stop import AutoStops, Endpoint
+from autoscaler.api.listeners import WORKERS
+from autoscaler.api.local_socket import served_locally
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords, hashed
+from autoscaler.api.request_service import RequestService
+from autoscaler.api.server import Address, Server
+from autoscaler.api.view import Place
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState, Worker
+from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.store.calls import CallLog
-from autoscaler.store.looks import LastLook, SeenArray, SeenWorker
+from autoscaler.store.observations import LastObservation, SeenArray, SeenWorker
 from autoscaler.store.store import Store
-from autoscaler.web.app import make_app
-from autoscaler.web.operations import Operations
-from autoscaler.web.passwords import Passwords, hashed
-from autoscaler.web.server import Address, Server
-from autoscaler.web.view import Place
 
 USER, PASSWORD = "anna", "s3cret/pass:word"
 GIB = 1024**3
@@ -36,10 +41,17 @@ def array(name: str = "execute", *, available: int | None = None, **known: Any) 
     return replace(SeenArray(name, "main.q", 10, buckets=buckets), **known)
 
 
-def worker(worker_id: str = "i-1", *, life: Life = Life.IN_SERVICE, kind: InstanceType = SMALL) -> SeenWorker:
-    state = MachineState.PENDING if life is Life.BOOTING else MachineState.RUNNING
-    name = None if life is Life.BOOTING else f"host-{worker_id}"
-    return SeenWorker(Worker(worker_id, kind, "execute", state, 100.0, name, "10.0.0.7"), life, name)
+def worker(
+    worker_id: str = "i-1",
+    *,
+    phase: Phase = Phase.READY,
+    decisive: Condition | None = None,
+    kind: InstanceType = SMALL,
+) -> SeenWorker:
+    state = MachineState.PENDING if phase is Phase.BOOTING else MachineState.RUNNING
+    name = None if phase is Phase.BOOTING else f"host-{worker_id}"
+    made = Worker(worker_id, kind, "execute", state, 100.0, name, "10.0.0.7")
+    return SeenWorker(made, phase, name, decisive=decisive)
 
 
 @dataclass
@@ -84,7 +96,7 @@ class Served:
 
     def see(self, *workers: SeenWorker, arrays: tuple[SeenArray, ...] = (), **known: Any) -> None:
         """Let a loop have looked: these workers and node arrays."""
-        look = LastLook("fake", workers=workers, arrays=arrays or (array(),))
+        look = LastObservation("fake", workers=workers, arrays=arrays or (array(),))
         self.store.looks.keep(replace(look, **known), 100.0)
 
 
@@ -112,6 +124,26 @@ def behind(store_file: Path, **known: Any) -> Iterator[tuple[Operations, CallLog
     yield Operations(store, Place("demo", "region-1", "net"), **known), calls
     calls.close()
     store.close()
+
+
+def serve_requests(service: RequestService, path: Path, group: str | None = None) -> AbstractContextManager[None]:
+    """A service of requests, at a Unix socket."""
+    return served_locally(make_app(requests=service), path, group)
+
+
+class Door:
+    """What workers ask, served at an address until `end`."""
+
+    def __init__(self, place: Endpoint, auto_stops: AutoStops) -> None:
+        self._auto_stops, self._serving = auto_stops, ExitStack()
+        server = Server(make_app(auto_stops=auto_stops), Address(place.address, place.port), WORKERS)
+        self._serving.enter_context(server.beside())
+        where = urlsplit(server.url)
+        self.server_address = where.hostname or "", where.port or 0
+
+    def end(self) -> None:
+        self._auto_stops.close()
+        self._serving.close()
 
 
 def until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:

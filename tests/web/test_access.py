@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from autoscaler.api.passwords import Passwords, hashed, proves, set_password
+from autoscaler.api.server import Address, Server, address, on_loopback
 from autoscaler.errors import SettingsError
 from autoscaler.store.store import Store
-from autoscaler.web.passwords import Passwords, hashed, proves, set_password
-from autoscaler.web.server import Address, Server, address, on_loopback
 from tests.web.served import PASSWORD, USER, Served, until
 
 WRONG_HEADERS = ("", "Basic", "Basic !!", "Bearer x", "Basic " + base64.b64encode(b"anna").decode(), "Basic \xff")

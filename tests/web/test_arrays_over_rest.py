@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI
 
 from autoscaler import jetpack
-from autoscaler.core.request_sets import Target
+from autoscaler.api.asking import Api
+from autoscaler.api.request_service import RequestService
+from autoscaler.core.model.request_sets import Target
 from autoscaler.jetpack.service import AutoscaleError, Rejected, Service
-from autoscaler.web.asking import Api
-from autoscaler.web.request_service import RequestService
 from tests.web.served import PASSWORD, USER, Served
 
 SERVING = ("fastapi", "starlette", "uvicorn")

@@ -15,18 +15,20 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import InstanceType, MachineState, Worker
-from autoscaler.core.memory import Memory, WorkerNote
-from autoscaler.core.reasons import Code, because
-from autoscaler.core.request_sets import AutoStopAnswer
+from autoscaler.api import deadlines
+from autoscaler.api.auto_stop import BURST, AutoStops, Endpoint, same_address
+from autoscaler.api.listeners import WORKERS
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.model.request_sets import AutoStopAnswer
 from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.report.wording import text
 from autoscaler.store.store import Store
-from autoscaler.web import auto_stop_listener
-from autoscaler.web.auto_stop import BURST, AutoStops, Endpoint, same_address
-from autoscaler.web.auto_stop_listener import AT_ONCE_OF_ONE, Listener
 from autoscaler.worker_configuration import order_key, stop_token
+from tests.web.served import Door as Listener
 
+AT_ONCE_OF_ONE = WORKERS.of_one or 0
 SECRET = b"a secret of this cell"
 WHY = because(Code.NEEDED_AGAIN)
 TYPE = InstanceType("m5.large", "m5", 2, 8 << 30)
@@ -355,7 +357,7 @@ def test_connections_that_ended_count_no_more(listener: Listener) -> None:
 
 
 def test_who_says_nothing_is_hung_up_on(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto_stop_listener._Caller, "timeout", 0.05)
+    monkeypatch.setattr(deadlines, "HEAD", 0.05)
     with create_connection(address_of(listener), 5) as connection:
         assert connection.recv(1) == b""
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import PriceType
-from autoscaler.store.wishes import Verb
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.store.overrides import Verb
 from tests.web.served import LARGE, Served, array, worker
 
 

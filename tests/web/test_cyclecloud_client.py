@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from requests.auth import HTTPBasicAuth
 
-from autoscaler.core.fleet import Bucket, MachineState
-from autoscaler.loop import Loop
+from autoscaler.core.model.fleet import Bucket, MachineState
+from autoscaler.engine.loop import Loop
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.interface import Launched, LaunchOrder, OutOfCapacity, QuotaReached, Refused
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.rest import Limits, Rest
 from providers.settings import read_settings
 from tests.simulated.autoscaler import World, start
@@ -38,7 +38,7 @@ class Pair:
             settings.url,
             auth=HTTPBasicAuth(USER.encode(), PASSWORD.encode()),
             limits=Limits(connect=2.0, read=5.0, total=20.0, tries=2, pause=0.01),
-            pace=Pace(rate=1000, burst=1000, patience=0.3),
+            rate_limiter=RateLimiter(rate=1000, burst=1000, patience=0.3),
         )
         return CycleCloudProvider(settings, cell=cell, rest=rest, clock=self.world.clock)
 

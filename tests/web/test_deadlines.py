@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from autoscaler.web import deadlines
-from autoscaler.web.server import AT_ONCE
+from autoscaler.api import deadlines
+from autoscaler.api.listeners import TCP
 from tests.web.served import PASSWORD, USER, Served, until
 
+AT_ONCE = TCP.at_once
 HEAD = b"POST /clusters/demo/nodes/create HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n"
 LOGIN = f"Basic {b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.web.expressions import InvalidExpression, expression
+from autoscaler.api.expressions import InvalidExpression, expression
 
 RECORD = {
     "Name": "execute-1",

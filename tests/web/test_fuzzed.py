@@ -24,14 +24,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from autoscaler.api.app import make_app
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.request_service import RequestService
+from autoscaler.api.server import Address, Server
+from autoscaler.api.view import Place
 from autoscaler.store.calls import CallLog
 from autoscaler.store.store import Store
-from autoscaler.web.app import make_app
-from autoscaler.web.operations import Operations
-from autoscaler.web.passwords import Passwords
-from autoscaler.web.request_service import RequestService
-from autoscaler.web.server import Address, Server
-from autoscaler.web.view import Place
 from tests.web.served import PASSWORD, USER, Client, Served, array, password_file, worker
 
 CHECKS = [

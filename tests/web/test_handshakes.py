@@ -14,8 +14,8 @@ import pytest
 import requests
 from fastapi import FastAPI
 
-from autoscaler.web import handshakes
-from autoscaler.web.server import Address, Server
+from autoscaler.api import handshakes
+from autoscaler.api.server import Address, Server
 from tests.web.served import until
 from tests.web.test_deadlines import ended
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from autoscaler.core.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.policy import Brake, Limits
 from tests.simulated.autoscaler import POLICY, World, start
 from tests.web.served import Client, served

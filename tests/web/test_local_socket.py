@@ -18,20 +18,16 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.request_sets import Target
+from autoscaler.api import deadlines
+from autoscaler.api.listeners import SOCKET
+from autoscaler.api.request_service import NO_LOOP, STOPPING, RequestService
+from autoscaler.core.model.request_sets import Target
 from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
-from autoscaler.store.wishes import Verb
-from autoscaler.web import local_socket
-from autoscaler.web.local_socket import serve_requests
-from autoscaler.web.request_service import NO_LOOP, STOPPING, RequestService
+from tests.web.served import serve_requests
 
 ARRAYS = ("execute",)
-
-
-@pytest.fixture(autouse=True)
-def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_socket, "POLL", 0.01)
 
 
 @pytest.fixture
@@ -194,6 +190,7 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                 "dynamic": False,
                 "extends": None,
                 "machine_types": ["m5.large"],
+                "unknown_types": [],
                 "wanted": True,
                 "keep_alive": [],
             }
@@ -317,8 +314,8 @@ def test_twenty_callers_at_once_all_get_a_true_answer(served: Store, path: Path,
 def test_callers_that_fall_silent_keep_no_other_waiting_for_ever(
     served: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_socket._Handler, "timeout", 0.3)
-    silent = [socket.socket(socket.AF_UNIX) for _ in range(local_socket.AT_ONCE)]
+    monkeypatch.setattr(deadlines, "HEAD", 0.3)
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(SOCKET.places)]
     for caller in silent:
         caller.connect(str(path))
     try:
@@ -332,3 +329,31 @@ def test_the_socket_is_gone_with_the_service_and_so_are_its_threads(store: Store
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         update(path)
     assert (path.exists(), [thread for thread in threading.enumerate() if thread.name == "requests"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    (
+        (
+            ["Standard_D4v3"],
+            "the provider does not offer Standard_D4v3 (did you mean Standard_D4_v3?): requests get no ",
+        ),
+        (["Standard_D4_v3"], ""),
+        (["x9.large"], "the provider does not offer x9.large: requests get no worker of that type"),
+    ),
+)
+def test_a_machine_type_that_the_provider_does_not_offer_is_told(
+    store: Store, path: Path, asked: list[str], note: str
+) -> None:
+    offered = frozenset({"Standard_D4_v3", "m5.large"})
+    with serve_requests(RequestService(store, lambda: ARRAYS, offered=lambda: offered), path):
+        answer = update(path, {"Name": "execute", "TargetCoreCount": 8, "MachineType": asked})[1]["note"]
+        (shown,) = call(path, "GET", "/requests")[1]["node_arrays"]
+    assert (answer.startswith(note), bool(answer)) == (True, bool(note))
+    assert shown["unknown_types"] == ([] if not note else asked)
+
+
+def test_the_settings_of_the_service_are_told(store: Store, path: Path) -> None:
+    store.service_settings.keep({"CP_CAP_AUTOSCALE_WORKERS": "3"}, 1.0)
+    with serve_requests(RequestService(store, lambda: ARRAYS), path):
+        assert call(path, "GET", "/settings") == (200, {"CP_CAP_AUTOSCALE_WORKERS": "3"})

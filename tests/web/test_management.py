@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import requests
 
-from autoscaler.core.life import Life
-from autoscaler.core.reasons import Code, because
-from autoscaler.store.wishes import Verb
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.store.overrides import Verb
 from tests.web.served import PASSWORD, USER, Served, array, worker
 
 
@@ -75,7 +75,7 @@ def test_an_array_that_is_scaled_gets_another_for_a_failed_node_under_another_na
 
 
 def test_the_log_says_who_changes_which_nodes(api: Served, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "autoscaler.web")
+    caplog.set_level(logging.INFO, "autoscaler.api")
     api.client.create(5)
     end(api, names=["execute-2"])
     end(api, names=["nobody"])
@@ -107,7 +107,7 @@ def test_of_several_selectors_the_union_is_meant(api: Served) -> None:
 
 
 def test_a_filter_selects_by_what_node_records_say(api: Served) -> None:
-    api.see(worker("i-1"), worker("i-2", life=Life.BOOTING))
+    api.see(worker("i-1"), worker("i-2", phase=Phase.BOOTING))
     told = end(api, filter='State === "Started" && Template == "EXECUTE"')
     assert (len(told), [wish.host for wish in api.store.wishes.in_force()]) == (1, ["i-1"])
 
@@ -142,10 +142,10 @@ def test_a_verb_that_the_provider_lacks_is_answered_for_each_node(api: Served, v
 
 @pytest.mark.parametrize("verb", ("restart", "reimage"))
 def test_a_verb_that_the_provider_has_is_left_to_the_loop(api: Served, verb: str) -> None:
-    api.see(replace(worker("i-1", life=Life.DISABLED_BY_HAND), closed=True), operates=True)
+    api.see(replace(worker("i-1", decisive=Condition.DISABLED_BY_HAND), closed=True), operates=True)
     told = end(api, verb, hostnames=["host-i-1"])
     (asked,) = api.store.verbs.open()
-    assert (told[0][1], asked.verb, asked.worker_id, asked.who) == ("OK", verb, "i-1", "anna (REST)")
+    assert (told[0][1], asked.operation, asked.worker_id, asked.by) == ("OK", verb, "i-1", "anna (REST)")
 
 
 def test_a_node_on_which_jobs_may_be_is_not_restarted(api: Served) -> None:
@@ -160,7 +160,7 @@ def test_a_started_node_is_started(api: Served) -> None:
 
 
 def test_an_ending_node_is_not_started(api: Served) -> None:
-    api.see(worker("i-1", life=Life.DRAINING))
+    api.see(worker("i-1", phase=Phase.DRAINING))
     assert [status for _, status in end(api, "start", hostnames=["host-i-1"])] == ["Error"]
 
 

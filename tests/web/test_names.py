@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from autoscaler.web.models import NodeCreationRequest, NodeDefinition, NodeManagementRequest, NodeSet
-from autoscaler.web.routes import VERBS
+from autoscaler.api.models import NodeCreationRequest, NodeDefinition, NodeManagementRequest, NodeSet
+from autoscaler.api.routes import VERBS
 from tests.clouds.cyclecloud import reference
 from tests.clouds.cyclecloud.cluster import Cluster
 from tests.web.served import Served, worker

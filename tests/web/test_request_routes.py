@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from autoscaler import jetpack
+from autoscaler.api.app import make_app
+from autoscaler.api.asking import LARGEST_BODY
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.request_service import RequestService
+from autoscaler.api.server import Address, Server
 from autoscaler.commands.main import main
-from autoscaler.core.request_sets import Target
+from autoscaler.core.model.request_sets import Target
 from autoscaler.jetpack.autoscale import Rejected
 from autoscaler.jetpack.service import LOGIN_ENV, URL_ENV, Service
-from autoscaler.web.app import make_app
-from autoscaler.web.asking import LARGEST_BODY
-from autoscaler.web.passwords import Passwords
-from autoscaler.web.request_service import RequestService
-from autoscaler.web.server import Address, Server
 from tests.web.served import PASSWORD, USER, Client, Served, behind, password_file, until
 
 BY = f"{USER} (REST)"

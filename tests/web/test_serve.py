@@ -14,8 +14,8 @@ from types import MappingProxyType
 import pytest
 import requests
 
+from autoscaler.api.passwords import Passwords, set_password
 from autoscaler.store.store import Store
-from autoscaler.web.passwords import Passwords, set_password
 from tests.web.served import PASSWORD, USER, Client
 
 ROOT = Path(__file__).parents[2]

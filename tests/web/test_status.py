@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
-from autoscaler.core.life import Life
-from autoscaler.core.memory import Rest
-from autoscaler.web.usage import Span, spans
+from autoscaler.api.usage import Span, spans
+from autoscaler.core.model.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
+from autoscaler.core.model.memory import Backoff
+from autoscaler.core.workers.phases import Condition, Phase
 from tests.web.served import LARGE, SMALL, Served, array, worker
 
 NOVEMBER_4TH = 1_793_790_000.0
@@ -23,21 +23,27 @@ def bucket(api: Served, number: int = 0, **query: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("life", "status"),
+    ("phase", "decisive", "status"),
     (
-        (Life.BOOTING, "Acquiring"),
-        (Life.ENROLLABLE, "Preparing"),
-        (Life.JOINING, "Preparing"),
-        (Life.IN_SERVICE, "Ready"),
-        (Life.UNHEARD, "Ready"),
-        (Life.DISABLED_BY_HAND, "Ready"),
-        (Life.DRAINING, "Terminating"),
-        (Life.RETIRED, "Terminating"),
-        (Life.ENDING, "Terminating"),
+        (Phase.BOOTING, None, "Acquiring"),
+        (Phase.BOOTING, Condition.NAME_AWAITED, "Preparing"),
+        (Phase.JOINING, None, "Preparing"),
+        (Phase.READY, None, "Ready"),
+        (Phase.READY, Condition.SILENT, "Ready"),
+        (Phase.READY, Condition.DISABLED_BY_HAND, "Ready"),
+        (Phase.DRAINING, None, "Terminating"),
+        (Phase.DRAINING, Condition.CUT_OFF, "Terminating"),
+        (Phase.LEAVING, None, "Terminating"),
+        (Phase.LEAVING, Condition.NAME_TAKEN, "Terminating"),
+        (Phase.READY, Condition.INTERRUPTED, "Terminating"),
+        (Phase.ENDING, Condition.FENCED, "Terminating"),
+        (Phase.ENDING, None, "Terminating"),
     ),
 )
-def test_a_workers_life_is_told_in_cycleclouds_words(api: Served, life: Life, status: str) -> None:
-    api.see(worker("i-1", life=life))
+def test_a_workers_phase_is_told_in_cycleclouds_words(
+    api: Served, phase: Phase, decisive: Condition | None, status: str
+) -> None:
+    api.see(worker("i-1", phase=phase, decisive=decisive))
     (node,) = api.client.nodes()
     assert (node["Status"], node["TargetState"]) == (status, "Terminated" if status == "Terminating" else "Started")
 
@@ -59,8 +65,8 @@ def test_a_node_keeps_name_and_id_from_creation_to_service(api: Served) -> None:
 
 def test_a_rented_worker_keeps_name_and_id_through_its_life(api: Served) -> None:
     told = []
-    for life in (Life.BOOTING, Life.IN_SERVICE, Life.DRAINING):
-        api.see(worker("i-1", life=life))
+    for phase in (Phase.BOOTING, Phase.READY, Phase.DRAINING):
+        api.see(worker("i-1", phase=phase))
         told += [(node["Name"], node["NodeId"]) for node in api.client.nodes()]
     assert len(told) == 3
     assert len(set(told)) == 1
@@ -136,8 +142,8 @@ def test_a_bucket_with_a_problem_has_nothing_to_give(api: Served) -> None:
     assert bucket(api)["availableCount"] == 0
 
 
-def a_rest(type_: str, *, until: float = 1e12, node_array: str = "execute") -> Rest:
-    return Rest(BucketKey(type_, node_array=node_array), until, 5, "capacity", "none is left")
+def a_rest(type_: str, *, until: float = 1e12, node_array: str = "execute") -> Backoff:
+    return Backoff(BucketKey(type_, node_array=node_array), until, 5, "capacity", "none is left")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ def a_rest(type_: str, *, until: float = 1e12, node_array: str = "execute") -> R
     ),
     ids=("now", "over", "of another array"),
 )
-def test_a_type_that_rests_has_nothing_to_give(api: Served, rest: Rest, available: list[int]) -> None:
+def test_a_type_that_rests_has_nothing_to_give(api: Served, rest: Backoff, available: list[int]) -> None:
     api.see(rests=(rest,))
     assert [bucket(api, number)["availableCount"] for number in (0, 1)] == available
 
@@ -198,7 +204,7 @@ def test_a_nodes_configuration_is_its_arrays_with_its_own_over_it(api: Served) -
 
 def test_a_failed_machine_is_a_failed_node(api: Served) -> None:
     failed = Worker("i-1", SMALL, "execute", MachineState.RUNNING, 1.0, failure="boot", message="no root disk")
-    api.see(type(worker())(failed, Life.ENROLLABLE))
+    api.see(type(worker())(failed, Phase.JOINING))
     (node,) = api.client.nodes()
     assert (node["Status"], node["StatusMessage"]) == ("Failed", "no root disk")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.core.life import Life
-from autoscaler.core.reasons import Code, because
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.workers.phases import Phase
 from tests.web.served import Served, array, worker
 from tests.web.stock_client import StockBucket, StockClient
 
@@ -13,7 +13,7 @@ from tests.web.stock_client import StockBucket, StockClient
 @pytest.fixture
 def stock(api: Served) -> StockClient:
     """The library after its first look at two node arrays, with two workers there."""
-    api.see(worker("i-1"), worker("i-2", life=Life.BOOTING), arrays=(array(), array("batch", max_workers=3)))
+    api.see(worker("i-1"), worker("i-2", phase=Phase.BOOTING), arrays=(array(), array("batch", max_workers=3)))
     client = StockClient(api.client)
     client.look()
     return client

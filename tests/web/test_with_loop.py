@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import MachineState
+from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.policy import Limits
-from autoscaler.loop import Loop
-from autoscaler.store.wishes import Verb
+from autoscaler.engine.loop import Loop
+from autoscaler.store.overrides import Verb
 from tests.simulated.autoscaler import POLICY, World, start
 from tests.web.seed_lines import CREATE_TOGETHER, REQUEST
 from tests.web.served import Client, Served, served
@@ -182,7 +182,7 @@ def test_a_node_whose_machine_is_lost_has_failed_and_is_not_replaced(scene: Scen
         scene.world.cluster.advance(STEP)
     assert (node["TargetState"], node["StatusMessage"], "InstanceId" in node) == (
         "Started",
-        "its provider says that it is gone",
+        "its provider reports that it is gone",
         False,
     )
     assert (scene.statuses(), len(scene.world.cloud.machines)) == (["Failed"], 1)
@@ -253,7 +253,11 @@ def test_a_drain_by_id_is_fulfilled_once_its_worker_is_gone(scene: Scene) -> Non
             "paused by ben",
             "Acquiring",
         ),
-        (lambda scene: scene.world.cloud.faults.out_of_capacity.add("m5.large"), "m5.large rests until ", "Failed"),
+        (
+            lambda scene: scene.world.cloud.faults.out_of_capacity.add("m5.large"),
+            ("m5.large is in backoff until "),
+            "Failed",
+        ),
     ),
     ids=["a pause", "a type that rests"],
 )

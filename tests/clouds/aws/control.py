@@ -13,6 +13,7 @@ from tests.clouds.aws.layer import Layer
 from tests.clouds.aws.listing import tags_of
 
 Values = Mapping[str, Any]
+USER = "Client.UserInitiatedShutdown"
 
 
 def control(layer: Layer, verb: str, values: Values) -> tuple[int, Any]:
@@ -50,6 +51,13 @@ def stock(layer: Layer, values: Values) -> Any:
     return {}
 
 
+def doom(layer: Layer, values: Values) -> Any:
+    """From now on every machine ends as soon as it is launched, with this state reason; no code: none does."""
+    code = values.get("code")
+    layer.launching.dies_of = (code, values.get("message", code)) if code else None
+    return {}
+
+
 def end_all(layer: Layer, _: Values) -> Any:
     layer.end_all()
     return {}
@@ -73,7 +81,7 @@ def age_templates(layer: Layer, values: Values) -> Any:
 
 def make_template(layer: Layer, values: Values) -> Any:
     """The operator makes a launch template of these data."""
-    data = dict(values.get("data") or {"ImageId": world(layer, values)["image"]})
+    data = {"ImageId": world(layer, values)["image"], **(values.get("data") or {})}
     template = layer.backend().create_launch_template("operators", "", data, {})
     return {"name": template.name, "id": template.id}
 
@@ -121,6 +129,36 @@ def end(layer: Layer, values: Values) -> Any:
     return {}
 
 
+def stop(layer: Layer, values: Values) -> Any:
+    """Somebody stops a machine: it holds its disks and can be started again."""
+    layer.backend().stop_instances([values["id"]])
+    machine = layer.machines()[values["id"]]
+    machine.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", USER)
+    return {"state": machine.state}
+
+
+def protect(layer: Layer, values: Values) -> Any:
+    """Somebody protects machines from being ended; no others are."""
+    layer.protected = set(values["ids"])
+    return {}
+
+
+def image_disk(layer: Layer, values: Values) -> Any:
+    """The image has a data disk under this device name, which outlives its machine unless a launch says otherwise."""
+    layer.launching.image_disk = values["device"]
+    return {}
+
+
+def without_subnet(layer: Layer, values: Values) -> Any:
+    """Somebody deletes the subnet of a zone, until the region is emptied."""
+    layer.gone_subnets.add(world(layer, {})["subnets"][values["zone"]])
+    return {}
+
+
+def templates(layer: Layer, _: Values) -> Any:
+    return {"names": sorted(template.name for template in layer.backend().launch_templates.values())}
+
+
 def mark(layer: Layer, values: Values) -> Any:
     """A spot machine's request changes its state."""
     status = {"Code": values["code"], "UpdateTime": datetime.now(UTC)}
@@ -139,11 +177,17 @@ VERBS: Mapping[str, Callable[[Layer, Values], Any]] = {
         world,
         faults,
         stock,
+        doom,
         lag,
         calls,
         billable,
         machines,
         end,
+        stop,
+        protect,
+        without_subnet,
+        image_disk,
+        templates,
         mark,
     )
 }

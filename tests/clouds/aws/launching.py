@@ -4,14 +4,16 @@ placement groups, instant fleets, spot requests. What is granted is made by moto
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from moto.core.exceptions import ServiceException
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.ec2.models.instances import StateReason
 from moto.ec2.utils import parse_user_data
 
 from tests.clouds.aws import wire
@@ -40,6 +42,7 @@ class Launching:
     ask: Ask
     backend: Callable[[], Any]
     machines: Callable[[], Mapping[str, Any]]
+    gone_subnets: Collection[str] = ()
     stock: Stock = field(default_factory=Stock)
     tokens: dict[str, Token] = field(default_factory=dict)
     spot_requests: dict[str, Parameters] = field(default_factory=dict)
@@ -48,6 +51,10 @@ class Launching:
     """What each machine was launched with, its launch template's part included."""
     on_launched: Callable[[Any, Parameters], None] = lambda _machine, _launch: None
     """Told of every new machine, with what it was launched with."""
+    dies_of: tuple[str, str] | None = None
+    """Code and words of the state reason for which every new machine ends at once."""
+    image_disk: str | None = None
+    """Device name of the data disk that every image has."""
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run_instances(self, parameters: Parameters) -> bytes:
@@ -102,8 +109,14 @@ class Launching:
     def _offers(self, parameters: Parameters, *, spot: bool) -> list[tuple[Parameters, Parameters]]:
         """Each override with the launch that it means, by priority."""
         offers = []
+        given = parameters.get("TagSpecifications", ())
+        wrong = sorted({each["ResourceType"] for each in given} - {"fleet", "instance"})
+        if wrong:
+            raise Invalid("InvalidTagKey.Malformed", f"an instant fleet gives no tags to a {wrong[0]}")
         tags = [each for each in parameters.get("TagSpecifications", ()) if each["ResourceType"] == "instance"]
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
+        if not spot and any(self._of_spot(config) for config in parameters["LaunchTemplateConfigs"]):
+            raise Invalid("InvalidFleetConfig", "the launch template asks for spot machines, the fleet does not")
         for config in parameters["LaunchTemplateConfigs"]:
             for override in config.get("Overrides", ({},)):
                 launch = {name: value for name, value in override.items() if name not in ("Priority", "MaxPrice")}
@@ -112,6 +125,10 @@ class Launching:
                 merged["TagSpecifications"] = [*merged.get("TagSpecifications", ()), *tags]
                 offers.append(({"LaunchTemplateSpecification": template, "Overrides": override}, merged))
         return sorted(offers, key=lambda offer: offer[0]["Overrides"].get("Priority", 0.0))
+
+    def _of_spot(self, config: Parameters) -> bool:
+        merged = self._with_template({"LaunchTemplate": config["LaunchTemplateSpecification"]})
+        return "InstanceMarketOptions" in merged
 
     def _filled(
         self, offers: Sequence[tuple[Parameters, Parameters]], target: int, options: Parameters
@@ -167,6 +184,8 @@ class Launching:
         kind, lifecycle = launch["InstanceType"], _lifecycle(launch)
         zone = self._zone(launch)
         self._named_things(launch)
+        if launch.get("MetadataOptions", {}).get("InstanceMetadataTags") == "enabled":
+            self._readable(launch)
         self._offered(kind, zone)
         self._in_group(launch.get("Placement", {}).get("GroupName"), zone)
         self._within_quota(kind, most)
@@ -189,6 +208,7 @@ class Launching:
 
         By its backend, not by its wire: that takes seconds for a hundred machines.
         """
+        launch = self._with_image_disk(launch)
         try:
             reservation = self.backend().run_instances(
                 launch.get("ImageId"),
@@ -209,18 +229,27 @@ class Launching:
             self.launches[machine.id] = launch
             machine.placement.group_name = launch.get("Placement", {}).get("GroupName", "")
             self.on_launched(machine, launch)
+            if self.dies_of is not None:
+                machine.terminate()
+                machine.state_reason = StateReason(self.dies_of[1], self.dies_of[0])
         if _lifecycle(launch) == "spot":
             self._note_spot(launch, ids)
         values = {"ReservationId": reservation.id, "Instances": [instance(machine) for machine in made]}
         return wire.answer("RunInstances", values), ids
 
+    def _with_image_disk(self, launch: Parameters) -> Parameters:
+        """The launch with the image's own disk, where it says nothing of that."""
+        said = launch.get("BlockDeviceMappings", [])
+        if self.image_disk is None or any(each["DeviceName"] == self.image_disk for each in said):
+            return launch
+        own = {"DeviceName": self.image_disk, "Ebs": {"VolumeSize": 8, "DeleteOnTermination": False}}
+        return {**launch, "BlockDeviceMappings": [*said, own]}
+
     def _note_spot(self, launch: Parameters, ids: Sequence[str]) -> None:
+        """A request carries tags that were given to requests; those of its machine are not copied, as EC2 does not."""
         specifications = launch.get("TagSpecifications", ())
         tags = [
-            tag
-            for each in specifications
-            if each["ResourceType"] in ("spot-instances-request", "instance")
-            for tag in each["Tags"]
+            tag for each in specifications if each["ResourceType"] == "spot-instances-request" for tag in each["Tags"]
         ]
         for worker_id in ids:
             self.spot_requests[worker_id] = {
@@ -238,6 +267,8 @@ class Launching:
         )
         if subnet is None:
             raise Invalid("MissingInput", "No subnet is named")
+        if subnet in self.gone_subnets:
+            raise Invalid("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist")
         status, body = self.ask("DescribeSubnets", {"SubnetIds": [subnet]})
         told = wire.answer_of("DescribeSubnets", status, body)
         if status != 200:
@@ -252,6 +283,13 @@ class Launching:
         key = launch.get("KeyName")
         if key is not None and key not in self.backend().key_pairs:
             raise Invalid("InvalidKeyPair.NotFound", f"The key pair '{key}' does not exist")
+
+    def _readable(self, launch: Parameters) -> None:
+        """EC2 shows a machine its tags only where every key of them can stand in an address."""
+        for each in launch.get("TagSpecifications", ()):
+            for tag in each["Tags"] if each["ResourceType"] == "instance" else ():
+                if not re.fullmatch(r"[A-Za-z0-9+=.,_:@-]+", tag["Key"]):
+                    raise Invalid("InvalidParameterValue", f"'{tag['Key']}' is not a valid tag key for metadata")
 
     def _offered(self, kind: str, zone: str) -> None:
         if kind not in INSTANCE_TYPES:

@@ -49,13 +49,17 @@ class Layer:
     permissions: set[str] = field(default_factory=set)
     """What AWS would have asked for before it did what was asked."""
     launching: Launching = field(init=False)
+    protected: set[str] = field(default_factory=set)
+    """Machines that somebody protects from being ended."""
+    gone_subnets: set[str] = field(default_factory=set)
+    """Subnets that are deleted."""
     on_look: Callable[[Sequence[Any]], None] = lambda _machines: None
     """Told of all machines before they are listed."""
     on_ended: Callable[[Any], None] = lambda _machine: None
     """Told of every machine that a call ended."""
 
     def __post_init__(self) -> None:
-        self.launching = Launching(self.ask, self.backend, self.machines)
+        self.launching = Launching(self.ask, self.backend, self.machines, self.gone_subnets)
         backend = self.backend()
         kept = {ami.architecture: ami for ami in backend.amis.values() if "amzn2" in (ami.name or "")}
         backend.amis = {ami.id: ami for ami in kept.values()}  # moto looks through all of them for every machine
@@ -72,11 +76,13 @@ class Layer:
         self.end_all()
         backend.launch_templates.clear()
         backend.launch_template_name_to_ids.clear()
-        self.launching = Launching(self.ask, self.backend, self.machines)
+        self.launching = Launching(self.ask, self.backend, self.machines, self.gone_subnets)
         self.faults.set_now = []
         self.lag = 0.0
         self.recorded, self.refused = [], []
         self.permissions = set()
+        self.protected = set()
+        self.gone_subnets.clear()
 
     def end_all(self) -> None:
         """No machine is left nor any trace of one; their addresses are free again."""
@@ -156,6 +162,16 @@ class Layer:
                 return self.launching.run_instances(parameters)
             case "CreateFleet":
                 return self.launching.create_fleet(parameters)
+            case "DescribeImages" if self.launching.image_disk:
+                return self._images(parameters)
+            case "DescribeSubnets" if self.gone_subnets:
+                return self._subnets(parameters)
+            case "TerminateInstances":
+                kept = sorted(self.protected & set(parameters["InstanceIds"]))
+                if kept:
+                    said = f"The instance '{kept[0]}' may not be terminated: see its 'disableApiTermination'"
+                    raise Invalid("OperationNotPermitted", said)
+                return None
             case "DescribeInstances":
                 return self._instances(parameters)
             case "DescribeSpotInstanceRequests":
@@ -222,6 +238,21 @@ class Layer:
         self.on_look(tuple(self.machines().values()))
         found = [each for each in self.machines().values() if fits(known_of(each), filters)]
         return described(found, parameters, lag=self.lag)
+
+    def _images(self, parameters: Parameters) -> bytes:
+        """With their data disk."""
+        _, body = self.ask("DescribeImages", parameters)
+        images = wire.answer_of("DescribeImages", 200, body)["Images"]
+        disk = {"DeviceName": self.launching.image_disk, "Ebs": {"VolumeSize": 8, "DeleteOnTermination": False}}
+        for image in images:
+            image["BlockDeviceMappings"] = [*image.get("BlockDeviceMappings", ()), disk]
+        return wire.answer("DescribeImages", {"Images": images})
+
+    def _subnets(self, parameters: Parameters) -> bytes:
+        status, body = self.ask("DescribeSubnets", parameters)
+        told = wire.answer_of("DescribeSubnets", status, body)
+        left = [each for each in told.get("Subnets", ()) if each["SubnetId"] not in self.gone_subnets]
+        return wire.answer("DescribeSubnets", {"Subnets": left})
 
     def _spot_requests(self, parameters: Parameters) -> bytes:
         found = [

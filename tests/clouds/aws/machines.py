@@ -16,7 +16,7 @@ from moto.ec2.models.instances import StateReason
 from autoscaler.errors import AutoscalerError
 from autoscaler.namespaces import NETWORK
 from tests.clouds.aws.layer import Layer
-from tests.clouds.aws.listing import REGION
+from tests.clouds.aws.listing import REGION, tags_of
 from tests.clouds.aws.wire import Parameters
 from tests.clouds.machines import NoScript, RealHosts, script_of
 from tests.clouds.metadata import serve_metadata
@@ -61,6 +61,9 @@ def metadata(layer: Layer, address: str, method: str, path: str, headers: Mappin
         return 404, ""
     known = {"instance-id": machine.id, "local-hostname": machine.private_dns_name, "local-ipv4": address}
     asked = path.removeprefix("/latest/meta-data/")
+    options = layer.launching.launches[machine.id].get("MetadataOptions", {})
+    if options.get("InstanceMetadataTags") == "enabled":
+        known |= {f"tags/instance/{key}": value for key, value in tags_of(machine).items()}
     return (200, known[asked]) if asked in known else (404, "")
 
 

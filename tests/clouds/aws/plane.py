@@ -11,7 +11,7 @@ from providers.aws.calls import Calls
 from providers.aws.provider import AwsProvider
 from providers.aws.settings import PREFIX, AwsSettings
 from providers.contract import ControlPlane, Fault
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.settings import read_settings
 from tests.clouds.played import Region
 
@@ -59,7 +59,9 @@ class AwsPlane(ControlPlane):
         settings = read_settings(AwsSettings, self.values())
         calls = _clients.setdefault(self.unreachable, Calls(settings))
         calls.settings = settings
-        calls.pace = Pace(rate=1000, burst=1000, patience=0.3)  # the contract waits for the end of our patience
+        calls.rate_limiter = RateLimiter(
+            rate=1000, burst=1000, patience=0.3
+        )  # the contract waits for the end of our patience
         return AwsProvider(settings, cell=cell, calls=calls)
 
     def billable(self) -> Collection[str]:
@@ -86,6 +88,18 @@ class AwsPlane(ControlPlane):
                 self.fault_launches(kind="lost", times=1)
             case Fault.LAG:
                 self.region.tell("lag", seconds=LAG)
+            case Fault.ACCEPTED_THEN_DEAD:
+                self.region.tell("doom", code="Client.InternalError", message="Client error on launch")
+            case Fault.IMAGE_DISKS:
+                self.region.tell("image_disk", device="/dev/sdf")
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE:
+                raise NotImplementedError
+
+    def stop(self, worker_id: str) -> None:
+        self.region.tell("stop", id=worker_id)
+
+    def end(self, worker_id: str) -> None:
+        self.region.tell("end", id=worker_id, code="Client.UserInitiatedShutdown")
 
     def fault_launches(self, **fault: Any) -> None:
         """Every launch meets this fault, however it is asked for."""
@@ -95,4 +109,5 @@ class AwsPlane(ControlPlane):
         self.region.fault()
         self.region.tell("stock", left={}, vcpus=None)
         self.region.tell("lag", seconds=0)
+        self.region.tell("doom")
         self.unreachable = False

@@ -74,6 +74,9 @@ def create(azure: Azure, request: Request) -> Reply:
     for kind, words in (("subnet", "subnet"), ("image", "image")):
         if kind in azure.missing:
             return error(404 if kind == "image" else 400, "InvalidResourceReference", f"The {words} was not found.")
+    asked = [each["lun"] for each in request.body["properties"]["storageProfile"].get("dataDisks", ())]
+    if strange := sorted(set(asked) - set(azure.image_disks)):
+        return error(400, "InvalidParameter", f"the image has no data disk {strange[0]}")
     if name in azure.machines:
         return Reply(200, azure.shown(azure.machines[name]))
     made = azure.create(name, request.body)
@@ -185,6 +188,11 @@ def grant(azure: Azure, request: Request) -> Reply:
     properties = request.body.get("properties", {})
     if machine is None or properties.get("principalId") != machine.model.get("identity", {}).get("principalId"):
         return error(400, "PrincipalNotFound", "there is no such principal")
+    if azure.fresh > 0:
+        azure.fresh -= 1
+        return error(400, "PrincipalNotFound", "Principal does not exist in the directory: it may be replicated yet")
+    if machine.name in azure.grants:
+        return error(409, "RoleAssignmentExists", "The role assignment already exists.")
     azure.grants[machine.name] = properties
     return Reply(201, {"id": request.path, "properties": properties})
 
@@ -198,6 +206,37 @@ def there(kind: str, **properties: Any) -> Answer:
         return Reply(200, {"id": request.path, "properties": properties})
 
     return answer
+
+
+def image(azure: Azure, request: Request) -> Reply:
+    if "image" in azure.missing:
+        return not_found(request)
+    disks = [{"lun": lun} for lun in azure.image_disks]
+    return Reply(200, {"id": request.path, "properties": {"storageProfile": {"dataDisks": disks}}})
+
+
+def image_versions(azure: Azure, request: Request) -> Reply:
+    return not_found(request) if "image" in azure.missing else Reply(200, [{"name": "1.9.0"}, {"name": "1.10.0"}])
+
+
+def image_version(azure: Azure, request: Request) -> Reply:
+    """Of the marketplace: the disks are those of the newest."""
+    assert request.match is not None
+    if "image" in azure.missing or request.match["version"] not in ("1.9.0", "1.10.0"):
+        return not_found(request)
+    newest = request.match["version"] == "1.10.0"
+    disks = [{"lun": lun} for lun in azure.image_disks if newest]
+    return Reply(200, {"id": request.path, "properties": {"dataDiskImages": disks}})
+
+
+def gallery_versions(azure: Azure, request: Request) -> Reply:
+    return paged(azure, request, [{"name": "0.9.0"}, {"name": "1.0.0"}])
+
+
+def gallery_version(azure: Azure, request: Request) -> Reply:
+    assert request.match is not None
+    disks = [{"lun": lun} for lun in azure.image_disks if request.match["version"] == "1.0.0"]
+    return Reply(200, {"id": request.path, "properties": {"storageProfile": {"dataDiskImages": disks}}})
 
 
 def permissions(azure: Azure, request: Request) -> Reply:

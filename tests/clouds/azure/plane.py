@@ -12,7 +12,7 @@ from providers.azure.calls import Calls
 from providers.azure.provider import AzureProvider
 from providers.azure.settings import PREFIX, AzureSettings
 from providers.contract import ControlPlane, Fault
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.settings import read_settings
 from tests.clouds.azure.region import GROUP, LOCATION, SUBSCRIPTION
 from tests.clouds.played import Region
@@ -57,8 +57,10 @@ class AzurePlane(ControlPlane):
 
     def connect(self, cell: str) -> AzureProvider:
         settings = read_settings(AzureSettings, self.values())
-        pace = Pace(rate=1000, burst=1000, patience=0.3)  # the contract waits for the end of our patience
-        return AzureProvider(settings, cell=cell, calls=Calls(settings, pace, Played()))
+        rate_limiter = RateLimiter(
+            rate=1000, burst=1000, patience=0.3
+        )  # the contract waits for the end of our patience
+        return AzureProvider(settings, cell=cell, calls=Calls(settings, rate_limiter, Played()))
 
     def billable(self) -> Collection[str]:
         found: list[str] = self.region.tell("billable")["billable"]
@@ -89,9 +91,21 @@ class AzurePlane(ControlPlane):
                 self.region.fault({"kind": "lost", "operation": creating, "times": 1})
             case Fault.LAG:
                 self.region.tell("set", lag=LAG)
+            case Fault.ACCEPTED_THEN_DEAD:
+                self.region.tell("set", fails={"Standard_D2s_v5": "OSProvisioningTimedOut"})
+            case Fault.IMAGE_DISKS:
+                self.region.tell("set", image_disks=[0, 3])
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE:
+                raise NotImplementedError
+
+    def stop(self, worker_id: str) -> None:
+        self.region.tell("power", name=worker_id, power="deallocated")
+
+    def end(self, worker_id: str) -> None:
+        self.region.tell("vanish", name=worker_id)
 
     def heal(self) -> None:
         self.region.fault()
-        self.region.tell("set", stock={}, lag=0)
+        self.region.tell("set", stock={}, lag=0, fails={})
         self.region.tell("limit", cores=100_000)
         self.unreachable = False

@@ -147,6 +147,10 @@ class Azure:
         self.page = 100
         self.missing: set[str] = set()
         """Names of what does not exist: subnet, image, …"""
+        self.image_disks: list[int] = []
+        """Numbers of the data disks that every image has."""
+        self.fresh = 0
+        """So many grants find their identity not known yet."""
         self.allowed: list[str] = ["*"]
         self.token = "played"
         self.calls: list[str] = []
@@ -199,6 +203,8 @@ class Azure:
         if (model.get("identity") or {}).get("type") == "SystemAssigned":
             model["identity"]["principalId"] = str(uuid.uuid4())
         things = {f"disk {name}": properties["storageProfile"]["osDisk"]}
+        described = {each["lun"]: each for each in properties["storageProfile"].get("dataDisks", ())}
+        things |= {f"disk {name}-{lun}": described.get(lun, {}) for lun in self.image_disks}
         for card in properties["networkProfile"]["networkInterfaceConfigurations"]:
             things[f"card {card['name']}"] = card["properties"]
             for each in card["properties"]["ipConfigurations"]:

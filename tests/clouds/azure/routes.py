@@ -15,10 +15,14 @@ from tests.clouds.azure.answers import (
     delete,
     error,
     forbidden,
+    gallery_version,
+    gallery_versions,
     get,
     grant,
+    image,
+    image_version,
+    image_versions,
     machines,
-    not_found,
     operated,
     paged,
     permissions,
@@ -51,6 +55,8 @@ def route(name: str, method: str, path: str, action: str, answer: Answer, *optio
 _S, _G = f"/subscriptions/{SUBSCRIPTION}", f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}"
 _VM, _C = f"{MACHINES}/(?P<name>[^/]+)", "Microsoft.Compute"
 _N = f"{_G}/providers/Microsoft.Network"
+_MARKET = f"{_S}/providers/{_C}/locations/{LOCATION}/publishers/p/artifacttypes/vmimage/offers/o/skus/s/versions"
+_GALLERY = f"{_G}/providers/{_C}/galleries/mine/images/worker"
 ROUTES = (
     route("CreateMachine", "PUT", _VM, f"{_C}/virtualMachines/write", create),
     route("GetMachine", "GET", _VM, f"{_C}/virtualMachines/read", get, "$expand"),
@@ -113,13 +119,25 @@ ROUTES = (
         f"{_C}/virtualMachineScaleSets/read",
         there("scale set", orchestrationMode="Flexible"),
     ),
-    route("Image", "GET", f"{_G}/providers/{_C}/images/worker", f"{_C}/images/read", there("image")),
+    route("Image", "GET", f"{_G}/providers/{_C}/images/worker", f"{_C}/images/read", image),
     route(
-        "Versions",
+        "Versions", "GET", _MARKET, f"{_C}/locations/publishers/artifacttypes/offers/skus/versions/read", image_versions
+    ),
+    route(
+        "Version",
         "GET",
-        f"{_S}/providers/{_C}/locations/{LOCATION}/publishers/p/artifacttypes/vmimage/offers/o/skus/s/versions.*",
+        f"{_MARKET}/(?P<version>[^/]+)",
         f"{_C}/locations/publishers/artifacttypes/offers/skus/versions/read",
-        lambda azure, request: not_found(request) if "image" in azure.missing else Reply(200, [{"name": "1.0.0"}]),
+        image_version,
+    ),
+    route("GalleryImage", "GET", _GALLERY, f"{_C}/galleries/images/read", there("image")),
+    route("GalleryVersions", "GET", f"{_GALLERY}/versions", f"{_C}/galleries/images/versions/read", gallery_versions),
+    route(
+        "GalleryVersion",
+        "GET",
+        f"{_GALLERY}/versions/(?P<version>[^/]+)",
+        f"{_C}/galleries/images/versions/read",
+        gallery_version,
     ),
     route("Subscription", "GET", _S, "Microsoft.Resources/subscriptions/read", there("subscription")),
     route("Group", "GET", _G, "Microsoft.Resources/subscriptions/resourceGroups/read", there("group")),

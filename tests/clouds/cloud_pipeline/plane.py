@@ -15,7 +15,7 @@ import requests
 
 from providers.cloud_pipeline.provider import CloudPipelineProvider
 from providers.contract import ControlPlane, Fault
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.settings import read_settings
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +62,10 @@ class CloudPipelinePlane(ControlPlane):
     """A platform with a master run, empty of workers."""
 
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
-        {Fault.OUT_OF_CAPACITY: "the platform accepts every run; one without a machine fails later, and says why"}
+        {
+            Fault.OUT_OF_CAPACITY: "the platform accepts every run; one without a machine fails later, and says why",
+            Fault.IMAGE_DISKS: "the platform makes a run's disks and takes them away",
+        }
     )
 
     def __init__(self, process: Process) -> None:
@@ -74,7 +77,7 @@ class CloudPipelinePlane(ControlPlane):
     def connect(self, cell: str, **given: str) -> CloudPipelineProvider:
         values = {**self.environment, **self.broken, **given}
         settings = read_settings(CloudPipelineProvider.Settings, values)
-        return CloudPipelineProvider(settings, cell=cell, pace=Pace(rate=1000.0, burst=1000))
+        return CloudPipelineProvider(settings, cell=cell, rate_limiter=RateLimiter(rate=1000.0, burst=1000))
 
     def billable(self) -> Collection[str]:
         living: list[str] = self.process.state["billable"]
@@ -99,8 +102,16 @@ class CloudPipelinePlane(ControlPlane):
                 self.process.control("fault", call="POST run", kind="lost")
             case Fault.LAG:
                 self.process.control("set", lag=0.3)
+            case Fault.ACCEPTED_THEN_DEAD:
+                self.process.control("set", short_of=["c5.large", "m5.large"])
             case _:
                 raise NotImplementedError(fault)
+
+    def stop(self, worker_id: str) -> None:
+        self.process.control("run", id=int(worker_id), status="PAUSED")
+
+    def end(self, worker_id: str) -> None:
+        self.process.control("end", id=int(worker_id), status="STOPPED")
 
     def heal(self) -> None:
         self.broken = {}

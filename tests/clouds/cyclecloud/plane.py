@@ -16,7 +16,7 @@ from requests.auth import HTTPBasicAuth
 from providers.contract import ControlPlane, Fault
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.cyclecloud.settings import CycleCloudSettings
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
 from providers.rest import Limits, Rest
 from providers.settings import read_settings
 from tests.clouds.cyclecloud.server import PASSWORD, USER
@@ -44,7 +44,11 @@ class CycleCloudPlane(ControlPlane):
     """A server with one started cluster, `demo`, and its faults."""
 
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
-        {Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered"}
+        {
+            Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered",
+            Fault.STOPPED: "a node is deallocated on request, to be started again: it is left to whoever asked",
+            Fault.IMAGE_DISKS: "CycleCloud makes a node's disks and takes them away; we describe none",
+        }
     )
 
     def __init__(self, url: str) -> None:
@@ -71,7 +75,7 @@ class CycleCloudPlane(ControlPlane):
             auth=HTTPBasicAuth(settings.username, password),
             limits=limits,
             hidden=lambda: (password,),
-            pace=Pace(rate=1000, burst=1000, patience=0.3),
+            rate_limiter=RateLimiter(rate=1000, burst=1000, patience=0.3),
         )
         return CycleCloudProvider(settings, cell=cell, rest=rest)
 
@@ -100,10 +104,17 @@ class CycleCloudPlane(ControlPlane):
                 self.faults(body='{"nodes": [')
             case Fault.LOST_ANSWER:
                 self.faults(reset="after", on="create")
-            case Fault.LAG:
+            case Fault.ACCEPTED_THEN_DEAD:
+                self.tell(do="cluster", set={"failing": "Creating VM: the disk encryption set cannot be used"})
+            case Fault.LAG | Fault.IMAGE_DISKS | Fault.STOPPED | Fault.ENDED_OUTSIDE:
                 raise NotImplementedError
+
+    def end(self, worker_id: str) -> None:
+        """By CycleCloud's own REST."""
+        url = f"{self.url}/clusters/demo/nodes/terminate"
+        requests.post(url, json={"ids": [worker_id]}, auth=HTTPBasicAuth(USER, PASSWORD), timeout=10).raise_for_status()
 
     def heal(self) -> None:
         self.faults()
         self.tell(do="bucket", **CHOSEN, set={"throttled": False, "max_count": 2000})
-        self.tell(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0})
+        self.tell(do="cluster", set={"regional_quota": 50_000, "consumed_by_others": 0, "failing": None})

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.core.fleet import Bucket
+from autoscaler.core.model.fleet import Bucket
 from providers.contract import CELL, ControlPlane, ProviderContract
 from providers.interface import LaunchOrder, Provider
 from tests.clouds.aws.plane import AwsPlane

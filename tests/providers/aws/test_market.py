@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, PriceType
+from autoscaler.core.model.fleet import Bucket, PriceType
 from providers.aws.prices import catalog_prices
 from providers.aws.provider import AwsProvider
+from providers.cache import Cached
 from providers.catalog import load_catalog
 from providers.interface import Refused, Unreachable
-from providers.kept import Kept
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
 
@@ -121,7 +121,7 @@ def test_a_group_for_every_array_leaves_no_bucket_outside(connect: Connect) -> N
 class TestKept:
     """Asked for once, renewed behind the user's back."""
 
-    def kept(self, answers: list[int | Exception]) -> tuple[Kept[int], list[float]]:
+    def kept(self, answers: list[int | Exception]) -> tuple[Cached[int], list[float]]:
         now = [0.0]
 
         def ask() -> int:
@@ -138,7 +138,7 @@ class TestKept:
                 future.set_exception(error)
             return future
 
-        return Kept(ask, 100.0, clock=lambda: now[0], executor=at_once), now  # type: ignore[arg-type]
+        return Cached(ask, 100.0, clock=lambda: now[0], executor=at_once), now  # type: ignore[arg-type]
 
     def test_the_first_error_is_the_callers(self) -> None:
         kept, _ = self.kept([Unreachable("no"), 1])

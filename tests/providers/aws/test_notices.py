@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import boto3
 import pytest
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.aws.notices import WARNING, notice_of
+from providers.contract import CELL
 from providers.interface import Unreachable
+from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
 from tests.providers.aws.conftest import Connect
-from tests.providers.aws.test_orders import buckets, order
+from tests.providers.aws.test_orders import BOTH_WAYS, buckets, order
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -62,11 +65,22 @@ def test_what_is_no_notice_is_passed_over(body: str) -> None:
     assert notice_of(body) is None
 
 
-def test_the_state_of_a_spot_request_is_a_notice(region: Region, connect: Connect) -> None:
-    provider = connect()
+@BOTH_WAYS
+def test_the_state_of_a_spot_request_is_a_notice(region: Region, connect: Connect, zones: str) -> None:
+    provider = connect(zones)
     (worker_id,) = provider.launch(order(buckets(provider, PriceType.SPOT))).ids
     region.tell("mark", id=worker_id, code="marked-for-termination")
     assert [(notice.worker_id, notice.kind) for notice in provider.interruptions()] == [(worker_id, "terminate")]
+
+
+def test_the_state_of_another_cells_request_is_none_of_ours(region: Region) -> None:
+    plane = AwsPlane(region)
+    other, ours = plane.connect("another-cell"), plane.connect(CELL)
+    theirs = replace(order(buckets(other, PriceType.SPOT)), cell="another-cell", token="theirs-0")
+    (worker_id,) = other.launch(theirs).ids
+    ours.launch(order(buckets(ours, PriceType.SPOT)))
+    region.tell("mark", id=worker_id, code="marked-for-termination")
+    assert list(ours.interruptions()) == []
 
 
 def test_nobody_is_asked_about_spot_machines_where_there_are_none(region: Region, connect: Connect) -> None:

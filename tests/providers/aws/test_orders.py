@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, Ending, MachineState, PriceType
+from autoscaler.core.model.fleet import Bucket, Ending, MachineState, PriceType
 from providers.aws import tags
 from providers.aws.provider import AwsProvider
 from providers.contract import CELL

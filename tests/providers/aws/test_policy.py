@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.aws import tags
 from providers.contract import CELL
 from tests.clouds.aws.plane import AwsPlane

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from autoscaler.core.fleet import ANY, PriceType, Worker
+from autoscaler.core.model.fleet import ANY, PriceType, Worker
 from providers.azure.provider import AzureProvider
 from providers.contract import CELL
 from providers.interface import LaunchOrder

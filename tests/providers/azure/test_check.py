@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
 
+from autoscaler.report.status import Now, status, status_pairs
+from autoscaler.store.store import Store
 from providers.azure.calls import Calls
 from providers.azure.checks import NEEDED
 from providers.azure.errors import error_for, translated
 from providers.azure.machine import body
 from providers.azure.provider import AzureProvider
+from providers.catalog import load_catalog
 from providers.contract import CELL
 from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
-from providers.pace import Pace
+from providers.rate_limiter import RateLimiter
+from providers.registry import oldest_price
 from providers.settings import read_settings
 from tests.clouds.azure.plane import AzurePlane
 from tests.clouds.azure.region import GROUP_PATH
@@ -64,11 +71,57 @@ def test_what_is_there_is_no_problem(region: Region) -> None:
     plane = AzurePlane(
         region, image=IMAGE, security_group="closed", availability_sets="tight", scale_set="flexible", identity="system"
     )
-    assert plane.connect(CELL).check() == []
+    assert [problem.what for problem in plane.connect(CELL).check()] == [OLD]
+
+
+OLD = "prices are of 2023-12-18, older than 30 days: a price cap goes by them"
+
+
+def test_prices_of_now_are_no_problem(region: Region, tmp_path: Path) -> None:
+    lines = ['cloud = "azure"', 'region = "eastus"', f"as_of = {datetime.now(UTC).date()}", "[types]"]
+    types = {name: f'"{name}" = {{ vcpus = 2, memory_gib = 8, on_demand = 0.1 }}' for name in eastus()}
+    (tmp_path / "mine.toml").write_text("\n".join([*lines, *types.values(), ""]))
+    provider = AzurePlane(region, catalog=str(tmp_path / "mine.toml")).connect(CELL)
+    assert not [problem for problem in provider.check() if problem.what.startswith("prices")]
+
+
+def test_status_tells_of_old_prices_without_asking_azure(region: Region, tmp_path: Path) -> None:
+    oldest = oldest_price("azure", AzurePlane(region).values())
+    assert str(oldest) == "2023-12-18"
+    store = Store.open(tmp_path / "store.sqlite")
+    for at, told in ((1_800_000_000.0, True), (1_703_000_000.0, False)):
+        now = Now(at, "default", "azure", serving=False, holder=None, oldest_price=oldest)
+        assert ("prices" in dict(status_pairs(status(store, now)))) is told
+    store.close()
+
+
+def test_prices_of_another_region_are_not_told(region: Region) -> None:
+    settings = AzurePlane(region, location="westeurope").connect(CELL).settings
+    assert AzureProvider.oldest_price(settings) is None
+
+
+def eastus() -> list[str]:
+    return [offer.type.name for offer in load_catalog().offers.values() if offer.region == "eastus"]
+
+
+def test_an_image_whose_disks_cannot_be_told_is_a_warning(region: Region) -> None:
+    plane = AzurePlane(region, image="/sharedGalleries/theirs/images/worker/versions/1.0.0")
+    told = [problem for problem in plane.connect(CELL).check() if "data disks" in problem.what]
+    assert [problem.fatal for problem in told] == [False]
+
+
+def test_roles_are_given_to_workers_alone_and_the_workers_role_alone() -> None:
+    """What could give itself any role would own the resource group."""
+    condition = (resources.files("autoscaler.conf") / "azure" / "granter-condition.txt").read_text("utf-8")
+    assert role("granter-role") == ["Microsoft.Authorization/roleAssignments/write"]
+    assert not [action for action in role("role") if action.startswith("Microsoft.Authorization/roleAssignments")]
+    wanted = ("RoleDefinitionId] ForAnyOfAnyValues:GuidEquals {REPLACE", "PrincipalType]", "{'ServicePrincipal'}")
+    assert [text for text in wanted if text not in condition] == []
+    assert condition.count("(") == condition.count(")")
 
 
 def test_workers_that_could_not_end_themselves_are_a_warning(plane: AzurePlane) -> None:
-    (problem,) = plane.connect(CELL).check()
+    problem, _ = plane.connect(CELL).check()
     assert (problem.fatal, "AZURE_IDENTITY" in problem.remedy) == (False, True)
 
 
@@ -108,7 +161,7 @@ def test_without_credentials_it_is_said_how_to_give_them(region: Region) -> None
             raise ClientAuthenticationError("no identity here")
 
     settings = read_settings(AzureProvider.Settings, plane.values())
-    provider = AzureProvider(settings, cell=CELL, calls=Calls(settings, Pace(rate=1000), Nobody()))
+    provider = AzureProvider(settings, cell=CELL, calls=Calls(settings, RateLimiter(rate=1000), Nobody()))
     (problem,) = fatal(provider)
     assert "az login" in problem
 
@@ -120,15 +173,16 @@ def test_credentials_are_found_as_azures_own_tools_find_them(region: Region, mon
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{region.address}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "played")
     settings = read_settings(AzureProvider.Settings, AzurePlane(region).values())
-    assert AzureProvider(settings, cell=CELL, calls=Calls(settings, Pace(rate=1000))).workers() == []
+    assert AzureProvider(settings, cell=CELL, calls=Calls(settings, RateLimiter(rate=1000))).workers() == []
 
 
 def test_the_roles_allow_all_that_is_done_and_nothing_besides(region: Region) -> None:
-    allowed = [*role("role"), *role("reader-role")]
+    allowed = [*role("role"), *role("reader-role"), *role("granter-role")]
     user = "/subscriptions/x/userAssignedIdentities/worker"
     lives = (
         {"public_address": "true", "security_group": "closed", "identity": user, "scale_set": "flexible"},
         {"identity": "system", "worker_role": "/r", "availability_sets": "tight", "image": IMAGE},
+        {"image": f"{GROUP_PATH}/providers/Microsoft.Compute/galleries/mine/images/worker"},
     )
     used = {action for given in lives for action in _everything(AzurePlane(region, **given), allowed)}
     assert used == set(allowed)
@@ -166,6 +220,9 @@ def _everything(plane: AzurePlane, allowed: list[str]) -> set[str]:
         (409, "QuotaExceeded", "", QuotaReached),
         (429, "TooManyRequests", "", Throttled),
         (429, "", "", Throttled),
+        (400, "VMSizeNotAvailableInZone", "", OutOfCapacity),
+        (409, "Conflict", "", Unreachable),
+        (400, "PrincipalNotFound", "", Unreachable),
         (503, "ServerBusy", "", Unreachable),
         (500, "", "", Unreachable),
         (401, "ExpiredAuthenticationToken", "", Unreachable),
@@ -195,3 +252,31 @@ def test_an_operation_that_fails_with_status_200_is_told_by_its_code(
         machines.begin_create_or_update("workers", "w-0", wanted, polling_interval=0).result()  # type: ignore[call-overload]
     assert (caught.value.status_code, type(translated(caught.value, "creating w-0"))) == (200, kind)
     provider.terminate([the_worker(provider).id])
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "operate" / "azure.md"
+MEANINGS: dict[str, tuple[type[ProviderError], ...]] = {
+    "backs off": (OutOfCapacity, QuotaReached),
+    "stops the array": (Refused,),
+    "asked again": (Unreachable,),
+    "slows down": (Throttled,),
+}
+
+
+def written() -> list[tuple[str, str, str]]:
+    """Code, words and meaning of each line of the page's table."""
+    rows = re.findall(
+        r"^\| (`[^|]+?)( with `quota`)? \| (backs off|stops the array|asked again|slows down) \|",
+        PAGE.read_text(),
+        re.M,
+    )
+    return [(code, words, meaning) for codes, words, meaning in rows for code in re.findall(r"`([^`]+)`", codes)]
+
+
+def test_the_page_judges_every_code_that_was_asked_about() -> None:
+    assert {"Conflict", "VMSizeNotAvailableInZone", "PrincipalNotFound"} <= {code for code, _, _ in written()}
+
+
+@pytest.mark.parametrize(("code", "words", "meaning"), written())
+def test_the_page_says_what_the_code_does(code: str, words: str, meaning: str) -> None:
+    assert isinstance(error_for(code, words, "creating w", status=409), MEANINGS[meaning])

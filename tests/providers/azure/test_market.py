@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.fleet import Bucket, PriceType
+from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.errors import SettingsError
 from providers.azure.prices import Price, ask_prices, offers, prices
 from providers.catalog import GIB, load_catalog

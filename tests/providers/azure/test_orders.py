@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.fleet import PriceType
+from autoscaler.core.model.fleet import PriceType
 from providers.azure.provider import AzureProvider
 from providers.contract import CELL, OTHER_CELL
 from providers.interface import OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
 from tests.clouds.azure.plane import AzurePlane
+from tests.clouds.azure.region import GROUP_PATH
 from tests.clouds.played import Region
 from tests.providers.azure.building import an_order, until
 
@@ -93,6 +94,60 @@ def test_a_grant_that_is_refused_costs_no_worker(region: Region, caplog: pytest.
     region.fault({"kind": "error", "operation": "Grant", "code": "AuthorizationFailed", "status": 403})
     launched(plane)
     assert "cannot end itself" in caplog.text
+
+
+ROLE = "/subscriptions/x/roleDefinitions/worker"
+
+
+def test_an_identity_too_fresh_to_be_known_is_granted_later(region: Region) -> None:
+    plane = AzurePlane(region, identity="system", worker_role=ROLE)
+    region.tell("set", fresh=1)
+    provider = plane.connect(CELL)
+    provider.launch(an_order(provider))
+    assert region.tell()["grants"] == {}
+    provider.grants._tried_at.clear()  # the pause between two tries is over
+    until(lambda: [*provider.workers()] != [] and len(region.tell()["grants"]) == 1)
+
+
+def test_a_worker_that_was_made_by_a_process_that_was_killed_is_granted_by_the_next(region: Region) -> None:
+    AzurePlane(region)
+    without = AzurePlane(region, identity="system").connect(CELL)
+    without.launch(an_order(without))
+    granting = AzurePlane.__new__(AzurePlane)
+    granting.region, granting.unreachable = region, False
+    granting.own = {"identity": "system", "worker_role": ROLE}  # type: ignore[assignment]
+    provider = granting.connect(CELL)
+    until(lambda: [*provider.workers()] != [] and len(region.tell()["grants"]) == 1)
+    calls = region.tell()["calls"].count("Grant")
+    provider.workers()
+    assert region.tell()["calls"].count("Grant") == calls
+
+
+IMAGES = {
+    "own": f"{GROUP_PATH}/providers/Microsoft.Compute/images/worker",
+    "gallery": f"{GROUP_PATH}/providers/Microsoft.Compute/galleries/mine/images/worker",
+    "version": f"{GROUP_PATH}/providers/Microsoft.Compute/galleries/mine/images/worker/versions/1.0.0",
+    "marketplace": "p:o:s:latest",
+    "marketplace version": "p:o:s:1.10.0",
+}
+
+
+@pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
+def test_data_disks_of_the_image_end_with_their_machine(region: Region, image: str) -> None:
+    plane = AzurePlane(region, image=image)
+    region.tell("set", image_disks=[0, 3])
+    provider = plane.connect(CELL)
+    ids = provider.launch(an_order(provider)).ids
+    assert len([thing for thing in plane.billable() if thing.startswith("disk ")]) == 3
+    provider.terminate(ids)
+    until(lambda: not plane.billable())
+
+
+def test_an_image_that_may_not_be_read_keeps_nobody_from_launching(region: Region) -> None:
+    plane = AzurePlane(region)
+    region.fault({"kind": "error", "operation": "Versions", "code": "AuthorizationFailed", "status": 403})
+    provider = plane.connect(CELL)
+    assert len(provider.launch(an_order(provider)).ids) == 1
 
 
 def test_a_worker_without_a_key_is_refused_before_azure_is_asked(region: Region) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from autoscaler.core.fleet import MachineState, PriceType, Worker
+from autoscaler.core.model.fleet import MachineState, PriceType, Worker
 from providers.azure.provider import STATUS_AGE, AzureProvider
 from providers.contract import CELL
 from providers.interface import Refused, Unreachable

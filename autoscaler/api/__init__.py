@@ -1,0 +1,1 @@
+"""HTTP: the REST API of CycleCloud, served for any provider. Writes requests and overrides; the loop acts."""

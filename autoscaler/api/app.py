@@ -1,0 +1,143 @@
+"""The one application behind all listeners: routes, how errors are told, what OpenAPI says of the REST API.
+
+An error is one sentence. What nobody foresaw is logged and answered 500, without particulars.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from autoscaler.api import routes
+from autoscaler.api.asking import Api, told
+from autoscaler.api.auto_stop import AutoStops
+from autoscaler.api.journal import Journalled
+from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
+from autoscaler.api.models import NodeCreationRequest, NodeManagementRequest
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.refusal import Conflict
+from autoscaler.api.request_service import RequestService
+from autoscaler.errors import StateNotKept
+from autoscaler.store.calls import CallLog
+
+log = logging.getLogger("autoscaler.api")
+_WITHOUT_ROUTES = ("HTTPValidationError", "ValidationError")
+_METHODS = ("GET", "POST", "DELETE")
+_PLACES = (
+    "there is POST /autoscale, GET /requests and DELETE /requests/SET, GET /clusters/CLUSTER/status "
+    "and GET /clusters/CLUSTER/nodes"
+)
+_UNTOLD = ("Not Found", "Method Not Allowed")
+"""What is said where no route matches."""
+
+
+def make_app(
+    operations: Operations | None = None,
+    passwords: Passwords | None = None,
+    calls: CallLog | None = None,
+    requests: RequestService | None = None,
+    auto_stops: AutoStops | None = None,
+    *,
+    version: str = "0",
+) -> FastAPI:
+    """The application for one cluster, for all listeners.
+
+    `calls` is told of every call of the REST API; `requests` takes those for node arrays, `auto_stops` answers workers.
+    """
+    app = FastAPI(
+        title="sge-autoscaler",
+        version=version,
+        description="Nodes of a Grid Engine cluster, by the REST API of CycleCloud.",
+        dependencies=[Depends(_http_1)],
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,  # FastAPI's own route would be there at every listener
+        redirect_slashes=False,
+    )
+    app.state.api = Api(operations, passwords, calls, requests, auto_stops)
+    app.add_middleware(Journalled)
+    for router in (routes.state, routes.clusters, routes.operations, routes.actions, routes.arrays):
+        app.include_router(router)
+    app.include_router(routes.description)
+    app.include_router(routes.local)
+    app.include_router(routes.workers)
+    app.add_exception_handler(Conflict, _refused)
+    app.add_exception_handler(StateNotKept, _not_kept)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    _describe(app)
+    return app
+
+
+def _http_1(request: Request) -> None:
+    """h11 takes any version that is two digits."""
+    if (version := request.scope["http_version"]) not in ("1.0", "1.1"):
+        raise HTTPException(505, f"Invalid HTTP version ({version})")
+
+
+def _told(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Text for callers of the REST API; at the other listeners every answer is JSON."""
+    if listener_of(request.scope) is TCP:
+        return PlainTextResponse(text, status, headers)
+    return routes.Document({"error": text}, status, headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return _told(request, str(error), 409)
+
+
+async def _not_kept(request: Request, error: Exception) -> Response:
+    log.error("a call cannot be carried out: %s", error)
+    return _told(request, "the state cannot be kept now; ask again", 503, {"Retry-After": "5"})
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Of bodies `asking.body_of` tells; what is left is a query or a path."""
+    assert isinstance(error, RequestValidationError)
+    return _told(request, told({**each, "loc": each["loc"][1:]} for each in error.errors()), 400)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text, status, listener = str(error.detail), error.status_code, listener_of(request.scope)
+    if listener is SOCKET and text in _UNTOLD:
+        text, status = _PLACES, 404 if request.method in _METHODS else 405
+    if listener is WORKERS and status == 405:
+        text = "this is asked by GET: GET URL?instance=ID"
+    return _told(request, text, status, error.headers)
+
+
+async def _gone(request: Request, _: Exception) -> Response:
+    """Nobody reads it: the journal of calls does."""
+    return _told(request, "the body came to no end", 408)
+
+
+def _describe(app: FastAPI) -> None:
+    """OpenAPI: with the bodies that FastAPI does not see, and without the status that is never answered."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = made()
+            schemas = document["components"]["schemas"]
+            for model in (NodeCreationRequest, NodeManagementRequest):
+                schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas |= schema.pop("$defs", {})
+                schemas[model.__name__] = schema
+            for name in _WITHOUT_ROUTES:
+                schemas.pop(name, None)
+            for path in document["paths"].values():
+                for operation in path.values():
+                    operation["responses"].pop("422", None)
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]

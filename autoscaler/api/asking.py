@@ -1,0 +1,147 @@
+"""What every route needs to know of a call: who makes it, of which cluster it is, what its body and query say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, cast
+
+from fastapi import Depends, HTTPException, Path, Request, Response
+from fastapi.security import HTTPBasic
+from pydantic import BaseModel, ValidationError
+
+from autoscaler.api.auto_stop import AutoStops
+from autoscaler.api.listeners import PEER, SOCKET, TCP, listener_of
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.principal import Principal, by_password, of_process
+from autoscaler.api.request_service import LONGEST_DOCUMENT, RequestService
+from autoscaler.store.calls import CallLog
+
+USER, OPERATION = "autoscaler.user", "autoscaler.operation"
+"""Where a call's scope holds who made it and what it began, for the journal of calls."""
+LARGEST_BODY = 4 * 1024 * 1024
+REALM = {"WWW-Authenticate": 'Basic realm="sge-autoscaler", charset="UTF-8"'}
+BODY_KINDS = ("application/json", "text/plain")
+"""CycleCloud's own examples send JSON as text/plain; whatever a body is called, it is read as JSON."""
+Body = TypeVar("Body", bound=BaseModel)
+_basic = HTTPBasic(auto_error=False, description="A user of the password file.")
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What an application works with. None: that part is served nowhere."""
+
+    operations: Operations | None = None
+    """Nodes, at the TCP address; with `passwords` and `calls`."""
+    passwords: Passwords | None = None
+    calls: CallLog | None = None
+    requests: RequestService | None = None
+    """Takes what node arrays should hold."""
+    auto_stops: AutoStops | None = None
+    """Answers workers."""
+
+
+def api_of(request: Request) -> Api:
+    return cast("Api", request.app.state.api)
+
+
+def operations_of(request: Request) -> Operations:
+    found = api_of(request).operations
+    if found is None:
+        raise HTTPException(404, "nodes are not served here")
+    return found
+
+
+def principal(request: Request, _: Annotated[Any, Depends(_basic)] = None) -> Principal:
+    """Who makes a call; else 401."""
+    found, passwords = None, api_of(request).passwords
+    if listener_of(request.scope) is SOCKET:
+        found = of_process(request.scope["state"][PEER], request.headers)
+    elif listener_of(request.scope) is TCP and passwords is not None:
+        found = by_password(request.headers.get("Authorization", ""), passwords)
+    if found is None:
+        raise HTTPException(401, "user and password are needed", REALM)
+    request.scope[USER] = found.name
+    return found
+
+
+def user(caller: Annotated[Principal, Depends(principal)]) -> str:
+    """The name of who makes a call; else 401."""
+    return caller.name
+
+
+def of_cluster(
+    request: Request,
+    _: Annotated[str, Depends(user)],
+    cluster: Annotated[str, Path(description="Name of the cluster.")],
+) -> None:
+    """404 for another cluster than ours."""
+    ours = operations_of(request).place.cluster
+    if cluster != ours:
+        raise HTTPException(404, f"there is no cluster {cluster}; this is {ours}")
+
+
+def known_only(*names: str) -> Callable[[Request], None]:
+    """A misspelt or repeated name in a query would silently ask for something else: 400."""
+
+    def check(request: Request) -> None:
+        for name in request.query_params:
+            if name not in names:
+                raise HTTPException(400, f"the query has no {name}; it may have: {', '.join(names) or 'nothing'}")
+            if len(request.query_params.getlist(name)) > 1:
+                raise HTTPException(400, f"{name} is given more than once")
+
+    return check
+
+
+async def body_bytes(request: Request, _: Annotated[str, Depends(user)]) -> bytes:
+    """A body of a caller that may call; 413 where it is, or says that it is, too large."""
+    most = LONGEST_DOCUMENT if listener_of(request.scope) is SOCKET else LARGEST_BODY
+    told = request.headers.get("Content-Length", "")
+    data = bytearray()
+    if not told.isdecimal() or int(told) <= most:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > most:
+                break
+        else:
+            return bytes(data)
+    raise HTTPException(413, f"the body is larger than {most} bytes")
+
+
+def body_of(model: type[Body]) -> Callable[[bytes], Body]:
+    """Reads a body; 409 with the path of what is wrong, as CycleCloud answers invalid input."""
+
+    def body(data: Annotated[bytes, Depends(body_bytes)]) -> Body:
+        try:
+            return model.model_validate_json(data)
+        except ValidationError as error:
+            raise HTTPException(409, told(cast("Any", error.errors(include_url=False)))) from error
+
+    return body
+
+
+def told(errors: Iterable[Mapping[str, Any]]) -> str:
+    """`sets[0].count: Input should be greater than or equal to 1`, all of them."""
+    return "; ".join(f"{_path(each['loc'])}{each['msg']}" for each in errors)[:2000]
+
+
+def _path(steps: tuple[int | str, ...]) -> str:
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return f"{text}: " if text else ""
+
+
+def accepted(request: Request, response: Response, operation_id: str) -> None:
+    """What every answer says that begins an operation."""
+    response.headers["Location"] = f"{request.base_url}operations/{operation_id}"
+    request.scope[OPERATION] = operation_id
+    tell_loop(request, response)
+
+
+def tell_loop(request: Request, response: Response) -> None:
+    """Say so where nobody carries out what is asked for, or what is told is old."""
+    if (warning := operations_of(request).warning()) is not None:
+        response.headers["Warning"] = f'199 sge-autoscaler "{warning}"'

@@ -1,0 +1,55 @@
+"""Which `nodeAttributes` a caller may give: what would silently be without effect is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autoscaler.api.refusal import Conflict
+from autoscaler.core.model.fleet import PriceType
+from autoscaler.store.observations import SeenArray
+
+_OURS = "it is not the caller's to say"
+_NOT_THE_CALLERS: Mapping[str, str] = {
+    "CloudInit": "nodes of this cluster run its own boot script; leave it out",
+    "MachineType": "say definition.machineType",
+    "PlacementGroupId": "say placementGroupId",
+    "Name": "say nameFormat",
+    "Template": "say nodearray",
+    **dict.fromkeys(
+        (
+            "ClusterName",
+            "CoreCount",
+            "Hostname",
+            "InstanceId",
+            "Memory",
+            "NodeId",
+            "PrivateIp",
+            "Region",
+            "RequestId",
+            "State",
+            "Status",
+            "StatusMessage",
+            "TargetState",
+            "Zone",
+        ),
+        _OURS,
+    ),
+}
+"""Names of a node record that a caller cannot set by `nodeAttributes`."""
+
+
+def refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -> None:
+    """Attributes that would silently be without effect are refused; those that nobody here heeds are kept and shown."""
+    for name, why in _NOT_THE_CALLERS.items():
+        if given.get(name) is not None:
+            raise Conflict(f"{where}.{name}: {why}")
+    for name in ("KeepAlive", "Interruptible"):
+        if not isinstance(given.get(name) or False, bool):
+            raise Conflict(f"{where}.{name}: true or false is meant")
+    if not isinstance(given.get("Configuration") or {}, dict):
+        raise Conflict(f"{where}.Configuration: an object is meant")
+    spot = given.get("Interruptible")
+    if spot is not None and any((price_type is PriceType.SPOT) is not spot for price_type in array.price_types):
+        kinds = " or ".join(price_type.value for price_type in array.price_types)
+        raise Conflict(f"{where}.Interruptible: nodes of {array.name} are {kinds}; ask another node array")

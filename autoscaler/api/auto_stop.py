@@ -1,0 +1,229 @@
+"""What a worker is told that asks whether it may stop: `GET /autostop/<order>/<token>?instance=<id>`.
+
+Nothing is decided here and no provider touched: the question goes to the store, the loop's next pass answers it from
+demand, and the caller waits for that answer. Whoever asks needs the token of that very machine, and has to ask from
+its address where that is known.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.request_sets import AutoStopAnswer
+from autoscaler.errors import SettingsError, StateNotKept
+from autoscaler.report.wording import text
+from autoscaler.store.auto_stops import Answered, AutoStopTable
+from autoscaler.worker_configuration import order_key, stop_token
+
+PATIENCE = 20.0
+"""Seconds that a caller waits for a pass to answer; then it is told to ask again."""
+BURST, A_SECOND = 60, 5.0
+"""So many questions of one worker at once, and so many more each second: every one costs a look at the cluster."""
+PATH = re.compile(r"/autostop/([0-9A-Za-z-]{1,64})/([0-9a-f]{64})")
+_WILDCARDS = ("", "0.0.0.0", "::")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Address and port to listen at."""
+
+    address: str
+    port: int
+
+    @classmethod
+    def parse(cls, written: str) -> Endpoint:
+        """`10.0.0.1:8650`, `[fd00::1]:8650`. Raises SettingsError."""
+        address, _, port = written.rpartition(":")
+        address = address.removeprefix("[").removesuffix("]")
+        try:
+            ipaddress.ip_address(address)
+            if not 0 < int(port) < 65536:
+                raise ValueError(port)
+        except ValueError:
+            raise SettingsError(
+                f"CP_CAP_AUTOSCALE_AUTOSTOP cannot be {written!r}: write the address of the interface that workers "
+                "reach, and a port: 10.0.0.1:8650"
+            ) from None
+        return cls(address, int(port))
+
+    def url(self, master: str) -> str:
+        """Where workers ask, without order and token. `master`: the name by which they know this host."""
+        host = master if self.address in _WILDCARDS else f"[{self.address}]" if ":" in self.address else self.address
+        return f"http://{host}:{self.port}/autostop"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a caller is told."""
+
+    status: HTTPStatus
+    says: dict[str, Any]
+    retry_after: int | None = None
+
+
+def refusal(status: HTTPStatus, why: str, retry_after: int | None = None) -> Reply:
+    """Not answered, and why."""
+    return Reply(status, {"error": why}, retry_after)
+
+
+@dataclass(slots=True)
+class AutoStops:
+    """Judges who may ask, asks, and waits. Shared by the callers' threads and the loop's."""
+
+    table: AutoStopTable
+    secret: bytes
+    ring: Callable[[], None]
+    """Wakes the loop."""
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.monotonic
+    patience: float = PATIENCE
+    _workers: dict[str, Worker] | None = None
+    _passes: int = 0
+    _closed: bool = False
+    _allowance: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By worker id: how many questions it has left, and at what time that was so."""
+    _told: dict[str, AutoStopAnswer] = field(default_factory=dict)
+    _unkept: str = ""
+    """Why questions could not be written down since the last pass."""
+    _woken: threading.Condition = field(default_factory=threading.Condition)
+
+    def passed(self, workers: Iterable[Worker], memory: Memory) -> None:
+        """A pass has answered what it saw asked, durably; these are the workers that there were.
+
+        Questions of those that are gone are over: listed as ended, or listed no more and nothing is known of them.
+        """
+        listed = {worker.id: worker for worker in workers}
+        awaited = {worker_id for worker_id, note in memory.workers.items() if not note.gone}
+        there = {worker_id for worker_id, worker in listed.items() if worker.exists} | (awaited - listed.keys())
+        if over := self.table.open() - there:
+            self.table.end(over)
+        with self._woken:
+            self._workers = {worker_id: worker for worker_id, worker in listed.items() if worker.exists}
+            self._allowance = {key: left for key, left in self._allowance.items() if key in self._workers}
+            self._told = {key: told for key, told in self._told.items() if key in self._workers}
+            self._passes += 1
+            self._unkept = ""
+            self._woken.notify_all()
+
+    def close(self) -> None:
+        """No further answer will come."""
+        with self._woken:
+            self._closed = True
+            self._woken.notify_all()
+
+    def asked(self, path: str, peer: str) -> Reply:
+        """The whole reply to a GET of `path`, which may take `patience` seconds. `peer`: the caller's address."""
+        try:
+            split = urlsplit(path)
+            instances = parse_qs(split.query, max_num_fields=8).get("instance", [])
+        except ValueError:
+            return refusal(HTTPStatus.BAD_REQUEST, "that is no address")
+        found = PATH.fullmatch(split.path)
+        if found is None:
+            return refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+        if len(instances) != 1:
+            return refusal(HTTPStatus.BAD_REQUEST, "say who asks, once: ?instance=ID")
+        order_id, token, instance = *found.groups(), instances[0]
+        if not hmac.compare_digest(token, stop_token(order_key(self.secret, order_id), instance)):
+            return refusal(HTTPStatus.FORBIDDEN, "this is not the token of that instance")
+        if self._workers is None:
+            return self._not_yet()
+        worker = self._worker(order_id, instance)
+        if worker is None:
+            return refusal(HTTPStatus.NOT_FOUND, f"{instance} is not listed among the workers (any more, or yet)")
+        if worker.address and not same_address(worker.address, peer):
+            return refusal(HTTPStatus.FORBIDDEN, f"{instance} asks from {worker.address}, not from {peer}")
+        if not self._allowed(worker):
+            return refusal(HTTPStatus.TOO_MANY_REQUESTS, "this worker asks too often", 5)
+        return self._ask(worker)
+
+    def _ask(self, worker: Worker) -> Reply:
+        try:
+            at = self.clock()
+            self.table.ask(worker.id, at)
+            self.ring()
+            answered = self._wait(worker, at)
+        except StateNotKept as error:
+            self._say_once(worker, str(error))
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "nothing can be decided: see the autoscaler's log", 30)
+        if answered is None:
+            return self._not_yet()
+        stops = answered.answer is AutoStopAnswer.STOPS
+        reason = text(answered.reason)
+        with self._woken:
+            before, self._told[worker.id] = self._told.get(worker.id), answered.answer
+        if before is not answered.answer:
+            said = "%s stops: %s" if stops else "%s asked to stop: it stays: %s"
+            log.info(said, worker.name or worker.id, reason)
+        return Reply(HTTPStatus.OK, {"instance": worker.id, "stop": stops, "reason": reason})
+
+    def _wait(self, worker: Worker, at: float) -> Answered | None:
+        deadline = self.stopwatch() + self.patience
+        while True:
+            with self._woken:
+                seen = self._passes
+            if (answered := self.table.answered(worker.id, at)) is not None:
+                return answered
+            with self._woken:
+                left = deadline - self.stopwatch()
+                if self._closed or left <= 0:
+                    return None
+                if self._passes == seen:
+                    self._woken.wait(left)
+
+    def _say_once(self, worker: Worker, why: str) -> None:
+        """Where files of the master are, and what ails them, is told here and not to workers."""
+        with self._woken:
+            known, self._unkept = self._unkept, why
+        if known != why:
+            log.warning("%s asked to stop, and is not answered: %s", worker.name or worker.id, why)
+
+    def _worker(self, order_id: str, instance: str) -> Worker | None:
+        """By its id, else by its host name, which is all that some clouds' machines know of themselves."""
+        workers = [worker for worker in (self._workers or {}).values() if worker.order_id == order_id]
+        by_name = (worker for worker in workers if worker.name and _label(worker.name) == _label(instance))
+        return next((worker for worker in workers if worker.id == instance), next(by_name, None))
+
+    def _allowed(self, worker: Worker) -> bool:
+        now = self.stopwatch()
+        with self._woken:
+            left, since = self._allowance.get(worker.id, (float(BURST), now))
+            left = min(float(BURST), left + (now - since) * A_SECOND)
+            self._allowance[worker.id] = (max(0.0, left - 1), now)
+        return left >= 1
+
+    def _not_yet(self) -> Reply:
+        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not decided yet: ask again", 5)
+
+
+def same_address(known: str, peer: str) -> bool:
+    """Whether both are one address; an IPv4 one may come wrapped in IPv6. Text that is no address is only itself."""
+    try:
+        first, second = (ipaddress.ip_address(one.partition("%")[0]) for one in (known, peer))
+    except ValueError:
+        return known == peer
+    return _plain(first) == _plain(second)
+
+
+def _plain(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0].lower()

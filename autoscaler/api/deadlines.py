@@ -1,0 +1,169 @@
+"""A connection that does not get on with its request is ended, so that slow strangers keep nobody else out.
+
+uvicorn's own timeout is for silence between requests; a client that never begins, or sends letter by letter, has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from autoscaler.api.listeners import LISTENER, PEER, TCP, Listener
+
+HEAD = 10.0
+"""Seconds in which a request's head must have come, from the connection or the end of the last request on."""
+BODY = 60.0
+"""Seconds in which its body must have come, from its head on."""
+UNREAD = 5.0
+"""Seconds for which the rest of a request is taken in that is answered already, so that its client reads the answer."""
+UNTAKEN = 60.0
+"""Seconds in which a client must take in enough of an answer for more of it to be sent."""
+LARGEST_HEAD = 16 * 1024
+_LINGER = 0.1
+"""Seconds to read why one is sent away: closed at once, the connection would be reset by what still comes."""
+
+
+class TimedProtocol(H11Protocol):
+    """One connection. Times are for the whole of what is awaited: what comes of it meanwhile wins no more."""
+
+    def __init__(
+        self,
+        *given: Any,
+        listener: Listener = TCP,
+        greeted: Callable[[object], None] = lambda _: None,
+        **named: Any,
+    ) -> None:
+        super().__init__(*given, **named)
+        self._listener, self._greeted = listener, greeted
+        self._sent_away = False
+        self._awaited: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._untaken: asyncio.TimerHandle | None = None
+        self.began = self.loop.time()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody works on a request of this connection."""
+        return self._seconds() in (HEAD, UNREAD)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._greeted(transport.get_extra_info("peername"))
+        self.app_state = {LISTENER: self._listener, PEER: _user(transport)}  # each call's scope has a copy
+        if self._too_many_of_one():
+            self._send_away()
+            return
+        self._watch()
+        idle = [each for each in self.connections if isinstance(each, TimedProtocol) and each.idle]
+        if len(idle) > self._listener.waiting:
+            min(idle, key=lambda each: each.began).give_up()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._sent_away:
+            super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """As JSON where every answer is: the base class writes text."""
+        if self._listener is TCP:
+            super().send_400_response(msg)
+            return
+        status = HTTPStatus.BAD_REQUEST
+        body = _document(status.phrase)
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        head = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_watch()
+        self._stop_untaken()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._untaken = self._untaken or self.loop.call_later(UNTAKEN, self.give_up)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_untaken()
+
+    def give_up(self) -> None:
+        """End it, whatever is not sent yet."""
+        self._stop_watch()
+        self._stop_untaken()
+        self.connections.discard(self)  # at once: it takes no one's room
+        self.transport.abort()
+
+    def _too_many_of_one(self) -> bool:
+        most, own = self._listener.of_one, self.client
+        if most is None or own is None:
+            return False
+        callers = [each.client for each in self.connections if isinstance(each, TimedProtocol) and each.client]
+        return sum(address == own[0] for address, _ in callers) > most
+
+    def _send_away(self) -> None:
+        self._sent_away = True
+        self.connections.discard(self)  # it takes no one's room
+        body = _document("too many callers at once: ask again")
+        head = f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: {len(body)}\r\n"
+        self.transport.write(f"{head}Content-Type: application/json\r\nConnection: close\r\n\r\n".encode() + body)
+        self.transport.write_eof()
+        self._timer = self.loop.call_later(_LINGER, self.give_up)
+
+    def _seconds(self) -> float | None:
+        """How long what is awaited now may take; None: nothing is."""
+        if self.conn.their_state is h11.IDLE:
+            return HEAD
+        if self.conn.their_state is h11.SEND_BODY:
+            answered = self.conn.our_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
+            return UNREAD if answered else min(BODY, self._listener.body)
+        return None
+
+    def _watch(self) -> None:
+        seconds = self._seconds()
+        if seconds == self._awaited:
+            return
+        self._stop_watch()
+        self._awaited, self.began = seconds, self.loop.time()
+        if seconds is not None and not self.transport.is_closing():
+            self._timer = self.loop.call_later(seconds, self.give_up)
+
+    def _stop_watch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stop_untaken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
+
+
+def _user(transport: asyncio.Transport) -> int | None:
+    """The uid of the process at the other end of a Unix socket, as the kernel has it."""
+    own: socket.socket | None = transport.get_extra_info("socket")
+    if own is None or own.family != socket.AF_UNIX:
+        return None
+    uid: int = struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[1]
+    return uid
+
+
+def _document(error: str) -> bytes:
+    return json.dumps({"error": error}).encode() + b"\n"

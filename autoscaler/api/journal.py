@@ -1,0 +1,61 @@
+"""Writes every call of the REST API down once it is answered: who, what, which status, which operation. Bodies and
+headers are not, and nothing of workers' calls, whose paths hold tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import cast
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from autoscaler.api.asking import OPERATION, USER, Api
+from autoscaler.api.listeners import TCP, listener_of
+from autoscaler.errors import StateNotKept
+from autoscaler.store.calls import Call, CallLog
+
+log = logging.getLogger("autoscaler.api")
+
+
+class Journalled:
+    """An application whose calls are written down."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        api = cast("Api", scope["app"].state.api)
+        if scope["type"] != "http" or listener_of(scope) is not TCP or api.operations is None or api.calls is None:
+            await self._app(scope, receive, send)
+            return
+        calls, clock, began, status = api.calls, api.operations.clock, time.monotonic(), 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            query = scope.get("query_string", b"").decode("ascii", "replace")
+            call = Call(
+                at=clock(),
+                who=scope.get(USER, ""),
+                method=scope["method"],
+                target=scope["path"] + (f"?{query}" if query else ""),
+                status=status,
+                operation=scope.get(OPERATION, ""),
+                seconds=round(time.monotonic() - began, 4),
+            )
+            await run_in_threadpool(_keep, calls, call)
+
+
+def _keep(calls: CallLog, call: Call) -> None:
+    try:
+        calls.add(call)
+    except StateNotKept as error:
+        log.warning("a call is not written down: %s", error)

@@ -1,0 +1,78 @@
+"""The sockets at which the one application is served, and what each of them allows.
+
+A route says at which listeners it is there; at all others it does not exist. So a worker, and every job on it, reaches
+the one path of its own, a local user what the socket's mode allows, and only the TCP address has the whole REST API.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
+
+STATE, LISTENER, PEER = "state", "listener", "peer"
+"""Where a call's scope says at which listener it came in, and the uid of its process where the kernel knows it."""
+_CLOSE = ("Connection", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One kind of socket. What is beyond a limit never costs a thread."""
+
+    name: str
+    setting: str
+    """The setting that says where it listens."""
+    at_once: int
+    """Connections, and calls under way, at once: further calls are answered 503."""
+    waiting: int
+    """Connections that may wait for a request at once: for one more, the one that has waited longest is ended."""
+    places: int
+    """Threads, each for a call that is carried out: further calls wait for one."""
+    of_one: int | None = None
+    """Connections of one address at once: a further one is told 503, and ended."""
+    body: float = math.inf
+    """Seconds in which a body must have come, where they are fewer than `deadlines.BODY`."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Those of every answer."""
+    behind_proxy: bool = False
+    """Whether a proxy on this host may say whom it speaks for. Where an address is a proof, nobody may."""
+
+
+TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200, waiting=100, places=40, behind_proxy=True)
+"""The REST API, with user and password."""
+SOCKET = Listener(
+    "requests", "CP_CAP_AUTOSCALE_SOCKET", at_once=144, waiting=128, places=16, body=10.0, headers=(_CLOSE,)
+)
+"""Requests for node arrays, and how nodes stand, on this host: the file's owner, group and mode say who may."""
+WORKERS = Listener(
+    "auto-stop",
+    "CP_CAP_AUTOSCALE_AUTOSTOP",
+    at_once=256,
+    waiting=256,
+    places=256,  # each waits for a pass
+    of_one=8,
+    body=10.0,
+    headers=(_CLOSE, ("Cache-Control", "no-store")),
+)
+"""What workers ask, with a token that is one machine's. In the clear, and reached by every job on a worker."""
+
+
+def listener_of(scope: Scope) -> Listener | None:
+    """The one at which a call came in."""
+    found = scope.get(STATE, {}).get(LISTENER)
+    return found if isinstance(found, Listener) else None
+
+
+def served_at(*listeners: Listener) -> type[APIRoute]:
+    """The class of routes that are there at these listeners only."""
+
+    class ServedRoute(APIRoute):
+        def matches(self, scope: Scope) -> tuple[Match, Scope]:
+            if listener_of(scope) not in listeners:
+                return Match.NONE, {}
+            return super().matches(scope)
+
+    return ServedRoute

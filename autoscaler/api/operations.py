@@ -1,0 +1,277 @@
+"""What callers ask of nodes: create, scale, end, and further verbs. Each is one transaction that writes wishes, which
+the loop carries out.
+
+A request id begins one operation, whoever repeats it and whatever died in between. What is answered rests on the same
+transaction as what is written, so of callers at once none is promised what another was given.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from autoscaler.api.attributes import refuse_attributes
+from autoscaler.api.models import (
+    CreatedSet,
+    ManagedNode,
+    NodeCreationRequest,
+    NodeCreationResult,
+    NodeManagementRequest,
+    NodeManagementResult,
+    NodeSet,
+)
+from autoscaler.api.refusal import Conflict
+from autoscaler.api.room import available, unavailable
+from autoscaler.api.selection import selected
+from autoscaler.api.view import Node, Place, View, free_names
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.request_sets import CreatedNode
+from autoscaler.store.nodes import NodeRow, Operation
+from autoscaler.store.observations import LastObservation, SeenArray
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+
+log = logging.getLogger("autoscaler.api")
+
+ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start", "restart", "reimage"]
+ENDING = frozenset({"terminate", "remove", "shutdown"})
+OLD = 300.0
+"""Seconds after which a look is no longer of now: far longer than any poll."""
+STOPPING = "all workers are being given back (`sge-autoscaler stop`): nothing is launched before the next `run`"
+RETRY = "POST /cloud/actions/retry/{}"
+NAMED = 3
+"""At most so many nodes are named in one line of the log."""
+RECENT = 86_400.0
+"""Seconds for which a capacity failure is told."""
+
+
+@dataclass(slots=True)
+class Operations:
+    """One cluster. Any thread may call; the store serialises."""
+
+    store: Store
+    place: Place
+    arrays: tuple[SeenArray, ...] = ()
+    """Those of the settings, for as long as no loop has looked."""
+    clock: Callable[[], float] = time.time
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    ring: Callable[[], None] = lambda: None
+    """Wakes the loop: there is something to see."""
+    loop_runs: Callable[[], bool] = lambda: True
+
+    def warning(self) -> str | None:
+        """Why what is told may be old, and what is asked for not be carried out at once."""
+        if not self.loop_runs():
+            return "no loop serves this cluster: requests are only stored"
+        age = self.clock() - self.store.memory.saved_at
+        return f"the last look is {age:.0f} s old: the cluster cannot be seen now" if age > OLD else None
+
+    def view(self) -> View:
+        """The cluster now. The look is read first: a worker that is bound meanwhile is then found by its row."""
+        now = self.clock()
+        look = self.store.looks.load() or LastObservation(arrays=self.arrays)
+        rows = self.store.nodes.listed(seen.worker.id for seen in look.workers)
+        wishes = self.store.wishes.load()
+        failures = self.store.journal.failures(now - RECENT)
+        failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
+        rests = [rest for rest in look.rests if rest.until > now]
+        return View(self.place, look, rows, wishes, failed, rests)
+
+    def retry(self, who: str) -> None:
+        """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""
+        self.store.retry(who=f"{who} (REST)", at=self.clock())
+        log.info("%s wants what failed to be tried again", who)
+        self.ring()
+
+    # -- creating ------------------------------------------------------------------------------------------------
+
+    def create(self, request: NodeCreationRequest, who: str) -> NodeCreationResult:
+        """Add nodes, as many of each set as limits and provider allow. Raises Conflict, having added none."""
+        with self.store.database.transaction():
+            self._refuse_repeated(request.request_id)
+            chosen = [self._chosen(number, each) for number, each in enumerate(request.sets)]
+            operation = self.new_id()
+            made: list[NodeRow] = []
+            told = []
+            for each, (array, types) in zip(request.sets, chosen, strict=True):
+                view = self.view()
+                added = min(each.count, max(available(view, array, kind) for kind in types))
+                rows = self._rows(view, each, added, request.request_id or "")
+                self.store.nodes.create(rows)
+                made += rows
+                told.append(CreatedSet(added=added, message=_shortage(view, array, each, added)))
+            self._begin("create", who, [row.node.id for row in made], request.request_id, operation)
+        _tell(who, "creates", [row.node.name for row in made])
+        self.ring()
+        return NodeCreationResult(operation_id=operation, sets=told)
+
+    def scale(self, name: str, *, cores: int | None, count: int | None, who: str) -> NodeCreationResult:
+        """Add nodes until the array has so many, or so many cores. Once: what ends later is not replaced."""
+        if (cores is None) == (count is None):
+            raise Conflict("give either totalCoreCount or totalNodeCount")
+        with self.store.database.transaction():
+            view = self.view()
+            array = self._array(name)
+            nodes = [node for node in view.standing if node.node_array == name and not node.leaving]
+            types = tuple(array.types.values())
+            first = next(iter(types), None)
+            kind = next((each for each in types if available(view, array, each)), first)
+            if count is not None:
+                missing = count - len(nodes)
+            elif kind is None:
+                raise Conflict(f"how many cores a node of {name} has is not known yet: give totalNodeCount")
+            else:
+                missing = -((sum(node.vcpus for node in nodes) - (cores or 0)) // kind.vcpus)
+            added = max(0, min(missing, available(view, array, kind)))
+            asked = NodeSet(count=max(1, added), nodearray=name)
+            rows = self._rows(view, asked, added, "")
+            self.store.nodes.create(rows)
+            operation = self._begin("create", who, [row.node.id for row in rows])
+        _tell(who, "creates", [row.node.name for row in rows])
+        self.ring()
+        short = STOPPING if view.stopping else f"only {added} more can be had in {name} now"
+        message = short if added < missing else None
+        return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
+
+    def _chosen(self, number: int, asked: NodeSet) -> tuple[SeenArray, Sequence[InstanceType | None]]:
+        """The array of a set and the types that may serve it, those tried first first. Raises Conflict."""
+        where = f"sets[{number}]"
+        try:
+            array = self._array(asked.nodearray)
+        except Conflict as error:
+            raise Conflict(f"{where}.nodearray: {error}") from error
+        refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array)
+        wanted = asked.definition.machine_type if asked.definition else None
+        if wanted is None:
+            return array, tuple(array.types.values()) or (None,)
+        if wanted not in array.types:
+            known = ", ".join(array.types) or "none, as long as no autoscaler has looked at its provider"
+            raise Conflict(f"{where}.definition.machineType: {array.name} has no {wanted}; its types are: {known}")
+        return array, (array.types[wanted],)
+
+    def _array(self, name: str) -> SeenArray:
+        view = self.view()
+        array = view.array(name)
+        if array is None:
+            known = ", ".join(each.name for each in view.look.arrays) or "none"
+            raise Conflict(f"there is no node array {name}; there are: {known}")
+        return array
+
+    def _rows(self, view: View, asked: NodeSet, count: int, request_id: str) -> list[NodeRow]:
+        now, array = self.clock(), asked.nodearray
+        offset = 1 if asked.name_offset is None else asked.name_offset
+        names = free_names(frozenset(node.name for node in view.nodes), asked.name_format or f"{array}-%d", offset)
+        return [
+            NodeRow(
+                CreatedNode(
+                    id=self.new_id(),
+                    name=next(names),
+                    node_array=array,
+                    created_at=now,
+                    request_id=request_id,
+                    machine_type=asked.definition.machine_type if asked.definition else None,
+                    placement_group=asked.placement_group_id,
+                ),
+                asked.node_attributes or {},
+            )
+            for _ in range(count)
+        ]
+
+    # -- managing ------------------------------------------------------------------------------------------------
+
+    def manage(self, verb: ManagingVerb, request: NodeManagementRequest, who: str) -> NodeManagementResult:
+        """Do something with all nodes that are meant, each for itself. Raises Conflict, having done nothing."""
+        with self.store.database.transaction():
+            self._refuse_repeated(request.request_id)
+            view = self.view()
+            meant = selected(view, request)
+            told = [self._managed(verb, node, view, who) for node in meant]
+            operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
+        _tell(who, f"asks to {verb}", [each.name for each in told if each.status == "OK"])
+        self.ring()
+        return NodeManagementResult(operation_id=operation, nodes=told)
+
+    def _managed(self, verb: ManagingVerb, node: Node, view: View, who: str) -> ManagedNode:
+        if verb in ENDING:
+            error = self._end(node, view, who)
+        else:
+            error = _unable(verb, node, view) or (None if verb == "start" else self._operate(verb, node, who))
+        return ManagedNode(id=node.id, name=node.name, status="Error" if error else "OK", error=error)
+
+    def _end(self, node: Node, view: View, who: str) -> str | None:
+        """Let a node end: at once where no machine serves it, else once its jobs have ended. Asked again: no change."""
+        if node.keep_alive and node.failed is None:
+            return "this node is marked KeepAlive"
+        if node.seen is not None and View.named(view.wishes.keep, node.seen):
+            return "this node is kept: `sge-autoscaler keep --undo` lets it go"
+        if sets := view.keepers(node):
+            return f"nodes of {node.node_array} are marked KeepAlive by request set {', '.join(sets)}"
+        now, by = self.clock(), f"{who} (REST)"
+        if node.row is not None:
+            self.store.nodes.end(node.id, at=now, by=by)
+        if node.seen is not None:
+            self.store.wishes.ask(Verb.DRAIN, who=by, at=now, host=node.seen.worker.id)
+        return None
+
+    def _operate(self, verb: str, node: Node, who: str) -> str | None:
+        """Let the loop have the provider do it."""
+        assert node.seen is not None
+        asked = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
+        return None if asked else "what was asked for before is still to be done with it"
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def _refuse_repeated(self, request_id: str | None) -> None:
+        if request_id and self.store.nodes.operation_of(request_id) is not None:
+            raise Conflict(f"a request with id {request_id} was made before; GET nodes?request_id= lists its nodes")
+
+    def _begin(
+        self, action: str, who: str, nodes: Sequence[str], request_id: str | None = None, operation: str | None = None
+    ) -> str:
+        operation = operation or self.new_id()
+        begun = self.store.nodes.begin(Operation(operation, action, self.clock(), who, tuple(nodes), request_id or ""))
+        if not begun:  # the transaction excludes it
+            raise Conflict(f"a request with id {request_id} was made before")
+        return operation
+
+
+def _tell(who: str, does: str, names: Sequence[str]) -> None:
+    """A line in the log of what is to change, and by whom."""
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        log.info("%s (REST) %s %s%s", who, does, ", ".join(names[:NAMED]), more)
+
+
+def _unable(verb: str, node: Node, view: View) -> str | None:
+    """Why a verb cannot be carried out on a node."""
+    if node.leaving:
+        return "this node is ending"
+    if node.failed is not None:
+        return f"this node has failed: end it, or have all that failed tried again ({RETRY.format(view.place.cluster)})"
+    if verb == "start":
+        return None  # it is started, or about to be
+    if not view.look.operates or verb == "deallocate":
+        # A machine that is stopped, and comes back, cannot be told from a lost one.
+        provider = view.look.provider if not view.look.operates and view.look.provider else "this cluster"
+        return f"{provider} has no {verb}: terminate the node and create another"
+    if node.seen is None or not node.seen.closed:
+        host = (node.seen.host if node.seen else None) or "HOST"
+        return f"jobs may be on it: disable it (qmod -d '*@{host}'), and ask again once it is empty"
+    return None
+
+
+def _shortage(view: View, array: SeenArray, asked: NodeSet, added: int) -> str | None:
+    if added == asked.count:
+        return None
+    if view.stopping:
+        return STOPPING
+    wanted = asked.definition.machine_type if asked.definition else None
+    why = unavailable(view, array, array.types.get(wanted) if wanted else None)
+    kind = f" {wanted}" if wanted else ""
+    return (
+        f"only {added} more{kind} can be had in {array.name} now: {why or 'its limits or its provider allow no more'}"
+    )

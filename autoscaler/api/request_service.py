@@ -1,0 +1,138 @@
+"""The service that callers of node arrays talk to, whatever carries their words: an update, a look, an end.
+
+A document in JSON comes in, a status and a document go out. Everything is written to the store and nothing else is
+done: the loop, rung, reads it at its next look.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from autoscaler.constraints.documents import known, table
+from autoscaler.constraints.json_text import read_json
+from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION, ask
+from autoscaler.core.model.request_sets import STANDARD
+from autoscaler.errors import AutoscalerError, SettingsError
+from autoscaler.report.requests import requests_document
+from autoscaler.store.store import Store
+
+log = logging.getLogger("autoscaler.requests")
+
+LONGEST_DOCUMENT = 1 << 20
+"""Bytes of one update."""
+NO_LOOP = "no autoscaler serves this cell now: the request is kept, and acted on once `sge-autoscaler run` does"
+STOPPING = "all workers are being given back (`sge-autoscaler stop`), and what is asked for meanwhile with them"
+Answer = tuple[HTTPStatus, dict[str, Any]]
+
+
+def _always() -> bool:
+    return True
+
+
+def _nobody() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestService:
+    """What a caller can ask for. All of it may be called from any thread."""
+
+    store: Store
+    node_arrays: Callable[[], Sequence[str]]
+    """Names of the node arrays of the settings, the first leading."""
+    clock: Callable[[], float] = time.time
+    ring: Callable[[], None] = _nobody
+    """Wakes the loop: there is something to see."""
+    loop_runs: Callable[[], bool] = _always
+    offered: Callable[[], frozenset[str]] = frozenset
+    """Names of all instance types that the provider offers; none where that is not known."""
+
+    def update(self, body: str | bytes, by: str) -> Answer:
+        """Replace all that a set wants: `{"arrays": […], "request_set": …, "expiration_interval": …}`."""
+        return self._answered(lambda: self._update(body, by))
+
+    def show(self) -> Answer:
+        """Every live request, and what each node array has now."""
+        now = self.clock()
+        return self._answered(
+            lambda: requests_document(
+                self.store.requests.load(now), now, self.store.history.living(), offered=self.offered()
+            )
+        )
+
+    def settings(self) -> Answer:
+        """What the autoscaler serves by, without secrets, by environment name."""
+        return self._answered(lambda: dict(self.store.service_settings.load() or {}))
+
+    def end(self, set_name: str, by: str) -> Answer:
+        """Take a whole set back."""
+
+        def take_back() -> dict[str, Any]:
+            ended = self.store.requests.end(set_name)
+            if ended:
+                log.info("%s took request set %s back", by, set_name)
+                self.ring()
+            return {"request_set": set_name, "ended": ended}
+
+        return self._answered(take_back)
+
+    def _update(self, body: str | bytes, by: str) -> dict[str, Any]:
+        given = table(read_json(_text(body)), "the request")
+        for name in given:
+            known(name, ("arrays", "request_set", "expiration_interval"), "the request")
+        if "arrays" not in given:
+            raise SettingsError('the request: "arrays" is missing: the list of node arrays that are wanted')
+        set_name, interval = given.get("request_set"), given.get("expiration_interval")
+        set_name = STANDARD if set_name is None else set_name
+        interval = DEFAULT_EXPIRATION if interval is None else interval  # nobody from outside asks for ever by a null
+        now = self.clock()
+        asked = ask(
+            self.store,
+            given["arrays"],
+            node_arrays=self.node_arrays(),
+            by=by,
+            at=now,
+            request_set=set_name,
+            expiration_interval=interval,
+        )
+        arrays = [definition.name for definition in asked.definitions]
+        if asked.news:
+            log.info("%s asks as request set %s for %s", by, set_name, ", ".join(arrays) or "nothing")
+            self.ring()
+        note = STOPPING if self.store.wishes.load().stop else "" if self.loop_runs() else NO_LOOP
+        named = (name for definition in asked.definitions for name in definition.machine_types)
+        note = "; ".join(filter(None, (note, not_offered(named, self.offered()))))
+        return {"request_set": set_name, "expires_at": now + float(interval), "arrays": arrays, "note": note}
+
+    def _answered(self, do: Callable[[], dict[str, Any]]) -> Answer:
+        try:
+            return HTTPStatus.OK, do()
+        except SettingsError as error:
+            return HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except AutoscalerError as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
+
+
+def not_offered(named: Iterable[str], offered: Collection[str]) -> str:
+    """That these machine types are not among those that the provider offers; '' where they are, or nothing is known."""
+    strange = [name for name in dict.fromkeys(named) if name not in offered] if offered else []
+    told = []
+    for name in strange:
+        close = difflib.get_close_matches(name, sorted(offered), 1, cutoff=0.8)
+        told.append(name + (f" (did you mean {close[0]}?)" if close else ""))
+    return f"the provider does not offer {', '.join(told)}: requests get no worker of that type" if told else ""
+
+
+def _text(body: str | bytes) -> str:
+    if isinstance(body, str):
+        return body
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"the request: it is no UTF-8 text: byte {error.start} breaks it") from error

@@ -1,0 +1,361 @@
+"""The routes, and at which listeners each is there. Paths, names and statuses of the REST API are those of CycleCloud's
+reference.
+
+202 with Location for what begins an operation, 409 for a body that is refused, 400 for a query that is, 404 for what
+does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from autoscaler.api.asking import (
+    BODY_KINDS,
+    accepted,
+    api_of,
+    body_bytes,
+    body_of,
+    known_only,
+    of_cluster,
+    operations_of,
+    principal,
+    tell_loop,
+    user,
+)
+from autoscaler.api.auto_stop import refusal
+from autoscaler.api.listeners import SOCKET, TCP, WORKERS, served_at
+from autoscaler.api.models import (
+    ClusterStatus,
+    ClusterUsage,
+    NodeCreationRequest,
+    NodeCreationResult,
+    NodeList,
+    NodeManagementRequest,
+    NodeManagementResult,
+    OperationStatus,
+)
+from autoscaler.api.operations import ManagingVerb
+from autoscaler.api.principal import Principal
+from autoscaler.api.records import node_records
+from autoscaler.api.request_service import RequestService
+from autoscaler.api.status import status_of
+from autoscaler.api.usage import Granularity, InvalidTimes, Timeframe, spans, usage_of
+from autoscaler.store.nodes import Operation
+
+VERBS: Mapping[ManagingVerb, str] = {
+    "terminate": "End nodes: each once its jobs have ended.",
+    "remove": "The same as terminate: no record of an ended node stays.",
+    "shutdown": "The same as terminate: no node of this cluster is kept deallocated.",
+    "deallocate": "Stop nodes without giving them back; a provider that cannot says so of each.",
+    "start": "Start nodes that were deallocated; what runs already is left as it is.",
+    "restart": "Restart nodes; a provider that cannot says so of each.",
+    "reimage": "Give nodes a new disk; a provider that cannot says so of each.",
+}
+
+
+def _said(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+_ALWAYS: dict[int | str, dict[str, Any]] = {
+    400: _said("The query is refused; the text says why."),
+    401: _said("No right user and password were given."),
+    404: _said("There is no such cluster, operation or node array."),
+    503: _said("What was asked for cannot be written down now; ask again."),
+}
+_BEGUN: dict[int | str, dict[str, Any]] = {
+    **_ALWAYS,
+    202: {"headers": {"Location": {"description": "Address of the operation.", "schema": {"type": "string"}}}},
+    409: _said("What was asked for is refused; the text says where and why. Nothing was done."),
+    413: _said("The body is too large."),
+}
+
+_UPDATE = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["arrays"],
+                    "properties": {
+                        "arrays": {"type": "array", "items": {"type": "object"}},
+                        "request_set": {"type": "string"},
+                        "expiration_interval": {"type": "number", "nullable": True},
+                    },
+                }
+            }
+        },
+    }
+}
+_ARRAYS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The update is refused; `error` says where and why."},
+    401: _ALWAYS[401],
+    404: {"description": "Only nodes are served here."},
+    413: _said("The body is too large."),
+    503: {"description": "What was asked for cannot be written down now; ask again."},
+}
+
+User = Annotated[str, Depends(user)]
+Creation = Annotated[NodeCreationRequest, Depends(body_of(NodeCreationRequest))]
+Management = Annotated[NodeManagementRequest, Depends(body_of(NodeManagementRequest))]
+Caller = Annotated[Principal, Depends(principal)]
+_rest = served_at(TCP)
+_local = served_at(TCP, SOCKET)
+state = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster)], route_class=_local)
+clusters = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster)], route_class=_rest)
+operations = APIRouter(dependencies=[Depends(user)], route_class=_rest)
+actions = APIRouter(dependencies=[Depends(user)], route_class=_rest)
+description = APIRouter(include_in_schema=False, route_class=_rest)
+arrays = APIRouter(dependencies=[Depends(user)], route_class=_local)
+local = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=served_at(SOCKET))
+workers = APIRouter(include_in_schema=False, route_class=served_at(WORKERS))
+
+
+class Document(JSONResponse):
+    """JSON as shell scripts read it: a space after each colon, a line's end at the end."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
+
+
+def _body_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in BODY_KINDS}}}
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+@state.get("/status", dependencies=[Depends(known_only("nodes"))], responses=_ALWAYS, response_model_exclude_none=True)
+def status(
+    request: Request, response: Response, nodes: Annotated[bool, Query(description="Tell nodes, too.")] = False
+) -> ClusterStatus:
+    """State, limits and buckets of the cluster."""
+    tell_loop(request, response)
+    return status_of(operations_of(request).view(), with_nodes=nodes)
+
+
+@state.get(
+    "/nodes",
+    dependencies=[Depends(known_only("operation", "request_id"))],
+    responses=_ALWAYS,
+    response_model_exclude_none=True,
+)
+def nodes(
+    request: Request,
+    response: Response,
+    operation: Annotated[str | None, Query(description="Only nodes of this operation.")] = None,
+    request_id: Annotated[str | None, Query(description="Only nodes of the operation of this request.")] = None,
+) -> NodeList:
+    """Nodes of the cluster, or of one operation."""
+    tell_loop(request, response)
+    if operation is not None and request_id is not None:
+        raise HTTPException(400, "give operation or request_id, not both")
+    view, table = operations_of(request).view(), operations_of(request).store.nodes
+    if operation is None and request_id is None:
+        return NodeList(nodes=node_records(view))
+    found = table.operation(operation) if operation is not None else table.operation_of(request_id or "")
+    if found is None:
+        raise HTTPException(404, "there is no such operation")
+    ids = frozenset(found.nodes)
+    return NodeList(nodes=[each for each in node_records(view) if each["NodeId"] in ids], operation=_told(found))
+
+
+@clusters.get(
+    "/usage",
+    dependencies=[Depends(known_only("timeframe", "from", "to", "granularity"))],
+    responses=_ALWAYS,
+    response_model_exclude_none=True,
+)
+def usage(
+    request: Request,
+    timeframe: Annotated[Timeframe, Query(description="UTC; a week begins on Sunday.")] = "monthToDate",
+    begin: Annotated[str | None, Query(alias="from", description="ISO 8601, for custom.")] = None,
+    end: Annotated[str | None, Query(alias="to", description="ISO 8601, for custom.")] = None,
+    granularity: Annotated[Granularity, Query()] = "daily",
+) -> ClusterUsage:
+    """Core-hours and their estimated cost; workers that ended more than 30 days ago are forgotten."""
+    asked_of = operations_of(request)
+    now = asked_of.clock()
+    try:
+        asked = spans(timeframe, granularity, now, start=begin, end=end)
+    except InvalidTimes as error:
+        raise HTTPException(400, str(error)) from error
+    view = asked_of.view()
+    vcpus = {kind.name: kind.vcpus for array in view.look.arrays for kind in array.types.values()}
+    vcpus |= {node.type.name: node.type.vcpus for node in view.nodes if node.type is not None}
+    return usage_of(asked_of.store.history.lifetimes(), vcpus, asked, now, asked_of.place.region)
+
+
+@operations.get("/operations", include_in_schema=False)
+@operations.get("/operations/", dependencies=[Depends(known_only("request_id"))], responses=_ALWAYS)
+def operations_list(
+    request: Request,
+    request_id: Annotated[str | None, Query(description="Only the operation of this request.")] = None,
+) -> list[OperationStatus]:
+    """The newest operations, or the one of a request: none or one."""
+    table = operations_of(request).store.nodes
+    if request_id is None:
+        return [_told(each) for each in table.operations()]
+    found = table.operation_of(request_id)
+    return [_told(found)] if found else []
+
+
+@operations.get("/operations/{id}", dependencies=[Depends(known_only())], responses=_ALWAYS)
+def operation_status(request: Request, operation_id: Annotated[str, Path(alias="id")]) -> OperationStatus:
+    """One operation."""
+    found = operations_of(request).store.nodes.operation(operation_id)
+    if found is None:
+        raise HTTPException(404, "there is no such operation")
+    return _told(found)
+
+
+def _told(operation: Operation) -> OperationStatus:
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(operation.at))
+    return OperationStatus(action=operation.action, start_time=started)
+
+
+# -- changing ------------------------------------------------------------------------------------------------------
+
+
+@clusters.post(
+    "/nodes/create",
+    dependencies=[Depends(known_only())],
+    status_code=202,
+    responses=_BEGUN,
+    openapi_extra=_body_schema(NodeCreationRequest),
+    response_model_exclude_none=True,
+)
+def create(request: Request, response: Response, caller: User, body: Creation) -> NodeCreationResult:
+    """Create nodes. Each stays until it is ended; it is not removed for idleness."""
+    result = operations_of(request).create(body, caller)
+    accepted(request, response, result.operation_id)
+    return result
+
+
+def _add_verb(verb: ManagingVerb, description: str) -> None:
+    def manage(request: Request, response: Response, caller: User, body: Management) -> NodeManagementResult:
+        result = operations_of(request).manage(verb, body, caller)
+        accepted(request, response, result.operation_id)
+        return result
+
+    clusters.post(
+        f"/nodes/{verb}",
+        dependencies=[Depends(known_only())],
+        status_code=202,
+        responses=_BEGUN,
+        openapi_extra=_body_schema(NodeManagementRequest),
+        response_model_exclude_none=True,
+        summary=f"{verb} nodes".capitalize(),
+        description=description,
+        operation_id=f"{verb}_nodes",
+    )(manage)
+
+
+for _verb, _description in VERBS.items():
+    _add_verb(_verb, _description)
+
+
+@clusters.post(
+    "/scale/{nodearray}",
+    dependencies=[Depends(known_only("totalCoreCount", "totalNodeCount"))],
+    status_code=202,
+    responses=_BEGUN,
+    response_model_exclude_none=True,
+)
+def scale(
+    request: Request,
+    response: Response,
+    caller: User,
+    nodearray: Annotated[str, Path(description="Name of the node array.")],
+    cores: Annotated[int | None, Query(alias="totalCoreCount", ge=0, le=2**31)] = None,
+    count: Annotated[int | None, Query(alias="totalNodeCount", ge=0, le=2**31)] = None,
+) -> NodeCreationResult:
+    """Create nodes until there are so many, or so many cores: give exactly one. Nothing is ended."""
+    result = operations_of(request).scale(nodearray, cores=cores, count=count, who=caller)
+    accepted(request, response, result.operation_id)
+    return result
+
+
+@actions.post(
+    "/cloud/actions/retry/{cluster}", dependencies=[Depends(of_cluster), Depends(known_only())], responses=_ALWAYS
+)
+def retry(request: Request, response: Response, caller: User) -> dict[str, str]:
+    """Try again at once what the provider lacked or refused, instead of waiting until its rest is over."""
+    operations_of(request).retry(caller)
+    tell_loop(request, response)
+    return {"message": "what failed is tried again at the next look"}
+
+
+# -- what node arrays should hold ----------------------------------------------------------------------------------
+
+
+def _service(request: Request) -> RequestService:
+    found = api_of(request).requests
+    if found is None:
+        raise HTTPException(404, "only nodes are served here")
+    return found
+
+
+Service = Annotated[RequestService, Depends(_service)]
+
+
+@arrays.post("/autoscale", responses=_ARRAYS, openapi_extra=_UPDATE)
+def autoscale(service: Service, caller: Caller, body: Annotated[bytes, Depends(body_bytes)]) -> JSONResponse:
+    """Replace all that a request set wants node arrays to hold."""
+    status, told = service.update(body, caller.by)
+    return Document(told, status)
+
+
+@arrays.get("/requests", responses=_ARRAYS)
+def requests(service: Service) -> JSONResponse:
+    """Every live request."""
+    status, told = service.show()
+    return Document(told, status)
+
+
+@local.get("/settings")
+def settings(service: Service) -> JSONResponse:
+    """What the running autoscaler serves by, without secrets, by environment name."""
+    status, told = service.settings()
+    return Document(told, status)
+
+
+@arrays.delete("/requests/{request_set:path}", responses=_ARRAYS)
+def end_request(service: Service, caller: Caller, request_set: str) -> JSONResponse:
+    """Take a whole request set back."""
+    if not request_set:
+        raise HTTPException(404, "say which request set: DELETE /requests/SET")
+    status, told = service.end(request_set, caller.by)
+    return Document(told, status)
+
+
+# -- the rest ------------------------------------------------------------------------------------------------------
+
+
+@description.get("/openapi.json")
+def openapi(request: Request) -> JSONResponse:
+    """What the REST API takes and answers."""
+    return JSONResponse(request.app.openapi())
+
+
+@workers.get("/{path:path}")
+def auto_stop(request: Request) -> JSONResponse:
+    """What a worker asks. `AutoStops` reads the path as it was sent: it holds the token, which nobody logs."""
+    auto_stops, scope = api_of(request).auto_stops, request.scope
+    if auto_stops is None or request.client is None:
+        reply = refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+    else:
+        target = b"?".join(part for part in (scope["raw_path"], scope["query_string"]) if part)
+        reply = auto_stops.asked(target.decode("latin-1"), request.client.host)
+    headers = {} if reply.retry_after is None else {"Retry-After": str(reply.retry_after)}
+    return Document(reply.says, reply.status, headers)

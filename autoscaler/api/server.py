@@ -1,0 +1,182 @@
+"""Serves the application at a listener: on a thread beside the loop, or alone. With a certificate, over TLS only."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from anyio.to_thread import current_default_thread_limiter
+
+from autoscaler.api.deadlines import LARGEST_HEAD, TimedProtocol
+from autoscaler.api.handshakes import Doorway
+from autoscaler.api.listeners import TCP, Listener
+from autoscaler.errors import SettingsError
+
+log = logging.getLogger("autoscaler.api")
+BETWEEN_CALLS = 5
+"""Seconds that a connection stays open without a further call."""
+LAST_CALLS = 10
+"""Seconds that the end waits for calls under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. `certificate` and `key`: PEM files, both or neither."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certificate else "http"
+
+
+def address(text: str, certificate: Path | None = None, key: Path | None = None) -> Address:
+    """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError."""
+    host, separator, port = text.strip().rpartition(":")
+    if not separator:
+        host = ""
+    if not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is no ADDRESS:PORT: write 127.0.0.1:8080")
+    if (certificate is None) != (key is None):
+        raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")
+    return Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key)
+
+
+def on_loopback(host: str) -> bool:
+    """Whether only this machine can reach it, as far as the address tells."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Server:
+    """Listens from the moment it is made, so that a taken port is told before anything begins. Raises SettingsError.
+
+    `at`: an address, or a socket that listens already, which is the server's from then on.
+    """
+
+    def __init__(self, app: Any, at: Address | socket.socket, listener: Listener = TCP) -> None:
+        self._name = listener.name
+        if isinstance(at, Address):
+            self._socket = _listening(at, listener)
+            if listener is TCP and not at.certificate and not on_loopback(at.host):
+                log.warning(
+                    "HTTP is served at %s without encryption: whoever is in between reads passwords; "
+                    "set CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY",
+                    at.host,
+                )
+            host, port = self._socket.getsockname()[:2]
+            self.url = f"{at.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+            certificate, key = at.certificate, at.key
+        else:
+            self._socket, self.url, certificate, key = at, "", None, None
+        try:
+            self._server = _Uvicorn(_config(app, self._socket, listener, certificate, key), listener.places)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def serve(self) -> None:
+        """Until `stop`, or in the main thread a signal."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def _serve_alone(self) -> None:
+        """The thread's edge: what ends it is told, since nobody waits for it while scaling goes on."""
+        try:
+            self.serve()
+        except Exception:
+            log.exception("the listener %s has ended by a defect; scaling goes on without it", self._name)
+
+    def stop(self) -> None:
+        """Let calls under way end, and no other begin."""
+        self._server.should_exit = True
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[Server]:
+        """Serves on a thread for the length of the block."""
+        thread = threading.Thread(target=self._serve_alone, name=self._name, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+            thread.join(LAST_CALLS + 5)
+
+
+class _Uvicorn(uvicorn.Server):
+    """With so many threads for calls, and no more."""
+
+    def __init__(self, config: uvicorn.Config, places: int) -> None:
+        super().__init__(config)
+        self._places = places
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        current_default_thread_limiter().total_tokens = self._places  # of this event loop, which is this server's own
+        await super().startup(sockets)
+
+
+def _config(
+    app: Any, listening: socket.socket, listener: Listener, certificate: Path | None, key: Path | None
+) -> uvicorn.Config:
+    greeted = {"greeted": listening.greeted} if isinstance(listening, Doorway) else {}
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        log_level="error",  # what strangers send that is no HTTP is theirs to know
+        server_header=False,
+        headers=list(listener.headers),
+        proxy_headers=listener.behind_proxy,
+        lifespan="off",
+        loop="asyncio",  # another one would not take connections by our socket's accept
+        http=partial(TimedProtocol, listener=listener, **greeted),  # type: ignore[arg-type]
+        ws="none",
+        limit_concurrency=listener.at_once,
+        timeout_keep_alive=BETWEEN_CALLS,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        timeout_graceful_shutdown=LAST_CALLS,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"cannot serve TLS with {certificate} and {key}: {error}") from error
+    return config
+
+
+def _listening(at: Address, listener: Listener) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        listening = (Doorway if at.certificate else socket.socket)(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+            listening.listen(128)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen at {at.host}:{at.port}: {error}; set {listener.setting} to an address of this host and a "
+            "free port"
+        ) from error
+    return listening

@@ -1,0 +1,209 @@
+"""The cluster as callers of the REST API see it: what the loop last saw, with the nodes that callers created.
+
+Every worker is a node: one that serves a created node under that one's name and id, any other under a name and an id
+that follow from its worker id, so that they never change and no creation ever takes them. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from autoscaler.core.model.fleet import InstanceType, MachineState
+from autoscaler.core.model.memory import Backoff
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.core.workers.worker_state import same_host
+from autoscaler.store.nodes import NodeRow
+from autoscaler.store.observations import LastObservation, SeenArray, SeenWorker
+
+OURS = uuid.UUID("3f6a1c0e-7d55-5b0a-8f2e-5a3f0c1d9b47")
+STARTED, TERMINATED = "Started", "Terminated"
+ACQUIRING, PREPARING, READY, TERMINATING, FAILED = "Acquiring", "Preparing", "Ready", "Terminating", "Failed"
+_NOT_TO_BE_HAD = frozenset({Code.BUCKET_BACKOFF, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
+NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
+"""What no id of a placement group may hold."""
+_LEAVING = frozenset({Phase.DRAINING, Phase.LEAVING, Phase.ENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is the same for the whole cluster."""
+
+    cluster: str
+    region: str = ""
+    subnet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node: created by a caller, rented by the loop, or both."""
+
+    id: str
+    name: str
+    node_array: str
+    type: InstanceType | None
+    """None: not chosen yet, and the provider's types are not known."""
+    row: NodeRow | None
+    seen: SeenWorker | None
+    leaving: bool
+    """Its end was asked for, or the loop lets it go."""
+    withheld: Reason | None = None
+    """Why no machine is launched for it."""
+
+    @property
+    def failed(self) -> Reason | None:
+        """What failed, of a created node whose machine is gone and that nobody has ended."""
+        return self.row.failed if self.row is not None and self.row.ended_at is None else None
+
+    @property
+    def status(self) -> str:
+        if self.failed is not None:
+            return FAILED
+        if self.leaving:
+            return TERMINATING
+        if self.seen is None:
+            return FAILED if self.withheld is not None and _cannot_be_had(self.withheld) else ACQUIRING
+        worker, phase = self.seen.worker, self.seen.phase
+        if worker.failure is not None:
+            return FAILED
+        if phase is Phase.BOOTING and worker.state is MachineState.PENDING and self.seen.decisive is None:
+            return ACQUIRING
+        on_its_way = phase in (Phase.BOOTING, Phase.JOINING) and self.seen.decisive in (None, Condition.NAME_AWAITED)
+        return PREPARING if on_its_way else READY
+
+    @property
+    def target(self) -> str:
+        return TERMINATED if self.leaving else STARTED
+
+    @property
+    def placement_group(self) -> str | None:
+        """As its caller named it, else as its provider did."""
+        if self.row is not None:
+            return self.row.node.placement_group
+        group = self.seen.worker.placement_group if self.seen else ""
+        return NO_ID.sub("-", group) or None
+
+    @property
+    def keep_alive(self) -> bool:
+        return self.row is not None and self.row.attributes.get("KeepAlive") is True
+
+    @property
+    def vcpus(self) -> int:
+        return self.type.vcpus if self.type else 0
+
+
+@dataclass(frozen=True)
+class View:
+    """All of it at one moment."""
+
+    place: Place
+    look: LastObservation
+    rows: Sequence[NodeRow] = ()
+    """Live ones, and ended ones whose worker may still be there."""
+    wishes: Overrides = field(default_factory=Overrides)
+    failed: Mapping[str, float] = field(default_factory=dict)
+    """By instance type: seconds since its provider last had none."""
+    rests: Sequence[Backoff] = ()
+    """Those that hold now."""
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All that are listed: created ones first, each in the order of its creation."""
+        seen = {each.worker.id: each for each in self.look.workers if each.worker.exists}
+        served = {row.node.worker_id for row in self.rows}
+        created = [
+            self._created(row, seen.get(row.node.worker_id or ""))
+            for row in self.rows
+            if row.ended_at is None or (row.node.worker_id or "") in seen
+        ]
+        return (*created, *(self._rented(each) for worker_id, each in seen.items() if worker_id not in served))
+
+    @cached_property
+    def standing(self) -> tuple[Node, ...]:
+        """Those that have a machine, or are to get one: all but failed ones."""
+        return tuple(node for node in self.nodes if node.seen is not None or node.failed is None)
+
+    def keepers(self, node: Node) -> tuple[str, ...]:
+        """Request sets that keep its machine with all of its node array; none where it is on its way out."""
+        array = self.array(node.node_array)
+        there = node.seen is not None and node.failed is None and not node.leaving
+        return array.keep_alive if there and array is not None else ()
+
+    def _created(self, row: NodeRow, seen: SeenWorker | None) -> Node:
+        node = row.node
+        kind = seen.worker.type if seen else self.type_for(node.node_array, node.machine_type)
+        leaving = row.ended_at is not None or self._leaves(seen)
+        withheld = self.look.withheld.get(node.id) if seen is None and not leaving else None
+        return Node(node.id, node.name, node.node_array, kind, row, seen, leaving, withheld)
+
+    def _rented(self, seen: SeenWorker) -> Node:
+        worker = seen.worker
+        node_id = uuid.uuid5(OURS, worker.id)
+        name = f"{worker.node_array}-w{node_id.hex[:10]}"
+        return Node(str(node_id), name, worker.node_array, worker.type, None, seen, self._leaves(seen))
+
+    def _leaves(self, seen: SeenWorker | None) -> bool:
+        return seen is not None and (_on_its_way_out(seen) or self.named(self.wishes.drain, seen))
+
+    @staticmethod
+    def named(names: frozenset[str], seen: SeenWorker) -> bool:
+        """Whether a person's wish names this worker, by id or by host."""
+        host = seen.host or seen.worker.name
+        return seen.worker.id in names or (host is not None and any(same_host(name, host) for name in names))
+
+    # -- node arrays ---------------------------------------------------------------------------------------------
+
+    def array(self, name: str) -> SeenArray | None:
+        return next((array for array in self.look.arrays if array.name == name), None)
+
+    def type_for(self, array: str, machine_type: str | None) -> InstanceType | None:
+        """The type that a node will get: the one it asks for, else the first of its array."""
+        found = self.array(array)
+        types = found.types if found else {}
+        return types.get(machine_type) if machine_type else next(iter(types.values()), None)
+
+    def counted(self, family: str) -> list[Node]:
+        """Nodes that count towards the limits of an array of the settings and those that stem from it."""
+        names = {array.name for array in self.look.arrays if family in (array.name, array.extends)}
+        return [node for node in self.standing if node.node_array in names]
+
+    @cached_property
+    def coming(self) -> dict[str, int]:
+        """By node array: workers that were ordered for nobody's node and are not listed."""
+        listed = {each.worker.id for each in self.look.workers}
+        coming: dict[str, int] = {}
+        for order in self.look.orders:
+            left = sum(worker_id not in listed for worker_id in order.ids) if order.ids else order.count
+            coming[order.node_array] = coming.get(order.node_array, 0) + max(0, left - len(order.nodes))
+        return coming
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a person gives everything back: nothing is launched, and what is asked for meanwhile ends with it."""
+        return self.look.stopping or self.wishes.stop is not None
+
+
+def _cannot_be_had(why: Reason) -> bool:
+    """Whether a node waits for what its provider lacks or refuses, not for its turn."""
+    return any(reason.code in _NOT_TO_BE_HAD for reason in (why, *why.trail))
+
+
+def free_names(taken: frozenset[str], template: str, first: int) -> Iterator[str]:
+    """The names of a format that are free, the lowest number first. Ends only with the reader."""
+    number = first
+    while True:
+        name = template.replace("%d", str(number))
+        if name not in taken:
+            yield name
+        number += 1
+
+
+def _on_its_way_out(seen: SeenWorker) -> bool:
+    if seen.decisive in (Condition.INTERRUPTED, Condition.NAME_TAKEN):
+        return True
+    return seen.phase in _LEAVING and seen.decisive in (None, Condition.CUT_OFF, Condition.FENCED)

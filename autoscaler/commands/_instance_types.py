@@ -1,0 +1,65 @@
+"""Whether the provider knows the instance types and families that are set: a slip of the pen launches nothing, ever."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Iterator, Sequence
+
+from autoscaler.core.model.fleet import Bucket
+from autoscaler.errors import AutoscalerError, NotObservable
+from autoscaler.settings import Settings
+from autoscaler.settings.policies import array_name, node_array_policy
+from providers.interface import Provider
+
+PATIENCE = 30.0
+"""Seconds that a provider may take to tell its types before a check goes on without."""
+
+
+def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]:
+    """What is set and the provider has not, with what it has that is like it. Nothing where it tells of no types."""
+    for suffix, queue in settings.queues.items():
+        array = node_array_policy(queue, suffix, settings.process)
+        types = [bucket.type for bucket in buckets if array.takes(bucket.key)]
+        if not types:
+            continue
+        if array.hybrid and array.family:
+            env, given, known = "CP_CAP_AUTOSCALE_HYBRID_FAMILY", array.family, {type_.family for type_ in types}
+        else:
+            env, given, known = "CP_CAP_AUTOSCALE_INSTANCE_TYPE", array.instance_type, {type_.name for type_ in types}
+        if not given or given in known:  # that none is set is told by whoever checks settings
+            continue
+        name = f"{env}_{suffix}" if suffix else env
+        origin = settings.origins.get(name)
+        where = f" ({origin.source})" if origin is not None and "(" in origin.source else ""
+        what = "instance family" if env.endswith("FAMILY") else "instance type"
+        close = difflib.get_close_matches(given, sorted(known), n=1, cutoff=0.6)
+        advice = f"did you mean {close[0]}?" if close else f"it has {_some(known)}"
+        yield (
+            f"{name} = {given}{where}: provider {settings.process.provider} has no such {what} for "
+            f"{array_name(suffix)}; {advice}"
+        )
+
+
+def told_types(provider: Provider) -> tuple[Bucket, ...]:
+    """What a provider tells now. Raises AutoscalerError; NotObservable where it takes too long."""
+    answers: list[tuple[Bucket, ...] | AutoscalerError] = []
+
+    def ask() -> None:
+        try:
+            answers.append(tuple(provider.buckets()))
+        except AutoscalerError as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=ask, name="instance-types", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    answer = answers[0] if answers else NotObservable(f"no answer within {PATIENCE:g} s")
+    if isinstance(answer, AutoscalerError):
+        raise answer
+    return answer
+
+
+def _some(known: set[str]) -> str:
+    names = sorted(known)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,23 @@
+"""Where the service of a cell listens for callers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from autoscaler.commands.context import Invocation
+from autoscaler.jetpack.service import OF_ROOT
+
+
+def socket_path(invocation: Invocation) -> Path:
+    """Where this cell's service listens."""
+    process = invocation.settings.process
+    if process.socket is not None:
+        return process.socket
+    # A work directory is closed to everybody else, and so to a group that may ask.
+    of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
+    return (OF_ROOT if of_root else invocation.state_directory) / named(invocation)
+
+
+def named(invocation: Invocation) -> str:
+    return f"{invocation.cell.cell}-{invocation.cell.slug[-8:]}.sock"

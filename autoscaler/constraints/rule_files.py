@@ -1,0 +1,115 @@
+"""The rules and VM sizes that a process goes by: read at its start, where they must be right, and rules again at each
+look, because of the files that shared resources name. What is wrong then is told once, and what held before holds on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autoscaler.constraints.applying import stand_alone
+from autoscaler.constraints.rules import load_rules
+from autoscaler.constraints.vm_sizes import VmSizes, load_vm_sizes
+from autoscaler.core.constraints.node import SizeFacts
+from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Worker
+from autoscaler.errors import SettingsError
+
+log = logging.getLogger("autoscaler.rules")
+
+
+@dataclass(slots=True)
+class RuleFiles:
+    """Make it with `RuleFiles.load`."""
+
+    path: Path | None
+    """Of the rules; None: there are none."""
+    sizes: VmSizes
+    location: str = ""
+    """Region of the workers as their provider tells it; a location in the rules wins."""
+    _rules: Rules | None = field(default=None, init=False)
+    _complaint: str = field(default="", init=False)
+    _unknown: frozenset[str] = field(default=frozenset(), init=False)
+
+    @classmethod
+    def load(cls, path: Path | None, sizes: Path | None = None, *, location: str = "") -> RuleFiles:
+        """Raises SettingsError naming the file and the place inside it."""
+        files = cls(path, load_vm_sizes(sizes), location)
+        files._rules = None if path is None else files._located(load_rules(path))
+        return files
+
+    def rules(self) -> Rules | None:
+        """The rules as their files stand now; where these are wrong, as they stood before."""
+        if self.path is None:
+            return None
+        try:
+            self._rules = self._located(load_rules(self.path))
+        except SettingsError as error:
+            if str(error) != self._complaint:
+                log.error("rules are kept as they were: %s", error)  # noqa: TRY400 - a sentence, no traceback
+            self._complaint = str(error)
+            return self._rules
+        if self._complaint:
+            log.info("rules were read again")
+        self._complaint = ""
+        return self._rules
+
+    def sized(self, fleet: Fleet) -> Fleet:
+        """The same fleet, its types with what the file of VM sizes knows better. What nobody knows is left out."""
+        workers = tuple(self._worker(worker) for worker in fleet.workers)
+        buckets = [self._bucket(bucket) for bucket in fleet.buckets]
+        self._tell_unknown(frozenset(bucket.type.name for bucket in buckets if not _is_known(bucket.type)))
+        return replace(fleet, workers=workers, buckets=tuple(one for one in buckets if _is_known(one.type)))
+
+    def facts(self, rules: Rules | None, fleet: Fleet) -> Rules | None:
+        """The rules with what is known of the types of this fleet besides what its provider tells."""
+        if rules is None:
+            return None
+        types = {*(bucket.type.name for bucket in fleet.buckets), *(worker.type.name for worker in fleet.workers)}
+        known = ((name, self.sizes.facts(rules.location, name)) for name in sorted(types - rules.facts.keys()))
+        facts: Mapping[str, SizeFacts] = {name: each for name, each in known if each is not None}
+        return replace(rules, facts={**facts, **rules.facts})
+
+    def _located(self, rules: Rules) -> Rules:
+        return replace(rules, location=rules.location or self.location)
+
+    def _tell_unknown(self, names: frozenset[str]) -> None:
+        """Once for each."""
+        for name in sorted(names - self._unknown):
+            log.warning("nobody knows what %s is, so it is not launched: say it in CP_CAP_AUTOSCALE_VM_SIZES", name)
+        self._unknown |= names
+
+    def _worker(self, worker: Worker) -> Worker:
+        type_ = self._type(worker.type)
+        return worker if type_ is worker.type else replace(worker, type=type_)
+
+    def _bucket(self, bucket: Bucket) -> Bucket:
+        type_ = self._type(bucket.type)
+        return bucket if type_ is bucket.type else replace(bucket, type=type_)
+
+    def _type(self, told: InstanceType) -> InstanceType:
+        rules = self._rules
+        location = rules.location if rules is not None else self.location
+        facts = rules.facts.get(told.name) if rules is not None else None
+        facts = facts or self.sizes.facts(location, told.name)
+        if facts is None:
+            return told
+        better = replace(
+            told,
+            vcpus=told.vcpus or facts.vcpu_count or 0,
+            memory=told.memory or int(facts.memory or 0),
+            gpus=max(told.gpus, facts.gpu_count or 0),
+        )
+        return told if better == told else better
+
+
+def _is_known(type_: InstanceType) -> bool:
+    return type_.vcpus > 0 and type_.memory > 0
+
+
+def document_of(rules: Rules | None) -> str | None:
+    """JSON that reads back to these rules without any other file; None: there are none."""
+    return None if rules is None else stand_alone(rules, json.loads(rules.document)).document

@@ -1,0 +1,48 @@
+"""Words of the language of rules that somebody may have meant: a misspelt one would be a resource that no node has."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from autoscaler.core.constraints.node import PROPERTIES
+
+NODE = "node."
+RESOURCES = "resources."
+_OPERATORS = ("and", "or", "xor", "not")
+_WORDS = ("never", "exclusive", "exclusive-task", "in-a-placement-group")
+_CLOSE = 0.8
+"""Of `difflib`: `nver`, `nevre` and `exclusive_tsk` are so close, `level` and `server` are not."""
+
+
+def meant_by(name: str, value: Any, resources: Collection[str]) -> str | None:
+    """The word that a name is close to, where it is none of these resources; None: it is a resource's.
+
+    Operators are short, and a name like `or1` is a true one: they are meant where other constraints stand below it,
+    which is no resource's value anyway.
+    """
+    if not name or name in resources or name in PROPERTIES:
+        return None
+    head, dot, rest = name.partition(".")
+    if dot and _closest(head.lower(), (NODE.removesuffix("."),)) and rest in PROPERTIES:
+        return NODE + rest
+    spelt = name.lower().replace("_", "-")
+    holds_constraints = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(x, dict) for x in value))
+    return _closest(spelt, _WORDS) or (_closest(spelt, _OPERATORS) if holds_constraints else None)
+
+
+def resources_named(document: Mapping[str, Any]) -> frozenset[str]:
+    """Resources that a document defines by its default resources and complexes, whether these are right or not.
+
+    `document`: by names spelt with `_`.
+    """
+    defaults, complexes = document.get("default_resources"), document.get("complexes")
+    names = [part.get("name") for part in defaults if isinstance(part, dict)] if isinstance(defaults, list) else []
+    if isinstance(complexes, dict):
+        names += [*complexes, *complexes.values()]
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def _closest(name: str, words: Collection[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, words, n=1, cutoff=_CLOSE)), None)

@@ -1,0 +1,151 @@
+"""What VM sizes are, by region: `conf/vm_sizes.json`, or a user's own file in its place.
+
+Regions × sizes, in the words of Azure's list of SKUs (`family`, `capabilities`), so that a file made for
+cyclecloud-scalelib serves as well. `*` holds the sizes that are the same in every region. A region that
+`proxied-locations` names has what the other region has, where it has nothing of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from autoscaler.constraints.documents import read_document, table, words, wrong
+from autoscaler.constraints.json_text import below
+from autoscaler.core.constraints.node import SizeFacts
+from autoscaler.core.constraints.values import TOO_MUCH, Size
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.errors import SettingsError
+
+EVERYWHERE = "*"
+PROXIES = "proxied-locations"
+COMMENT = "_comment_"
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class VmSizes:
+    """Facts by region and size, and which region stands for another."""
+
+    regions: Mapping[str, Mapping[str, SizeFacts]]
+    proxies: Mapping[str, str]
+
+    def facts(self, location: str, vm_size: str) -> SizeFacts | None:
+        """What is known of a size there: by that region, the one that stands for it, or all; None: nothing."""
+        for region in (location, self.proxies.get(location, location), EVERYWHERE):
+            if vm_size in self.regions.get(region, {}):
+                return self.regions[region][vm_size]
+        return None
+
+    def type_of(self, location: str, vm_size: str, told: InstanceType | None = None) -> InstanceType | None:
+        """The instance type: as its provider told it, with a higher count of GPUs from here; one that the provider does
+        not know from here alone, where its cores and memory are known. None: nobody knows it.
+        """
+        facts = (self.facts(location, vm_size) or SizeFacts()).over(told)
+        if facts.vcpu_count is None or facts.memory is None:
+            return None
+        family = told.family if told else facts.vm_family or vm_size
+        arch = {"arch": told.arch} if told else {}
+        return InstanceType(vm_size, family, facts.vcpu_count, int(facts.memory), facts.gpu_count or 0, **arch)
+
+
+def load_vm_sizes(own: Path | None = None) -> VmSizes:
+    """The sizes of our file, or of the user's own. Raises SettingsError naming file and place."""
+    try:
+        if own is None:
+            name = "conf/vm_sizes.json"
+            text = (resources.files("autoscaler.conf") / "vm_sizes.json").read_text(encoding="utf-8")
+        else:
+            name, text = str(own), own.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read the VM sizes {own}: {error}; check its path") from error
+    try:
+        return vm_sizes_from(read_document(text))
+    except SettingsError as error:
+        raise SettingsError(f"{name}: {error}") from error
+
+
+def vm_sizes_from(value: Any) -> VmSizes:
+    """The sizes of a document."""
+    proxies: dict[str, str] = {}
+    regions: dict[str, dict[str, SizeFacts]] = {}
+    for name, part in table(value, "the document").items():
+        if name.replace("_", "-") == PROXIES:
+            proxies = {at: words(to, below(name, at)) for at, to in table(part, name).items() if at != COMMENT}
+        elif name != COMMENT:
+            regions[name] = {
+                size: facts_from(record, below(name, size))
+                for size, record in table(part, name).items()
+                if size != COMMENT
+            }
+    return VmSizes(regions, proxies)
+
+
+def facts_from(value: Any, at: str) -> SizeFacts:
+    """What a record of the file says of one size."""
+    record = table(value, at)
+    at_can = below(at, "capabilities")
+    can = table(record.get("capabilities", {}), at_can)
+    vcpus = _count(can, "vCPUsAvailable", at_can)
+    gib = _amount(can, "MemoryGB", at_can)
+    return SizeFacts(
+        vm_family=words(record["family"], below(at, "family")) if "family" in record else None,
+        vcpu_count=_count(can, "vCPUs", at_can) if vcpus is None else vcpus,
+        vcpus_per_core=_count(can, "vCPUsPerCore", at_can),
+        memory=None if gib is None else Size(gib * GIB),
+        gpu_count=_count(can, "GPUs", at_can),
+        infiniband=_truth(can, "RdmaEnabled", at_can),
+    )
+
+
+def record_of(facts: SizeFacts) -> dict[str, Any]:
+    """The record that says so."""
+    can = {
+        "vCPUs": facts.vcpu_count,
+        "vCPUsPerCore": facts.vcpus_per_core,
+        "MemoryGB": None if facts.memory is None else facts.memory / GIB,
+        "GPUs": facts.gpu_count,
+        "RdmaEnabled": facts.infiniband,
+    }
+    known = {"capabilities": {name: value for name, value in can.items() if value is not None}}
+    return known if facts.vm_family is None else {"family": facts.vm_family, **known}
+
+
+def _amount(can: Mapping[str, Any], name: str, at: str) -> float | None:
+    """A number; Azure's own lists write them as text."""
+    value = can.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float | str | None):
+        wrong(below(at, name), f"a number is expected, not {value!r}")
+    if value is None:
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        wrong(below(at, name), f"a number is expected, not {value!r}")
+    if not 0 <= found < TOO_MUCH / GIB:
+        wrong(below(at, name), f"a number of at least 0 is expected, not {value!r}")
+    return found
+
+
+def _count(can: Mapping[str, Any], name: str, at: str) -> int | None:
+    found = _amount(can, name, at)
+    if found is not None and found != int(found):
+        wrong(below(at, name), f"a whole number is expected, not {can[name]!r}")
+    return None if found is None else int(found)
+
+
+def _truth(can: Mapping[str, Any], name: str, at: str) -> bool | None:
+    match can.get(name):
+        case None:
+            return None
+        case bool() as value:
+            return value
+        case "True" | "true":
+            return True
+        case "False" | "false":
+            return False
+        case value:
+            return wrong(below(at, name), f"true or false is expected, not {value!r}")

@@ -1,0 +1,1 @@
+"""What there is and what is coming (supply), what could be launched now (offers), and the most that is allowed."""

@@ -1,0 +1,121 @@
+"""What one node array may consist of: an instance type each, at the cheapest bucket it can be had from.
+
+Types that cannot be had now count, because that passes; those that limits or settings leave out stand apart, as what
+could be allowed instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.limits.limits import most_ever
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.hosts import host_values_of
+from autoscaler.core.policy import Limits, NodeArrayPolicy
+from autoscaler.core.requests.instance_types import allowed_types
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One instance type in one node array, at the cheapest bucket it can be had from."""
+
+    bucket: Bucket
+    host: Host
+    """What an empty worker of it gives. Its name is the type's."""
+    obstacle: Reason | None = None
+    """Why it cannot be had, where that may pass: quota, an unknown price. As rests and sold-out types, it counts."""
+
+    @property
+    def type(self) -> InstanceType:
+        return self.bucket.type
+
+    def most(self, limits: Limits) -> int:
+        """How many the limits ever allow; what an unknown price would do to a price cap is not known, so nothing."""
+        if self.bucket.price_per_hour is None:
+            limits = replace(limits, max_price_per_hour=None, total_price_per_hour=None)
+        return most_ever(self.bucket, limits).count
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What one node array may consist of."""
+
+    array: NodeArrayPolicy
+    kinds: tuple[Kind, ...]
+    """Smallest first; those of which the limits allow none are `barred`."""
+    barred: tuple[Kind, ...] = ()
+    others: tuple[Kind, ...] = ()
+    """Types that settings leave out and that may be a way out, the cheapest first."""
+    family: str | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the provider knows any type that settings allow, within limits or not."""
+        return bool(self.kinds or self.barred)
+
+
+def range_of(
+    array: NodeArrayPolicy,
+    buckets: Sequence[Bucket],
+    complexes: Mapping[str, Complex],
+    there: Sequence[tuple[str, BucketKey, InstanceType]],
+) -> Range:
+    allowed = allowed_types(array, buckets)
+    found: dict[str, tuple[Bucket, Reason | None]] = {}
+    for bucket in sorted(buckets, key=lambda one: (_dear(one), one.key)):
+        if not array.takes(bucket.key) or bucket.key.price_type not in array.price_types:
+            continue
+        obstacle = _obstacle(bucket, array.limits)
+        known = found.get(bucket.type.name)
+        if known is None or (known[1] is not None and obstacle is None):
+            found[bucket.type.name] = bucket, obstacle
+    family = array.family or next((type_.family for type_ in allowed.values()), None)
+    kinds = [_kind(*pair, array, complexes) for name, pair in found.items() if name in allowed]
+    extra = {type_.name: (key, type_) for name, key, type_ in there if name == array.name}
+    kinds += [_kind(Bucket(*pair), None, array, complexes) for name, pair in extra.items() if name not in allowed]
+    usable = [kind for kind in kinds if kind.most(array.limits) > 0]
+    return Range(
+        array,
+        kinds=_by_size(usable),
+        barred=_by_size(kind for kind in kinds if kind not in usable),
+        others=tuple(
+            _kind(bucket, None, array, complexes) for bucket in _to_be_had(found) if bucket.type.name not in allowed
+        ),
+        family=family,
+    )
+
+
+def _to_be_had(found: Mapping[str, tuple[Bucket, Reason | None]]) -> list[Bucket]:
+    """What the provider can have now, the cheapest first. Nobody is sent to a type of unknown price, unless no price is
+    known at all.
+    """
+    buckets = [bucket for bucket, obstacle in found.values() if obstacle is None]
+    if any(bucket.price_per_hour is not None for bucket in buckets):
+        buckets = [bucket for bucket in buckets if bucket.price_per_hour is not None]
+    return sorted(buckets, key=lambda one: (_dear(one), one.type.vcpus, one.type.memory, one.type.name))
+
+
+def _kind(bucket: Bucket, obstacle: Reason | None, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> Kind:
+    offer = host_values_of(bucket.type, array, complexes)
+    return Kind(bucket, offer.host(bucket.type.name, array.queue), obstacle)
+
+
+def _by_size(kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+    return tuple(sorted(kinds, key=lambda kind: (kind.type.vcpus, kind.type.memory, kind.type.name)))
+
+
+def _dear(bucket: Bucket) -> float:
+    return float("inf") if bucket.price_per_hour is None else bucket.price_per_hour
+
+
+def _obstacle(bucket: Bucket, limits: Limits) -> Reason | None:
+    """What keeps this bucket from being launched and may pass: it is the provider's, no setting of ours."""
+    if bucket.problem is not None:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
+    if limits.cap_price and bucket.price_per_hour is None:
+        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
+    return None

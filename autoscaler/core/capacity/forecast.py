@@ -1,0 +1,88 @@
+"""How the counted demand fares with what is there, what is coming, and what could be let in again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.capacity.max_capacity import MaxCapacity
+from autoscaler.core.capacity.supply import Supply
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.placement.dispatches import BeforeDispatch
+from autoscaler.core.placement.placement import OpenPlacement, place
+
+NO_DISPATCH = BeforeDispatch()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementResult:
+    """Of one wanted demand: tasks that fit now, that fit on what is coming, and why the rest does not launch anything,
+    if so.
+    """
+
+    now: int
+    coming: int
+    refusal: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How the counted demand fares with what is there, coming, and let in again."""
+
+    results: tuple[PlacementResult, ...]
+    """Parallel to the wanted demands."""
+    again: frozenset[str]
+    """Draining hosts that demand would use."""
+    supply: tuple[Host, ...]
+    """Everything that counts, hosts let in again included."""
+    board: OpenPlacement
+    """That supply, as it was when the jobs were read, with all demand placed on it that fits."""
+
+    def possible(self, wanted: Sequence[CategoryDemand]) -> list[CategoryDemand]:
+        """Each demand without the tasks that no allowed configuration could ever run: nobody is kept for those."""
+        return [
+            want if result.refusal is None else replace(want, count=result.now + result.coming)
+            for want, result in zip(wanted, self.results, strict=True)
+        ]
+
+    def lacking(self, wanted: Sequence[CategoryDemand]) -> list[int]:
+        """Tasks of each demand that something could be launched for."""
+        return [
+            0 if result.refusal is not None else want.count - result.now - result.coming
+            for want, result in zip(wanted, self.results, strict=True)
+        ]
+
+
+def make_forecast(
+    wanted: Sequence[CategoryDemand],
+    supply: Supply,
+    max_capacity: MaxCapacity,
+    before: BeforeDispatch = NO_DISPATCH,
+) -> Forecast:
+    """`before`: hosts as they were when the jobs were read, where some of those were dispatched since."""
+    wants = [(want.demand, want.count) for want in wanted]
+    hosts, again = supply.all, frozenset[str]()
+    board = OpenPlacement(before.of(hosts))
+    found = board.place(wants)
+    if supply.draining and not found.complete:
+        # Let in again only those without which it would not fit as well: first in order, first used.
+        hosts = (*hosts, *supply.draining)
+        board = OpenPlacement(before.of(hosts))
+        found = board.place(wants)
+        again = found.used & frozenset(host.name for host in supply.draining)
+        hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
+    at_once = found.placed
+    ready = [host for host in supply.there if host.name not in supply.later]
+    if len(hosts) > len(ready):
+        at_once = place(wants, before.of(ready)).placed
+    results = tuple(
+        PlacementResult(
+            now=min(first, placed),
+            coming=placed - min(first, placed),
+            refusal=max_capacity.refusal(want) if unmet and want.launches else None,
+        )
+        for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
+    )
+    return Forecast(results, again, hosts, board)

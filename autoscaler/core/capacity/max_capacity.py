@@ -1,0 +1,154 @@
+"""Whether a demand could ever be served by the best that is allowed: what no allowed configuration can run launches
+nothing, and is told what stands in its way.
+
+Asked only of demand that does not fit now. Types that rest or are sold out still count (that passes), those a
+provider rules out do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from autoscaler.core.capacity.offers import told_apart
+from autoscaler.core.capacity.unmet_constraints import Misses
+from autoscaler.core.demand.constraint_demand import NO_RULES, Entries, entries_of, without
+from autoscaler.core.limits.limits import Room, most_ever
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand
+from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.hosts import host_values_of
+from autoscaler.core.placement.placement import PLENTY, place
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.requests.instance_types import allowed_types
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """What one node array could ever have: of every allowed type a worker, and how many. Or why nothing."""
+
+    workers: tuple[tuple[Host, Room], ...] = ()
+    """Largest first."""
+    kinds: tuple[tuple[NodeArrayPolicy, Bucket], ...] = ()
+    """What these are of, in the same order."""
+    nothing: Reason | None = None
+
+
+class MaxCapacity:
+    """The best allowed cluster, per node array."""
+
+    def __init__(
+        self, policy: Policy, buckets: Sequence[Bucket], persistent: Sequence[Host], complexes: Mapping[str, Complex]
+    ) -> None:
+        self._persistent = persistent
+        self._rules, self._complexes = policy.rules, complexes
+        self._misses = Misses(policy.rules or NO_RULES, complexes)
+        self._arrays = [array for array in policy.node_arrays if array.extends is None]
+        self._buckets = buckets
+        self._best = {array.queue: _best(array, buckets, complexes) for array in self._arrays}
+
+    def refusal(self, wanted: CategoryDemand) -> Reason | None:
+        """Why no allowed number of any allowed type could serve this demand, with all persistent hosts empty; None:
+        some could.
+        """
+        known = self._best if self._rules is None or not wanted.demand.together else self._in_groups
+        arrays = [known[queue] for queue in wanted.launches if queue in known]
+        best = [entry for array in arrays for entry in array.workers]
+        if not best:
+            return next((array.nothing for array in arrays if array.nothing is not None), None)
+        if any(self._serves(wanted.demand, host, room.count) for host, room in best):
+            return None
+        entries = entries_of(wanted.demand, self._rules)
+        forbidden = self._forbidden(wanted, entries, arrays) if entries else None
+        if forbidden is not None:
+            return forbidden
+        reason = because(
+            Code.NO_TYPE_FITS,
+            slots=wanted.demand.slots,
+            where="one host" if wanted.demand.one_host else None,
+            largest=max(max(host.slots.values()) for host, _ in best),
+            workers=max(room.count for _, room in best),
+            besides=_besides(wanted.demand),
+        )
+        in_the_way = next((room.cap for host, room in best if self._serves(wanted.demand, host, PLENTY)), None)
+        return reason if in_the_way is None else reason.then(in_the_way)
+
+    @cached_property
+    def _in_groups(self) -> dict[str, _Best]:
+        """The same as workers of groups, which rules may tell apart."""
+        grouped = [replace(array, group_count=array.group_count or 1) for array in self._arrays]
+        return {array.queue: _best(array, self._buckets, self._complexes) for array in grouped}
+
+    def _forbidden(self, wanted: CategoryDemand, entries: Entries, arrays: Sequence[_Best]) -> Reason | None:
+        """That only rules are against it, and why against the workers that come nearest; None: not only they are."""
+        bare = without(wanted.demand, entries)
+        workers = [worker for array in arrays for worker in array.workers]
+        kinds = [kind for array in arrays for kind in array.kinds]
+
+        def serves(at: int) -> bool:
+            host, room = workers[at]
+            return self._serves(bare, host, room.count)
+
+        return self._misses.told(entries, kinds, (wanted.launches, wanted.demand.together), serves)
+
+    def _serves(self, demand: Demand, host: Host, most: int) -> bool:
+        """Whether so many workers like `host` could run one such task, with persistent hosts where it may spread."""
+        want = ((replace(demand, together=False), 1),)  # all of them together would be one group
+        if place(want, (), host, most).complete:
+            return True
+        return not demand.one_host and place(want, self._persistent, host, most).complete
+
+
+def _besides(demand: Demand) -> tuple[str, ...]:
+    """What it asks for besides slots, as may be what no type has."""
+    amounts = (f"{name}={amount:g}" for name, amount in (*demand.per_slot, *demand.per_job))
+    properties = (f"{asked.name}{asked.relop}{asked.value}" for asked in demand.properties)
+    return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
+
+
+def _best(array: NodeArrayPolicy, buckets: Sequence[Bucket], complexes: Mapping[str, Complex]) -> _Best:
+    allowed = allowed_types(array, buckets)
+    most: dict[tuple[str, object], tuple[Room, Bucket]] = {}
+    obstacles: list[Reason] = []
+    for bucket in buckets:
+        if not array.takes(bucket.key) or bucket.type.name not in allowed:
+            continue
+        room = most_ever(bucket, array.limits)
+        obstacle = _obstacle(bucket, array, room)
+        if obstacle is not None:
+            obstacles.append(obstacle)
+            continue
+        alike = bucket.type.name, told_apart(bucket, array, complexes)
+        if alike not in most or most[alike][0].count < room.count:
+            most[alike] = room, bucket
+    if most:
+        found = [
+            (host_values_of(allowed[name], array, complexes, bucket.key).host("", array.queue), room, bucket)
+            for (name, _), (room, bucket) in most.items()
+        ]
+        found.sort(key=lambda each: -max(each[0].slots.values()))
+        hosts = tuple((host, room) for host, room, _ in found)
+        return _Best(hosts, tuple((array, bucket) for _, _, bucket in found))
+    if not obstacles:
+        asked = (array.family if array.hybrid else None) or array.instance_type
+        return _Best(nothing=because(Code.NO_INSTANCE_TYPE, node_array=array.name, asked=asked or None))
+    # What a setting would lift is told before what is the provider's.
+    nearest = min(obstacles, key=lambda obstacle: _NEAREST.index(obstacle.code))
+    return _Best(nothing=because(Code.NO_WORKER_ALLOWED, node_array=array.name).then(nearest))
+
+
+_NEAREST = (Code.CAPPED, Code.BUCKET_NO_PRICE, Code.BUCKET_UNAVAILABLE, Code.BUCKET_NOT_ALLOWED)
+
+
+def _obstacle(bucket: Bucket, array: NodeArrayPolicy, room: Room) -> Reason | None:
+    """Why no worker of this bucket will ever be launched as things are set."""
+    if bucket.key.price_type not in array.price_types:
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name, price_type=bucket.key.price_type.value)
+    if bucket.problem is not None:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
+    if array.limits.cap_price and bucket.price_per_hour is None:
+        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
+    return None if room.count else room.cap

@@ -1,0 +1,142 @@
+"""What could be launched for a node array: its allowed instance types with the buckets that can be had now, and why
+others cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.limits.backoff import backoff_of
+from autoscaler.core.limits.limits import Room, Usage, room_for
+from autoscaler.core.limits.price_types import other_price_type
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.model.memory import Backoff
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.hosts import HostValues, host_values_of
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.instance_types import allowed_types
+from autoscaler.core.snapshot import BucketVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOffer:
+    """One instance type at one price type, with the buckets to order it from in order of preference."""
+
+    type: InstanceType
+    price_type: PriceType
+    buckets: tuple[Bucket, ...]
+    offer: HostValues
+    host: Host
+    """One new worker of it, for placement."""
+    room: Room
+    """How many more of it the limits allow."""
+
+    @property
+    def price(self) -> float:
+        price = self.buckets[0].price_per_hour
+        return float("inf") if price is None else price
+
+    @property
+    def available(self) -> int | None:
+        """How many can be had now; None where some bucket does not say."""
+        counts = [bucket.available for bucket in self.buckets]
+        return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
+
+
+def offers_for(
+    array: NodeArrayPolicy,
+    buckets: Sequence[Bucket],
+    rests: Sequence[Backoff],
+    usage: Usage,
+    complexes: Mapping[str, Complex],
+    *,
+    waited: float = float("inf"),
+) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
+    """What can be ordered now, larger types last, and why other buckets of these families cannot.
+
+    `waited`: seconds since the longest waiting of what it would be for could run.
+    """
+    types = allowed_types(array, buckets)
+    families = {type_.family for type_ in types.values()}
+    usable: dict[tuple[str, PriceType, object], list[Bucket]] = {}
+    verdicts: list[BucketVerdict] = []
+    for bucket in sorted(buckets, key=_preference):
+        if not array.takes(bucket.key):
+            continue
+        if bucket.type.family not in families:
+            continue
+        refusal = _refusal(bucket, array, types, rests) or other_price_type(bucket, array, buckets, waited)
+        if refusal is None:
+            alike = (bucket.type.name, bucket.key.price_type, told_apart(bucket, array, complexes))
+            usable.setdefault(alike, []).append(bucket)
+        else:
+            verdicts.append(BucketVerdict(bucket.key, False, refusal))
+    options = [
+        LaunchOffer(
+            type=found[0].type,
+            price_type=price_type,
+            buckets=tuple(found),
+            offer=offer,
+            host=offer.host("", array.queue),
+            room=min((room_for(bucket, array.limits, usage) for bucket in found), key=lambda room: room.count),
+        )
+        for (_, price_type, _), found in usable.items()
+        for offer in (host_values_of(found[0].type, array, complexes, found[0].key),)
+    ]
+    return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
+
+
+def told_apart(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:
+    """What tells buckets of one type apart where rules look at zone, price type or placement group; None: nothing."""
+    if array.rules is None:
+        return None
+    offer = host_values_of(bucket.type, array, complexes, bucket.key)
+    return offer.consumables, tuple(sorted(offer.properties.items())), offer.complex_values
+
+
+def by_size(option: LaunchOffer, array: NodeArrayPolicy) -> tuple[int, float, str, int]:
+    """Smaller first, of equal ones the cheaper; of one type its price types in the order that was set. Types that a
+    request named are in its order.
+    """
+    if array.machine_types:
+        order = array.machine_types.index(option.type.name)
+        return order, 0.0, option.type.name, array.price_types.index(option.price_type)
+    return option.offer.slots, _type_price(option, array), option.type.name, array.price_types.index(option.price_type)
+
+
+def _type_price(option: LaunchOffer, array: NodeArrayPolicy) -> float:
+    """The price type must not tear one type's options apart, so types are compared by what the preferred one costs."""
+    return option.price if option.price_type is array.price_types[0] else float("inf")
+
+
+def _preference(bucket: Bucket) -> tuple[float, object]:
+    return (float("inf") if bucket.price_per_hour is None else bucket.price_per_hour), bucket.key
+
+
+def _refusal(
+    bucket: Bucket, array: NodeArrayPolicy, types: Mapping[str, InstanceType], rests: Sequence[Backoff]
+) -> Reason | None:
+    """Why nothing can be ordered of this bucket now."""
+    if bucket.type.name not in types:
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name)
+    if bucket.key.price_type not in array.price_types:
+        return because(Code.BUCKET_NOT_ALLOWED, type=bucket.type.name, price_type=bucket.key.price_type.value)
+    if bucket.problem is not None:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message=bucket.problem)
+    if bucket.available is not None and bucket.available <= 0:
+        return because(Code.BUCKET_UNAVAILABLE, type=bucket.type.name, message="none left")
+    rest = backoff_of(bucket, rests, array)
+    if rest is not None:
+        return because(
+            Code.BUCKET_BACKOFF,
+            type=bucket.type.name,
+            until_at=rest.until,
+            failures=rest.failures,
+            message=rest.message,
+        )
+    if array.limits.cap_price and bucket.price_per_hour is None:
+        return because(Code.BUCKET_NO_PRICE, type=bucket.type.name)
+    return None

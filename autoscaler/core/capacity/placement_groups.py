@@ -1,0 +1,228 @@
+"""Groups of workers near each other: which there are, and what they lack.
+
+All of a group or none: no worker of it takes jobs before all are ready; what can never be completed is given back;
+once it served, what it loses is replaced in the same instance type, zone and group; idle, it leaves as a whole.
+A group is no more than the workers and orders that carry its id: nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.model.fleet import Fleet, InstanceType, Order, PriceType
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.requests.group_names import is_of_workers
+from autoscaler.core.requests.orders import named, outstanding
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.overdue import counts_as_coming
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+GroupKind = tuple[str, bool]
+"""A node array, and whether its groups are of so many workers, and not of so many vCPUs."""
+NO_MORE = frozenset({"capacity", "quota"})
+"""Failures that say that its cloud has no further worker of that kind."""
+_STAYS_WITH = frozenset({None, Condition.SILENT, Condition.CORDONED, Condition.DISABLED_BY_HAND})
+"""With these a ready worker is there, whether it takes jobs just now or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group, with all that carries its id."""
+
+    id: str
+    array: NodeArrayPolicy
+    """As groups of its kind see it."""
+    type: InstanceType
+    price_type: PriceType
+    zone: str
+    placement_group: str
+    want: int
+    """Workers that make it whole."""
+    machines: tuple[WorkerState, ...] = ()
+    """Those that its provider lists and that are not gone."""
+    staying: tuple[WorkerState, ...] = ()
+    """Of these, those that are there or on their way in."""
+    ordered: tuple[str, ...] = ()
+    """Names under which ordered workers that no listing shows yet stand in the supply."""
+    missing: int = 0
+    """Workers that the listing leaves out now, and whose end nobody confirmed."""
+    unlisted_work: bool = False
+    """Whether a worker has work that the listing leaves out."""
+    orders: frozenset[str] = frozenset()
+    """Ids of the orders it came from, as far as they are known."""
+
+    @property
+    def kind(self) -> GroupKind:
+        return self.array.name, is_of_workers(self.id)
+
+    @property
+    def have(self) -> int:
+        return len(self.staying) + len(self.ordered) + self.missing
+
+    @property
+    def lacking(self) -> int:
+        return max(self.want - self.have, 0)
+
+    @property
+    def surplus(self) -> frozenset[str]:
+        """Ids of workers on their way in that are more than make it whole: one was given up as late, replaced, and came
+        after all. Who is furthest stays.
+        """
+        furthest = sorted(
+            self.staying,
+            key=lambda each: (not each.in_service, not each.joined, each.worker.created_at),
+        )
+        return frozenset(machine.worker.id for machine in furthest[self.want :] if machine.coming)
+
+    @property
+    def served(self) -> bool:
+        """Whether any worker of it ever took jobs."""
+        return self.missing > 0 or any(_served(machine) for machine in self.machines)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it was let go: nothing of that is taken back."""
+        return any(machine.note.disabling is Disabling.GROUP for machine in self.machines)
+
+    @property
+    def busy(self) -> bool:
+        return self.unlisted_work or any(not machine.empty for machine in self.machines)
+
+    @property
+    def serving(self) -> tuple[WorkerState, ...]:
+        return tuple(machine for machine in self.staying if machine.in_service)
+
+    @property
+    def ready(self) -> int:
+        return sum(machine.joined for machine in self.staying)
+
+    @property
+    def preference(self) -> tuple[object, ...]:
+        """Sorting key of what to keep: what served, what lacks least, and then always the same."""
+        return not self.served, self.lacking, len(self.id), self.id
+
+    def used(self, names: frozenset[str]) -> bool:
+        """Whether any worker of it is among these names of the supply."""
+        own = {name for machine in self.staying for name in (machine.name, machine.worker.id)}
+        return not names.isdisjoint(own.union(self.ordered))
+
+
+def of_kind(array: NodeArrayPolicy, *, of_workers: bool) -> NodeArrayPolicy:
+    """An array of groups as its groups of so many workers see it, or those of so many vCPUs: it may have both."""
+    size = array.group_cores or array.group_count
+    return replace(array, group_cores=None if of_workers else size, group_count=size if of_workers else None)
+
+
+def kind_of(array: NodeArrayPolicy) -> GroupKind:
+    """What `of_kind` made it."""
+    return array.name, array.group_count is not None
+
+
+def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
+    """How many workers of this type make one group of that array; None where it is no array of groups."""
+    if array.group_count is not None:
+        return array.group_count
+    return None if array.group_cores is None else -(-array.group_cores // type_.vcpus)
+
+
+# -- which there are -------------------------------------------------------------------------------------------------
+
+
+def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, moment: PassContext) -> tuple[Group, ...]:
+    """Every group that a worker carries or an order is to bring, in the order of node arrays and then of their ids."""
+    machines: dict[str, list[WorkerState]] = {}
+    for machine in observed.machines:
+        if machine.worker.group_id and machine.array is not None and not machine.gone:
+            machines.setdefault(machine.worker.group_id, []).append(machine)
+    coming: dict[str, list[tuple[Order, int]]] = {}
+    for order, count in outstanding(fleet, policy, moment.now):
+        if order.group_id and policy.node_array(order.node_array) is not None:
+            coming.setdefault(order.group_id, []).append((order, count))
+    missing, at_work = _missing(observed, coming), _at_work(observed)
+    found = [
+        replace(_with_unlisted(group, coming.get(name, ()), missing.count(name), fleet), unlisted_work=name in at_work)
+        for name in {*machines, *coming}
+        if (group := _listed(name, machines.get(name, ()), moment) or _to_come(name, coming[name], policy)) is not None
+    ]
+    positions = {array.name: position for position, array in enumerate(policy.node_arrays)}
+    return tuple(sorted(found, key=lambda group: (positions[group.array.name], len(group.id), group.id)))
+
+
+def group_ids(fleet: Fleet, memory: Memory) -> frozenset[str]:
+    """Every id that something of ours carries: none of them is given to another group."""
+    carried = (*(worker.group_id for worker in fleet.workers), *(order.group_id for order in fleet.orders))
+    remembered = (note.group_id for note in memory.workers.values())
+    return frozenset(name for name in (*carried, *remembered) if name)
+
+
+def _listed(name: str, machines: Sequence[WorkerState], moment: PassContext) -> Group | None:
+    """A group by its listed workers: the oldest tells what it is made of."""
+    if not machines:
+        return None
+    first = min(machines, key=lambda machine: (machine.worker.created_at, machine.worker.id))
+    if first.array is None:
+        return None
+    array, worker = of_kind(first.array, of_workers=is_of_workers(name)), first.worker
+    staying = tuple(machine for machine in machines if _stands(machine) or counts_as_coming(machine, moment))
+    return Group(
+        name,
+        array,
+        worker.type,
+        worker.price_type,
+        worker.zone,
+        worker.placement_group,
+        want=workers_of(array, worker.type) or len(staying),
+        machines=tuple(machines),
+        staying=staying,
+    )
+
+
+def _to_come(name: str, coming: Sequence[tuple[Order, int]], policy: Policy) -> Group | None:
+    """A group of which only orders are known."""
+    order, count = coming[0]
+    known, key = policy.node_array(order.node_array), order.bucket
+    if known is None:
+        return None
+    array = of_kind(known, of_workers=is_of_workers(name))
+    want = workers_of(array, order.type) or count
+    return Group(name, array, order.type, key.price_type, key.zone, key.placement_group, want)
+
+
+def _with_unlisted(group: Group, coming: Iterable[tuple[Order, int]], missing: int, fleet: Fleet) -> Group:
+    orders = {order.id for order in fleet.orders if order.group_id == group.id}
+    return replace(
+        group,
+        ordered=tuple(name for _, names in named(coming) for name in names),
+        missing=missing,
+        orders=frozenset(orders | {machine.worker.order_id or "" for machine in group.machines}),
+    )
+
+
+def _missing(observed: ObservedWorkers, coming: Mapping[str, Sequence[tuple[Order, int]]]) -> list[str]:
+    """The group of every worker that the listing leaves out, unless its order still counts for it."""
+    waited_for = {order.id for orders in coming.values() for order, _ in orders}
+    return [
+        note.group_id
+        for note in observed.missing.values()
+        if note.group_id and not note.gone and note.terminated_at is None and note.order_id not in waited_for
+    ]
+
+
+def _at_work(observed: ObservedWorkers) -> frozenset[str]:
+    """Groups of which a worker has work that the listing leaves out, whether its order still counts for it or not."""
+    busy = (observed.missing[worker_id] for worker_id, host in observed.missing_hosts.items() if host.busy)
+    return frozenset(note.group_id for note in busy if note.group_id)
+
+
+def _stands(machine: WorkerState) -> bool:
+    return machine.phase is Phase.READY and machine.decisive in _STAYS_WITH
+
+
+def _served(machine: WorkerState) -> bool:
+    """Whether it ever took jobs: it was heard, and is not in Grid Engine for the first time still."""
+    note = machine.note
+    return not machine.coming and note.heard_at is not None and note.disabling is not Disabling.ENROL

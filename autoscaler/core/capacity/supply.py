@@ -1,0 +1,243 @@
+"""What there is and what is coming, as Hosts in the order in which demand should use them up, and what it all counts
+for against limits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from autoscaler.core.limits.limits import Usage
+from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, Worker
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.hosts import HOSTNAME, emptied_host, host_values_of, joined_host
+from autoscaler.core.policy import Policy
+from autoscaler.core.requests.arrays import families
+from autoscaler.core.requests.group_names import pe_of
+from autoscaler.core.requests.orders import named, outstanding
+from autoscaler.core.workers.drain import wanted_back
+from autoscaler.core.workers.idle import could_leave, let_go_order
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.overdue import counts_as_coming
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Capacity that counts, by how certain it is."""
+
+    there: tuple[Host, ...]
+    """Free now: persistent hosts, then workers in service, those that could leave last."""
+    coming: tuple[Host, ...]
+    """Booting, joining and ordered workers, as what they will offer."""
+    draining: tuple[Host, ...]
+    """Ours on their way out that could be let in again."""
+    dispensable: tuple[tuple[WorkerState, Host], ...]
+    """Of `there`, its tail: what idle time alone would let go."""
+    persistent_emptied: tuple[Host, ...]
+    """Persistent hosts as if nothing ran there."""
+    later: frozenset[str] = frozenset()
+    """Of `there`, by name, where nothing starts yet."""
+
+    @property
+    def all(self) -> tuple[Host, ...]:
+        return (*self.there, *self.coming)
+
+
+def supply_of(
+    observed: ObservedWorkers,
+    cluster: Cluster,
+    fleet: Fleet,
+    policy: Policy,
+    moment: PassContext,
+    names: frozenset[str],
+    silent: frozenset[str] = frozenset(),
+    making_room: frozenset[str] = frozenset(),
+    given_up: Set[str] = frozenset(),
+    later: Mapping[str, str] = MappingProxyType({}),
+) -> Supply:
+    """All capacity of this snapshot.
+
+    `names`: complexes that demand asks for. `silent`: hosts that are expected to report again. `making_room`: ids of
+    workers that a stronger one is to replace: no supply, and not wanted back. `given_up`: ids of groups that are given
+    back. `later`: by name of hosts where nothing starts yet, the state letters that say so and pass.
+    """
+    complexes = cluster.complexes
+    foreign = [*observed.others, *observed.missing_hosts.values()]
+    # Of what a person disabled some queues may be open.
+    not_ours = (Condition.UNKNOWN_ARRAY, Condition.DISABLED_BY_HAND)
+    foreign += [machine.host for machine in observed.machines if machine.decisive in not_ours and machine.host]
+    persistent = [
+        joined_host(host, complexes, names, ignoring=later.get(host.name, "")) for host in foreign if host.heard
+    ]
+    serving = [
+        machine
+        for machine in observed.machines
+        if machine.in_service and moment.let_go(machine) is None and machine.worker.id not in making_room
+    ]
+    staying = [machine for machine in serving if not could_leave(machine, moment)]
+    able = [machine for machine in serving if could_leave(machine, moment)]
+    dispensable = [
+        (machine, host)
+        for machine in sorted(able, key=lambda machine: let_go_order(machine, moment.asking), reverse=True)
+        if (host := _free(machine, cluster, moment, names, later.get(machine.name, ""))) is not None
+    ]
+    dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
+    draining = [
+        machine
+        for machine in observed.machines
+        if wanted_back(machine, moment) and machine.worker.id not in making_room
+    ]
+    kept = [
+        host
+        for machine in sorted(staying, key=lambda machine: machine.name in later)
+        if (host := _free(machine, cluster, moment, names, later.get(machine.name, ""))) is not None
+    ]
+    let_in = [
+        host for host in (_free(machine, cluster, moment, names, "d") for machine in draining) if host is not None
+    ]
+    return Supply(
+        there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
+        coming=(
+            *_machines_coming(observed, cluster, moment, names, given_up),
+            *_orders_coming(fleet, policy, cluster, moment, given_up),
+            *_silent(observed, cluster, moment, names, silent),
+        ),
+        draining=tuple(let_in),
+        dispensable=tuple(dispensable),
+        persistent_emptied=tuple(emptied_host(host, complexes, names) for host in observed.others),
+        later=frozenset(later),
+    )
+
+
+def _free(
+    machine: WorkerState, cluster: Cluster, moment: PassContext, names: frozenset[str], ignoring: str = ""
+) -> Host | None:
+    host = joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
+    return host if host is None else replace(host, group=_usable_group(machine, cluster, moment))
+
+
+def _usable_group(machine: WorkerState, cluster: Cluster, moment: PassContext) -> str:
+    """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups, or
+    that lost its own to a person, has nothing by which Grid Engine would put them there.
+    """
+    group = machine.worker.group_id or ""
+    bases = (base for base in moment.group_pes if group and base in cluster.pes)
+    return group if all(pe_of(base, group) in cluster.pes for base in bases) else ""
+
+
+def _machines_coming(
+    observed: ObservedWorkers, cluster: Cluster, moment: PassContext, names: frozenset[str], given_up: Set[str]
+) -> list[Host]:
+    hosts: list[Host] = []
+    for machine in observed.machines:
+        if machine.worker.group_id in given_up:
+            continue
+        if machine.array is not None and counts_as_coming(machine, moment):
+            offer = host_values_of(machine.worker.type, machine.array, cluster.complexes, machine.worker.bucket)
+            host_name = machine.worker.name if HOSTNAME in names else None
+            host = offer.host(machine.worker.id, machine.array.queue, host_name)
+            hosts.append(replace(host, group=machine.worker.group_id or ""))
+    return hosts
+
+
+def _silent(
+    observed: ObservedWorkers, cluster: Cluster, moment: PassContext, names: frozenset[str], silent: frozenset[str]
+) -> list[Host]:
+    """What hosts that are expected to report again have free, as far as is known of them now."""
+    unheard = [machine for machine in observed.machines if machine.unheard and moment.let_go(machine) is None]
+    found = [_free(machine, cluster, moment, names, "au") for machine in unheard if machine.name in silent]
+    others = (host for host in observed.others if not host.heard and host.name in silent)
+    found += [joined_host(host, cluster.complexes, names, ignoring="au") for host in others]
+    return [host for host in found if host is not None]
+
+
+def _orders_coming(
+    fleet: Fleet, policy: Policy, cluster: Cluster, moment: PassContext, given_up: Set[str]
+) -> list[Host]:
+    if moment.wishes.stop == "now":
+        return []
+    hosts: list[Host] = []
+    for order, names in named(outstanding(fleet, policy, moment.now)):
+        array = policy.node_array(order.node_array)
+        if array is not None and order.group_id not in given_up:
+            offer = host_values_of(order.type, array, cluster.complexes, order.bucket)
+            there = offer.host("", array.queue)
+            hosts += [replace(there, name=name, group=order.group_id) for name in names]
+    return hosts
+
+
+def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float) -> dict[str, Usage]:
+    """What every node array's additional workers and orders amount to, with those of its kin. A worker counts until its
+    provider says it is gone. One of an array that is not known (any more) counts with the first of the settings.
+    """
+    prices = {bucket.key: bucket for bucket in fleet.buckets}
+    ordered = outstanding(fleet, policy, now)
+    coming = {order.id for order, _ in ordered}
+    usage = {array.name: Usage() for array in policy.node_arrays}
+    for machine in observed.machines:
+        worker = machine.worker
+        if not machine.gone and usage:
+            name = _counted_in(worker.node_array, usage)
+            price = worker.price_per_hour if worker.price_per_hour is not None else _price(worker.bucket, prices)
+            usage[name] = usage[name].plus(worker.type.vcpus, price, 1)
+    for note in observed.missing.values():
+        if note.bucket is None or note.terminated_at is not None or note.order_id in coming or not usage:
+            continue
+        price = note.price_per_hour if note.price_per_hour is not None else _price(note.bucket, prices)
+        name = _counted_in(note.bucket.node_array, usage)
+        usage[name] = usage[name].plus(note.vcpus, price, 1)
+    for order, count in ordered:
+        if usage:
+            name = _counted_in(order.node_array, usage)
+            price = order.price_per_hour if order.price_per_hour is not None else _price(order.bucket, prices)
+            usage[name] = usage[name].plus(order.type.vcpus, price, count)
+    return _with_kin(usage, policy)
+
+
+def _counted_in(name: str, usage: Mapping[str, Usage]) -> str:
+    return name if name in usage else next(iter(usage))
+
+
+def _with_kin(usage: Mapping[str, Usage], policy: Policy) -> dict[str, Usage]:
+    """Every array's with that of the others that stem from the same one, and with the total of the cell: limits hold
+    for all of them together.
+    """
+    together = dict(usage)
+    for kin in families(policy).values():
+        for array, other in itertools.permutations(kin, 2):
+            together[array.name] = together[array.name].plus_others(usage[other.name])
+    total = Usage()
+    for own in usage.values():
+        total = total.plus_elsewhere(own)
+    return {
+        name: replace(
+            each,
+            total_workers=total.total_workers,
+            total_cores=total.total_cores,
+            total_price_per_hour=total.total_price_per_hour,
+        )
+        for name, each in together.items()
+    }
+
+
+def price_of(worker: Worker, buckets: Sequence[Bucket]) -> float | None:
+    """What a worker costs, by its provider or else the catalogue; None: nobody knows."""
+    if worker.price_per_hour is not None:
+        return worker.price_per_hour
+    return _price(worker.bucket, {bucket.key: bucket for bucket in buckets})
+
+
+def _price(key: BucketKey, buckets: Mapping[BucketKey, Bucket]) -> float | None:
+    """What the catalogue says a worker of this bucket costs, whatever its zone and placement group."""
+    candidates: Sequence[BucketKey] = (
+        key,
+        BucketKey(key.instance_type, key.node_array, ANY, key.price_type),
+        BucketKey(key.instance_type, ANY, ANY, key.price_type),
+    )
+    return next((buckets[one].price_per_hour for one in candidates if one in buckets), None)

@@ -1,0 +1,139 @@
+"""How near to what rules ask workers come that could be had: what each does not meet, nearest first.
+
+Only asked for demand that rules forbid. A kind of worker is asked once for each entry, whatever the number of shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.core.constraints.constraint import And, Constraint, Standing
+from autoscaler.core.constraints.node import Node
+from autoscaler.core.constraints.ruleset import Entry, Rules
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.fleet import Bucket, BucketKey
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.constraint_effects import refusal_of
+from autoscaler.core.placement.hosts import as_node
+from autoscaler.core.policy import NodeArrayPolicy
+
+Kind = tuple[NodeArrayPolicy, Bucket]
+_Key = tuple[str, int | None, BucketKey]
+"""Node array, whether as one of groups, and bucket."""
+MOST_TOLD = 3
+"""Of so many workers it is told why rules forbid them, and so much of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """What one kind of worker does not meet."""
+
+    at: int
+    """Its place among the kinds that were asked."""
+    entries: int
+    parts: int
+    why: Reason | None
+    """None: it meets all."""
+    nevers: tuple[tuple[str, Reason], ...] = ()
+    """Messages of `never` that speak against it, each with the reason that it is told in."""
+
+
+@dataclass(slots=True)
+class Misses:
+    """Remembers what it found for one plan."""
+
+    rules: Rules
+    complexes: Mapping[str, Complex]
+    _nodes: dict[_Key, Node] = field(default_factory=dict)
+    _refusals: dict[tuple[str, _Key], tuple[Reason, ...]] = field(default_factory=dict)
+    """By entry."""
+    _nearest: dict[tuple[tuple[str, ...], Hashable], tuple[Miss, ...]] = field(default_factory=dict)
+
+    def told(
+        self, entries: Sequence[Entry], kinds: Sequence[Kind], of: Hashable, serves: Callable[[int], bool]
+    ) -> Reason | None:
+        """Why rules forbid these kinds, largest first, where some of them would serve but for these entries; None: none
+        would. `of`: stands for these very kinds. `serves`: whether the kind at this place would.
+        """
+        nearest = self._in_order(entries, kinds, of)
+        told: list[Reason | None] = []
+        for miss in nearest:
+            if miss.why not in told and serves(miss.at):
+                told.append(miss.why)
+                if len(told) == MOST_TOLD:
+                    break
+        if not told:
+            return None
+        reason = because(Code.RULES_FORBID, places=tuple(entry.place for entry in entries))
+        known: set[str] = set()
+        for why in filter(None, told):
+            reason = reason.then(why)
+            known.update(_messages(why))
+        for message, why in (never for miss in nearest for never in miss.nevers):
+            if message not in known:
+                reason = reason.then(why)
+                known.add(message)
+        return reason
+
+    def _in_order(self, entries: Sequence[Entry], kinds: Sequence[Kind], of: Hashable) -> tuple[Miss, ...]:
+        """Those that miss the fewest entries first, and of these the fewest parts; last what misses none, of which
+        nothing is to be told.
+        """
+        key = tuple(entry.place for entry in entries), of
+        if key not in self._nearest:
+            found = (self._miss(at, entries, kind) for at, kind in enumerate(kinds))
+            order = sorted(found, key=lambda miss: (not miss.entries, miss.entries, miss.parts))
+            self._nearest[key] = tuple(order)
+        return self._nearest[key]
+
+    def _miss(self, at: int, entries: Sequence[Entry], kind: Kind) -> Miss:
+        refusals = [found for entry in entries if (found := self._refused(entry, kind))]
+        parts = [each for found in refusals for each in found]
+        if not parts:
+            return Miss(at, 0, 0, None)
+        array, bucket = kind
+        not_it = because(Code.AGAINST_RULES, node=f"{array.name}/{bucket.type.name}")
+        nevers = [(message, not_it.then(each)) for each in parts for message in _messages(each)]
+        parts.sort(key=lambda each: not any(_messages(each)))
+        why = not_it
+        for each in dict.fromkeys(parts[:MOST_TOLD]):
+            why = why.then(each)
+        return Miss(at, len(refusals), len(parts), why, tuple(nevers))
+
+    def _refused(self, entry: Entry, kind: Kind) -> tuple[Reason, ...]:
+        array, bucket = kind
+        this = array.name, array.group_count, bucket.key
+        key = entry.place, this
+        if key not in self._refusals:
+            if this not in self._nodes:
+                self._nodes[this] = as_node(bucket, array, self.complexes, self.rules)
+            self._refusals[key] = _refusals_of(entry, self._nodes[this], frozenset({array.queue}))
+        return self._refusals[key]
+
+
+def _refusals_of(entry: Entry, node: Node, queues: frozenset[str]) -> tuple[Reason, ...]:
+    """Every part of an entry that a node does not meet, each asked of the whole node."""
+    whole = refusal_of(entry, node, queues)
+    if whole is None:
+        return ()
+    standing = Standing(node)
+    parts = (part.take(standing) for part in _conjuncts(entry.parts.asked))
+    return tuple(each for each in parts if isinstance(each, Reason)) or (whole,)
+
+
+def _conjuncts(constraint: Constraint) -> Iterator[Constraint]:
+    """What must all hold."""
+    if not isinstance(constraint, And):
+        yield constraint
+        return
+    for child in constraint.children:
+        yield from _conjuncts(child)
+
+
+def _messages(reason: Reason) -> Iterator[str]:
+    """What is said of `never` in it."""
+    if reason.code is Code.NEVER:
+        yield str(reason["message"])
+    for link in reason.trail:
+        yield from _messages(link)

@@ -1,0 +1,269 @@
+"""Constraints: what a job asks of a node. Each takes from a node what it stands for, or says why it cannot.
+
+`take` gives the standing after one task, so that a later constraint sees what an earlier one took, and an `or` takes
+for its first alternative only. `document` gives a constraint as JSON has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from autoscaler.core.constraints.node import Node
+from autoscaler.core.constraints.values import Scalar, Size, Value, is_number, millionths, same, shown, written
+from autoscaler.core.model.reasons import Code, Reason, because
+
+Document = dict[str, object]
+SharedKey = tuple[str, str]
+"""Name and source of a shared resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A node, what has been taken of resources that all nodes share, and whose task is put there."""
+
+    node: Node
+    job: str = ""
+    spent: Mapping[SharedKey, int | float] = field(default_factory=dict)
+
+
+class Constraint(Protocol):
+    """What may stand in a demand."""
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        """The standing with one task more, or why the node is none for it."""
+        ...
+
+    def document(self) -> Document:
+        """As JSON has it."""
+        ...
+
+
+def take_all(constraints: Sequence[Constraint], standing: Standing) -> Standing | Reason:
+    """Each in turn, on what the one before left; the first that cannot says why."""
+    for constraint in constraints:
+        after = constraint.take(standing)
+        if isinstance(after, Reason):
+            return after
+        standing = after
+    return standing
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumResource:
+    """At least so much of a counted resource is left, and is taken."""
+
+    resource: str
+    amount: int | float
+
+    def __post_init__(self) -> None:
+        if not is_number(self.amount) or not self.amount >= 0:
+            raise ValueError(f"of {self.resource} an amount of at least 0 is asked, not {self.amount!r}")
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        node = standing.node
+        whole, left = node.resources.get(self.resource), node.remaining(self.resource)
+        if whole is None and left is None:
+            return because(Code.LACKS_RESOURCE, resource=self.resource)
+        # Bytes are bytes: a plain number asked of a size is shown as one.
+        asked = Size(self.amount) if isinstance(left, Size) else self.amount
+        if not is_number(left):
+            return because(Code.RESOURCE_DIFFERS, resource=self.resource, value=shown(left), asked=shown(asked))
+        if millionths(left) < millionths(self.amount):
+            return because(
+                Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(asked)
+            )
+        return replace(standing, node=node.less(self.resource, self.amount))
+
+    def document(self) -> Document:
+        return {self.resource: written(self.amount)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourceConstraint:
+    """A resource that is only read is one of these values, where text may have wildcards. Nothing is taken."""
+
+    resource: str
+    value: Scalar | Sequence[Scalar]
+
+    @property
+    def allowed(self) -> tuple[Scalar, ...]:
+        return several(self.value)
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        there = standing.node.resources.get(self.resource)
+        if there is None:
+            return because(Code.LACKS_RESOURCE, resource=self.resource)
+        return standing if among(there, self.allowed) else _differs(self.resource, there, self.allowed)
+
+    def document(self) -> Document:
+        values = [written(value) for value in self.allowed]
+        # A single number would read back as a minimum.
+        return {self.resource: values[0] if len(values) == 1 and not is_number(self.allowed[0]) else values}
+
+
+@dataclass(frozen=True, slots=True)
+class NodePropertyConstraint:
+    """A property of the node (its name without `node.`) is one of these values, where text may have wildcards."""
+
+    name: str
+    values: tuple[Value, ...]
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        there = standing.node.properties[self.name]
+        return standing if among(there, self.values) else _differs(f"node.{self.name}", there, self.values)
+
+    def document(self) -> Document:
+        values = [written(value) for value in self.values]
+        return {f"node.{self.name}": values[0] if len(values) == 1 else values}
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them. None at all is met by every node."""
+
+    children: tuple[Constraint, ...] = ()
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        return take_all(self.children, standing)
+
+    def document(self) -> Document:
+        return {"and": [child.document() for child in self.children]}
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """The first that can is the one that takes; no other is looked at."""
+
+    children: tuple[Constraint, ...]
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        why: list[Reason] = []
+        for child in self.children:
+            after = child.take(standing)
+            if not isinstance(after, Reason):
+                return after
+            why.append(after)
+        return _with(because(Code.NO_ALTERNATIVE, count=len(why)), why)
+
+    def document(self) -> Document:
+        return {"or": [child.document() for child in self.children]}
+
+
+@dataclass(frozen=True, slots=True)
+class XOr:
+    """Exactly one can, and takes."""
+
+    children: tuple[Constraint, ...]
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        tried = [(child, child.take(standing)) for child in self.children]
+        able = [(child, after) for child, after in tried if not isinstance(after, Reason)]
+        if not able:
+            why = [after for _, after in tried if isinstance(after, Reason)]
+            return _with(because(Code.NO_ALTERNATIVE, count=len(why)), why)
+        if len(able) > 1:
+            return because(Code.SEVERAL_ALTERNATIVES, alternatives=tuple(as_text(child) for child, _ in able))
+        return able[0][1]
+
+    def document(self) -> Document:
+        return {"xor": [child.document() for child in self.children]}
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The child cannot. Nothing is taken."""
+
+    child: Constraint
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        if isinstance(self.child.take(standing), Reason):
+            return standing
+        return because(Code.MEETS_EXCLUDED, excluded=as_text(self.child))
+
+    def document(self) -> Document:
+        return {"not": self.child.document()}
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusive:
+    """The node runs this job and nothing else: one task of it, or with `tasks` any number."""
+
+    tasks: bool = False
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        node = standing.node
+        others = node.jobs - {standing.job} if self.tasks else node.jobs
+        if others:
+            return because(Code.NODE_IN_USE, jobs=tuple(sorted(others)))
+        return replace(standing, node=replace(node, taken_by=standing.job, sealed=not self.tasks))
+
+    def document(self) -> Document:
+        return {"exclusive-task" if self.tasks else "exclusive": True}
+
+
+@dataclass(frozen=True, slots=True)
+class InAPlacementGroup:
+    """The node is in a placement group, or is in none."""
+
+    wanted: bool
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        group = standing.node.properties.placement_group
+        if bool(group) is self.wanted:
+            return standing
+        if group:
+            return because(Code.IN_PLACEMENT_GROUP, placement_group=group)
+        return because(Code.IN_NO_PLACEMENT_GROUP)
+
+    def document(self) -> Document:
+        return {"in-a-placement-group": self.wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No node, for the reason given."""
+
+    message: str
+
+    def take(self, standing: Standing) -> Standing | Reason:
+        return because(Code.NEVER, message=self.message)
+
+    def document(self) -> Document:
+        return {"never": self.message}
+
+
+def as_text(constraint: Constraint) -> str:
+    """A constraint as one line of JSON."""
+    return json.dumps(constraint.document())
+
+
+def several(value: Scalar | Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """One value, or each of many."""
+    return (value,) if isinstance(value, str | int | float) else tuple(value)
+
+
+def among(there: Value, allowed: Sequence[Value]) -> bool:
+    """Whether it is one of these. Text is also what its wildcards (`*`, `?`, `[ab]`) stand for."""
+    return any(same(there, value) or _fits(there, value) for value in allowed)
+
+
+def _fits(there: Value, pattern: Value) -> bool:
+    return isinstance(there, str) and isinstance(pattern, str) and fnmatchcase(there, pattern)
+
+
+def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
+    # Text is told as such where something else is there: "16" is not 16, and "4g" is no size.
+    asked = [
+        f'"{value}"' if isinstance(value, str) and not isinstance(there, str) else shown(value) for value in allowed
+    ]
+    return because(Code.RESOURCE_DIFFERS, resource=what, value=shown(there), asked=" or ".join(asked))
+
+
+def _with(reason: Reason, why: Sequence[Reason]) -> Reason:
+    for link in dict.fromkeys(why):  # what several say is told once
+        reason = reason.then(link)
+    return reason

@@ -1,0 +1,198 @@
+"""Demand on nodes: for every job, the nodes that take its tasks, and why each other one does not.
+
+Jobs in their order, on nodes that are there, then on new ones of the candidates in their order: first fit, but what a
+job prefers comes first among either. Every job looks at every node, in about 15 µs, until its tasks are placed: jobs
+that ask the same are best one job with a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.constraints.constraint import Constraint, SharedKey, Standing, take_all
+from autoscaler.core.constraints.default_resources import DefaultResource, node_of
+from autoscaler.core.constraints.node import Node, NodeProperties, named
+from autoscaler.core.constraints.preference import has_choice, rank_of
+from autoscaler.core.model.reasons import Code, Reason, because
+
+NO_ARRAY = "node"
+"""Begins the names of nodes whose bucket serves any node array."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDemand:
+    """A job: what each of its tasks asks of a node, and how many there are."""
+
+    name: str
+    constraints: tuple[Constraint, ...] = ()
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ValueError(f"{self.name} cannot have {self.count} tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kind of node that could be had: what it is, and by what rules it has resources."""
+
+    properties: NodeProperties
+    defaults: tuple[DefaultResource, ...] = ()
+    most: int | None = None
+    """How many more can be had; None: any number."""
+
+    @property
+    def label(self) -> str:
+        """As a reason names it: `execute/Standard_F2`, with its price type and placement group."""
+        spot = " (spot)" if self.properties.spot else ""
+        group = f" in {self.properties.placement_group}" if self.properties.placement_group else ""
+        array = f"{self.properties.nodearray}/" if self.properties.nodearray else ""
+        return f"{array}{self.properties.vm_size}{spot}{group}"
+
+    def node(self, name: str) -> Node:
+        """An untouched one."""
+        return node_of(named(self.properties, name), self.defaults)
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """So many tasks of a job are on a node."""
+
+    job: str
+    node: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A node by its name, or a candidate by its label, that takes no (further) task of a job."""
+
+    job: str
+    node: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What became of a demand."""
+
+    matched: tuple[Matched, ...]
+    rejected: tuple[Rejected, ...]
+    unmatched: Mapping[str, int]
+    """Tasks that no node takes, by job; none with 0."""
+    nodes: tuple[Node, ...]
+    """All nodes as they stand now: those given, then those to be created."""
+    new: tuple[str, ...]
+    """Names of those to be created."""
+    spent: Mapping[SharedKey, int | float]
+    """What was taken of resources that all share."""
+
+
+@dataclass(slots=True)
+class _Board:
+    nodes: list[Node]
+    candidates: list[Candidate]
+    names: set[str]
+    numbers: dict[str, int] = field(default_factory=dict)
+    spent: Mapping[SharedKey, int | float] = field(default_factory=dict)
+    matched: list[Matched] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+
+
+def match(demand: Sequence[JobDemand], nodes: Sequence[Node], candidates: Sequence[Candidate] = ()) -> Matching:
+    """Put the tasks of every job on nodes. Jobs need names of their own: exclusiveness goes by them."""
+    if len({job.name for job in demand}) < len(demand):
+        raise ValueError("every job of a demand needs a name of its own")
+    board = _Board(list(nodes), list(candidates), {node.properties.name for node in nodes})
+    lacking = {job.name: _put(job, board) for job in demand}
+    return Matching(
+        matched=tuple(board.matched),
+        rejected=tuple(board.rejected),
+        unmatched={name: count for name, count in lacking.items() if count},
+        nodes=tuple(board.nodes),
+        new=tuple(board.new),
+        spent=board.spent,
+    )
+
+
+def put_one(job: str, constraints: Sequence[Constraint], standing: Standing) -> Standing | Reason:
+    """One task of a job on a node, exclusiveness of the jobs there heeded."""
+    node = standing.node
+    if node.taken_by is not None and (node.sealed or node.taken_by != job):
+        return because(Code.NODE_TAKEN, job=node.taken_by)
+    after = take_all(constraints, replace(standing, job=job))
+    if isinstance(after, Reason):
+        return after
+    return replace(after, node=replace(after.node, jobs=after.node.jobs | {job}))
+
+
+def _put(job: JobDemand, board: _Board) -> int:
+    """How many of its tasks are left over."""
+    left = job.count
+    for at in _in_order(job, board.nodes, board):
+        if not left:
+            return 0
+        board.nodes[at], left = _fill(job, board.nodes[at], left, board)
+    for at in _in_order(job, board.candidates, board):
+        if not left:
+            return 0
+        left = _open(job, at, board.candidates[at], left, board)
+    return left
+
+
+def _in_order(job: JobDemand, these: Sequence[Node] | Sequence[Candidate], board: _Board) -> Sequence[int]:
+    """Their places, those that the job prefers first, else as they stand."""
+    places = range(len(these))
+    if not has_choice(job.constraints):
+        return places
+    nodes = [one.node("") if isinstance(one, Candidate) else one for one in these]
+    ranks = [rank_of(job.constraints, Standing(node, job.name, board.spent)) for node in nodes]
+    return sorted(places, key=lambda at: ranks[at])
+
+
+def _fill(job: JobDemand, node: Node, count: int, board: _Board) -> tuple[Node, int]:
+    """As many tasks as the node takes: the node then, and how many are left over."""
+    standing, left = Standing(node, job.name, board.spent), count
+    while left:
+        after = put_one(job.name, job.constraints, standing)
+        if isinstance(after, Reason):
+            board.rejected.append(Rejected(job.name, node.name, after))
+            break
+        standing, left = after, left - 1
+    if left < count:
+        board.matched.append(Matched(job.name, node.name, count - left))
+        board.spent = standing.spent
+    return standing.node, left
+
+
+def _open(job: JobDemand, at: int, candidate: Candidate, count: int, board: _Board) -> int:
+    """New nodes of a candidate, while it has some and they take tasks."""
+    while count and candidate.most != 0:
+        node = candidate.node(_next_name(candidate.properties.nodearray or NO_ARRAY, board))
+        why = put_one(job.name, job.constraints, Standing(node, job.name, board.spent))
+        if isinstance(why, Reason):
+            board.rejected.append(Rejected(job.name, candidate.label, why))
+            return count
+        told = len(board.rejected)
+        node, count = _fill(job, node, count, board)
+        del board.rejected[told:]  # that a new node is full by now is no reason worth telling
+        board.nodes.append(node)
+        board.names.add(node.name)
+        board.new.append(node.name)
+        if candidate.most is not None:
+            candidate = replace(candidate, most=candidate.most - 1)
+            board.candidates[at] = candidate
+    if count:
+        board.rejected.append(Rejected(job.name, candidate.label, because(Code.NONE_LEFT)))
+    return count
+
+
+def _next_name(node_array: str, board: _Board) -> str:
+    """The first free one of `execute-1`, `execute-2`, …"""
+    number = board.numbers.get(node_array, 1)
+    while f"{node_array}-{number}" in board.names:
+        number += 1
+    board.numbers[node_array] = number
+    return f"{node_array}-{number}"

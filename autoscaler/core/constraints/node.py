@@ -1,0 +1,264 @@
+"""Nodes: the properties that a rule may name with `node.`, of buckets and of workers alike, and what a node has left.
+
+Properties that no provider tells (physical cores, InfiniBand, the region) come from `SizeFacts` and the caller; where
+nothing is known, a size has as many physical as virtual cores, on one socket, and no InfiniBand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from autoscaler.core.constraints.values import Size, Value, is_number, less
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, MachineState, PriceType, Worker
+
+NOTHING = Size(0)
+VERSION = "1"
+"""Of this set of properties."""
+_STATES = {
+    MachineState.PENDING: "Preparing",
+    MachineState.RUNNING: "Ready",
+    MachineState.STOPPING: "Terminating",
+    MachineState.TERMINATED: "Terminated",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFacts:
+    """What is known of a VM size; None where it is not."""
+
+    vm_family: str | None = None
+    vcpu_count: int | None = None
+    vcpus_per_core: int | None = None
+    memory: Size | None = None
+    gpu_count: int | None = None
+    infiniband: bool | None = None
+
+    def over(self, known: InstanceType | None) -> SizeFacts:
+        """These with what the provider says over them, but for a higher count of GPUs, which holds: a provider that is
+        told of none in some region is wrong.
+        """
+        if known is None:
+            return self
+        return replace(
+            self,
+            vm_family=self.vm_family or known.family,
+            vcpu_count=known.vcpus,
+            memory=Size(known.memory),
+            gpu_count=max(known.gpus, self.gpu_count or 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProperties:
+    """What a rule reads as `node.<name>`. Times are Unix seconds, 0 where there is none."""
+
+    nodearray: str
+    vm_size: str
+    bucket_id: str = ""
+    name: str = ""
+    location: str = ""
+    vm_family: str = ""
+    vcpu_count: int = 1
+    pcpu_count: int = 1
+    cores_per_socket: int = 1
+    gpu_count: int = 0
+    memory: Size = NOTHING
+    infiniband: bool = False
+    placement_group: str | None = None
+    spot: bool = False
+    exists: bool = False
+    state: str = "Off"
+    hostname: str | None = None
+    hostname_or_uuid: str = ""
+    instance_id: str | None = None
+    private_ip: str | None = None
+    keep_alive: bool = False
+    create_time_unix: float = 0.0
+    create_time_remaining: float = 0.0
+    delete_time_unix: float = 0.0
+    last_match_time_unix: float = 0.0
+    version: str = VERSION
+
+    @property
+    def colocated(self) -> bool:
+        return bool(self.placement_group)
+
+    @property
+    def create_time(self) -> datetime:
+        return datetime.fromtimestamp(self.create_time_unix, UTC)
+
+    @property
+    def delete_time(self) -> datetime:
+        return datetime.fromtimestamp(self.delete_time_unix, UTC)
+
+    @property
+    def last_match_time(self) -> datetime:
+        return datetime.fromtimestamp(self.last_match_time_unix, UTC)
+
+    def __getitem__(self, name: str) -> Value:
+        """The property of that name, without `node.`; KeyError where there is none."""
+        if name not in PROPERTIES:
+            raise KeyError(name)
+        value: Value = getattr(self, name)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Of what type a property is, and what it says."""
+
+    type: str
+    """`str`, `int`, `float`, `bool`, `size` or `time`."""
+    meaning: str
+    optional: bool = False
+
+
+PROPERTIES: Mapping[str, Kind] = MappingProxyType(
+    {
+        "bucket_id": Kind("str", "UUID of its bucket, the same in every pass"),
+        "colocated": Kind("bool", "whether it is in a placement group"),
+        "cores_per_socket": Kind("int", "physical cores of a CPU socket"),
+        "create_time": Kind("time", "when it was created"),
+        "create_time_remaining": Kind("float", "seconds of its boot timeout that are left"),
+        "create_time_unix": Kind("float", "when it was created, Unix seconds"),
+        "delete_time": Kind("time", "when it was deleted"),
+        "delete_time_unix": Kind("float", "when it was deleted, Unix seconds"),
+        "exists": Kind("bool", "whether it has been created"),
+        "gpu_count": Kind("int", "GPUs"),
+        "hostname": Kind("str", "host name, once it has one", optional=True),
+        "hostname_or_uuid": Kind("str", "host name or else a UUID of its own"),
+        "infiniband": Kind("bool", "whether its size has InfiniBand"),
+        "instance_id": Kind("str", "the provider's id of its machine", optional=True),
+        "keep_alive": Kind("bool", "whether it is kept from being removed"),
+        "last_match_time": Kind("time", "when a job was last matched with it"),
+        "last_match_time_unix": Kind("float", "when a job was last matched with it, Unix seconds"),
+        "location": Kind("str", "region of its machine"),
+        "memory": Kind("size", "main memory as its provider tells it; the system has a little less"),
+        "name": Kind("str", "its name in its node array"),
+        "nodearray": Kind("str", "its node array"),
+        "pcpu_count": Kind("int", "physical cores"),
+        "placement_group": Kind("str", "its placement group, or its group of workers, if it is in one", optional=True),
+        "private_ip": Kind("str", "its address, once it has one", optional=True),
+        "spot": Kind("bool", "whether its cloud may take it back, for a lower price"),
+        "state": Kind("str", "Off, Preparing, Ready, Failed, Terminating or Terminated"),
+        "vcpu_count": Kind("int", "virtual cores"),
+        "version": Kind("str", "version of this list"),
+        "vm_family": Kind("str", "family of its size"),
+        "vm_size": Kind("str", "its VM size: the instance type"),
+    }
+)
+"""Every name that may follow `node.`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node while demand is put on it. Never changed: each step gives the node after it."""
+
+    properties: NodeProperties
+    resources: Mapping[str, Value] = field(default_factory=dict)
+    """All it has."""
+    left: Mapping[str, int | float] = field(default_factory=dict)
+    """What is left of resources that are counted, where that is not all."""
+    jobs: frozenset[str] = frozenset()
+    """Jobs that are on it."""
+    taken_by: str | None = None
+    """The job that has it to itself."""
+    sealed: bool = False
+    """Not even another task of that job may come."""
+
+    @property
+    def name(self) -> str:
+        return self.properties.name or self.properties.bucket_id
+
+    def remaining(self, name: str) -> Value:
+        """What is left of a resource; all of one that is not counted."""
+        return self.left.get(name, self.resources.get(name))
+
+    def less(self, name: str, amount: int | float) -> Node:
+        """The node after so much of a counted resource was taken."""
+        there = self.remaining(name)
+        if not is_number(there):
+            raise ValueError(f"{name} of {self.name} cannot be counted: {there!r}")
+        return replace(self, left={**self.left, name: less(there, amount)})
+
+
+def bucket_id(key: BucketKey) -> str:
+    """A UUID made of what tells buckets apart."""
+    return _uuid("bucket", key.node_array, key.instance_type, key.zone, key.price_type.value, key.placement_group)
+
+
+def properties_of_bucket(bucket: Bucket, *, location: str = "", facts: SizeFacts | None = None) -> NodeProperties:
+    """The properties of a node that could be had of this bucket. Without a location, its zone stands for one."""
+    key = bucket.key
+    return replace(
+        _of_size(key, (facts or SizeFacts()).over(bucket.type)),
+        location=location or key.zone,
+        hostname_or_uuid=_uuid("node", bucket_id(key)),
+    )
+
+
+def properties_of_worker(
+    worker: Worker,
+    *,
+    now: float,
+    boot_timeout: float,
+    location: str = "",
+    facts: SizeFacts | None = None,
+    keep_alive: bool = False,
+    last_match: float | None = None,
+) -> NodeProperties:
+    """The properties of a worker. Without a last match, its creation stands for one."""
+    state = "Failed" if worker.failure else _STATES[worker.state]
+    if worker.state is MachineState.RUNNING and not (worker.ready or worker.failure):
+        state = _STATES[MachineState.PENDING]
+    coming = state == _STATES[MachineState.PENDING]
+    # A group is a placement group where its cloud has none.
+    key = replace(worker.bucket, placement_group=worker.placement_group or worker.group_id or "")
+    return replace(
+        _of_size(key, (facts or SizeFacts()).over(worker.type)),
+        name=worker.name or worker.id,
+        location=location or worker.zone,
+        exists=worker.exists,
+        state=state,
+        hostname=worker.name,
+        hostname_or_uuid=worker.name or _uuid("node", worker.id),
+        instance_id=worker.id,
+        private_ip=worker.address,
+        keep_alive=keep_alive,
+        create_time_unix=worker.created_at,
+        create_time_remaining=max(0.0, worker.created_at + boot_timeout - now) if coming else 0.0,
+        last_match_time_unix=worker.created_at if last_match is None else last_match,
+    )
+
+
+def named(properties: NodeProperties, name: str) -> NodeProperties:
+    """The same for a node to be created, under a name of its own."""
+    return replace(properties, name=name, hostname_or_uuid=_uuid("node", properties.bucket_id, name))
+
+
+def _of_size(key: BucketKey, facts: SizeFacts) -> NodeProperties:
+    vcpus = facts.vcpu_count or 1
+    cores = max(1, vcpus // (facts.vcpus_per_core or 1))
+    return NodeProperties(
+        nodearray=key.node_array,
+        vm_size=key.instance_type,
+        bucket_id=bucket_id(key),
+        vm_family=facts.vm_family or key.instance_type,
+        vcpu_count=vcpus,
+        pcpu_count=cores,
+        cores_per_socket=cores,
+        gpu_count=facts.gpu_count or 0,
+        memory=facts.memory or NOTHING,
+        infiniband=bool(facts.infiniband),
+        placement_group=key.placement_group or None,
+        spot=key.price_type is PriceType.SPOT,
+    )
+
+
+def _uuid(*parts: str) -> str:
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))

@@ -1,0 +1,82 @@
+"""Which nodes a job would rather have: those of an earlier alternative of an `or` before those of a later one, and
+those with an earlier value of a list before those with a later one.
+
+Whether a node is one at all, its constraints say; of two that are, the rank tells which is tried first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autoscaler.core.constraints.constraint import (
+    And,
+    Constraint,
+    NodePropertyConstraint,
+    NodeResourceConstraint,
+    Or,
+    Standing,
+    XOr,
+    among,
+)
+from autoscaler.core.constraints.values import Value
+from autoscaler.core.model.reasons import Reason
+
+Rank = tuple[int, ...]
+"""Of two nodes the one with the lower is preferred."""
+
+
+def has_choice(constraints: Iterable[Constraint]) -> bool:
+    """Whether nodes that meet these may be ranked at all."""
+    return any(_leaves_open(constraint) for constraint in constraints)
+
+
+def rank_of(constraints: Sequence[Constraint], standing: Standing) -> Rank:
+    """The place of the alternative or value that each takes there, in their order, so that the first decides."""
+    return tuple(_rank(constraints, standing))
+
+
+def _leaves_open(constraint: Constraint) -> bool:
+    match constraint:
+        case Or():
+            return True
+        case And(children) | XOr(children):
+            return has_choice(children)
+        case NodePropertyConstraint(_, values):
+            return len(values) > 1
+        case NodeResourceConstraint():
+            return len(constraint.allowed) > 1
+        case _:
+            return False
+
+
+def _rank(constraints: Iterable[Constraint], standing: Standing) -> Iterable[int]:
+    for constraint in constraints:
+        match constraint:
+            case And(children):
+                yield from _rank(children, standing)
+            case Or(children):
+                at = _first(children, standing)
+                yield len(children) if at is None else at
+                yield from () if at is None else _rank((children[at],), standing)
+            case XOr(children):
+                at = _first(children, standing)
+                yield from () if at is None else _rank((children[at],), standing)
+            case NodePropertyConstraint(name, values):
+                yield _place(standing.node.properties[name], values)
+            case NodeResourceConstraint():
+                yield _place(standing.node.resources.get(constraint.resource), constraint.allowed)
+            case _:
+                pass
+        after = constraint.take(standing)
+        if isinstance(after, Reason):
+            return
+        standing = after
+
+
+def _first(children: Sequence[Constraint], standing: Standing) -> int | None:
+    able = (at for at, child in enumerate(children) if not isinstance(child.take(standing), Reason))
+    return next(able, None)
+
+
+def _place(there: Value, allowed: Sequence[Value]) -> int:
+    return next((at for at, value in enumerate(allowed) if among(there, (value,))), len(allowed))

@@ -1,0 +1,164 @@
+"""A document of rules as one value, and what of it holds for which jobs.
+
+`constraints` hold for every job, an entry of `apply` for jobs of some queue, parallel environment, project, user or
+context. All that hold for a job are asked of a node, each by the place in the document that it is told by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from types import MappingProxyType
+
+from autoscaler.core.constraints.constraint import And, Constraint, Exclusive, MinimumResource
+from autoscaler.core.constraints.default_resources import DefaultResource
+from autoscaler.core.constraints.node import SizeFacts
+from autoscaler.core.constraints.node_room import takes_of_nodes
+from autoscaler.core.constraints.per_array import KeepAlive, PerNodeArray
+from autoscaler.core.constraints.shared import SharedConsumableConstraint, SharedResource
+
+NONE_KEPT = KeepAlive()
+NO_SHARED: Mapping[str, SharedResource] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Of which jobs an entry speaks: all that is given must fit, of several names one. Names may have wildcards."""
+
+    queues: tuple[str, ...] = ()
+    pes: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    context: tuple[tuple[str, str], ...] = ()
+    """Variables of a job's context (`qsub -ac tier=gold`) with their values."""
+
+    def is_meant(self, user: str, project: str | None) -> bool:
+        return _fits(self.users, user) and _fits(self.projects, project or "")
+
+    def is_of_context(self, context: Mapping[str, str]) -> bool:
+        return all(name in context and fnmatchcase(context[name], value) for name, value in self.context)
+
+    def is_of_pe(self, pe: str | None) -> bool:
+        return _fits(self.pes, pe or "")
+
+    def uses(self, queue: str) -> bool:
+        return _fits(self.queues, queue)
+
+
+ANYBODY = Who()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One constraint with the jobs it is asked for."""
+
+    place: str
+    """In the document: `constraints[0]`, `apply[2]`."""
+    constraint: Constraint
+    who: Who = ANYBODY
+
+    @cached_property
+    def parts(self) -> Parts:
+        return parts_of(self.constraint)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A constraint taken apart: what a plan counts as it places tasks, and what is only asked of a node."""
+
+    asked: Constraint
+    takes: tuple[tuple[str, int | float], ...] = ()
+    """Amounts that every task takes of a node."""
+    exclusive: bool = False
+    alone: bool = False
+    """Its tasks share a node with no other job's (`exclusive-task`)."""
+    shared: tuple[SharedConsumableConstraint, ...] = ()
+    """What every task takes of resources that all nodes share."""
+    tried: bool = False
+    """What a task takes depends on the node: how many fit has to be tried on each."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All that a document of rules says; None: it does not say."""
+
+    default_resources: tuple[DefaultResource, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    shared: Mapping[str, SharedResource] = field(default_factory=lambda: NO_SHARED)
+    boot_timeout: PerNodeArray[float] | None = None
+    idle_timeout: PerNodeArray[float] | None = None
+    keep_alive: KeepAlive = NONE_KEPT
+    apply: tuple[Entry, ...] = ()
+    complexes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Complexes of Grid Engine with the resources that they are."""
+    location: str = ""
+    """Region of the workers; '': as their zone tells."""
+    facts: Mapping[str, SizeFacts] = field(default_factory=lambda: MappingProxyType({}))
+    """By VM size, what is known of it besides what its provider tells."""
+    document: str = field(default="", repr=False)
+    """JSON that reads back to these rules without the files that they name."""
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """What holds for every job, then what holds for some."""
+        every = (Entry(f"constraints[{number}]", one) for number, one in enumerate(self.constraints))
+        return (*every, *self.apply)
+
+    @property
+    def by_context(self) -> bool:
+        """Whether some entry asks for a job's context, which only `qstat -j` tells."""
+        return any(entry.who.context for entry in self.apply)
+
+    @property
+    def by_project(self) -> bool:
+        """Whether some entry asks for a job's project, which Grid Engine's own listing leaves out."""
+        return any(entry.who.projects for entry in self.apply)
+
+    def entry(self, place: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.place == place), None)
+
+    def complexes_of(self, resource: str) -> tuple[str, ...]:
+        """The complexes that stand for a resource; one of the same name does without being told."""
+        return (*(name for name, meant in self.complexes.items() if meant == resource), resource)
+
+    def resource_of(self, complex_: str) -> str:
+        return self.complexes.get(complex_, complex_)
+
+
+def parts_of(constraint: Constraint) -> Parts:
+    """Amounts and exclusiveness are taken where all must hold. Below `or` and `xor` each node decides what is taken,
+    and below `not` nothing is.
+    """
+    match constraint:
+        case And(children):
+            return _together([parts_of(child) for child in children])
+        case MinimumResource(resource, amount):
+            return Parts(constraint, takes=((resource, amount),))
+        case Exclusive(tasks):
+            return Parts(And(), exclusive=not tasks, alone=tasks)
+        case SharedConsumableConstraint():
+            return Parts(And(), shared=(constraint,))
+        case _:
+            return Parts(constraint, tried=takes_of_nodes(constraint))
+
+
+def _together(parts: Sequence[Parts]) -> Parts:
+    takes: dict[str, int | float] = {}
+    for part in parts:
+        for name, amount in part.takes:
+            takes[name] = takes.get(name, 0) + amount
+    asked = tuple(part.asked for part in parts if part.asked != And())
+    return Parts(
+        asked=asked[0] if len(asked) == 1 else And(asked),
+        takes=tuple(takes.items()),
+        exclusive=any(part.exclusive for part in parts),
+        alone=any(part.alone for part in parts),
+        shared=tuple(one for part in parts for one in part.shared),
+        tried=any(part.tried for part in parts),
+    )
+
+
+def _fits(names: tuple[str, ...], value: str) -> bool:
+    return not names or any(fnmatchcase(value, name) for name in names)

@@ -1,0 +1,223 @@
+"""Who may run where: access lists, projects and advance reservations, decided for a job by its owner, its primary group
+and its project, as Grid Engine's scheduler decides it.
+
+What no listing tells of a job (group, project, reservation) is asked of `qstat -j`, and only where a list, a project, a
+quota or a reservation of this cell makes a difference. Until it is known such a job does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.demand.eligibility import CategoryPart
+from autoscaler.core.model.cluster import Access, AccessList, Cluster, JobDetail, JobRequest, Queue, QuotaSet
+from autoscaler.core.model.complexes import task_count
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import Policy
+
+OPEN = Access()
+
+
+def needs_of(
+    accesses: Iterable[Access],
+    quotas: Iterable[QuotaSet],
+    lists: Mapping[str, AccessList],
+    *,
+    reserved: bool,
+) -> Needs:
+    """What has to be known of jobs where these hold. `reserved`: some queue instance has slots of a reservation."""
+    rules = [rule for quota in quotas if quota.enabled for rule in quota.rules]
+    of_quotas = (name.lstrip("!") for rule in rules for name in rule.users or () if name.lstrip("!").startswith("@"))
+    some = list(accesses)
+    named = {name for access in some for name in (*access.user_lists, *access.xuser_lists)}
+    counted = {name.removeprefix("@") for name in of_quotas}
+    by_project = any(rule.projects is not None for rule in rules)
+
+    def by_group(names: set[str]) -> bool:
+        return any(entry.startswith("@") for name in names if name in lists for entry in lists[name].entries)
+
+    return Needs(
+        group=by_group(named | counted),
+        project=by_project or any(access.projects or access.xprojects for access in some),
+        reservation=reserved,
+        of_running=by_project or by_group(counted),
+    )
+
+
+def cluster_needs(cluster: Cluster, policy: Policy) -> Needs:
+    """The same, with what the rules of callers ask for."""
+    found = needs_of(
+        _accesses(cluster),
+        cluster.quotas,
+        cluster.access_lists,
+        reserved=any(instance.reserved for host in cluster.hosts for instance in host.instances),
+    )
+    return found.under(policy)
+
+
+def _accesses(cluster: Cluster) -> Iterator[Access]:
+    yield cluster.global_access
+    yield from (pe.access for pe in cluster.pes.values())
+    yield from (host.access for host in cluster.hosts)
+    for queue in cluster.queues.values():
+        yield queue.access
+        yield from (Access(**values) for values in queue.access_by_host.values())
+
+
+def split(parts: Sequence[CategoryPart], details: Mapping[int, JobDetail], needs: Needs) -> Sequence[CategoryPart]:
+    """The same parts, jobs of other groups, projects or reservations apart; those not looked at yet do not count."""
+    if not needs.any:
+        return parts
+    return [some for part in parts for some in _by_subject(part, details, needs)]
+
+
+def _by_subject(part: CategoryPart, details: Mapping[int, JobDetail], needs: Needs) -> Iterator[CategoryPart]:
+    groups: dict[tuple[str | None, str | None, int | None] | None, list[tuple[int, str]]] = {}
+    for job, tasks in zip(part.jobs, part.tasks, strict=True):
+        groups.setdefault(_subject(details.get(job), needs), []).append((job, tasks))
+    for known, some in groups.items():
+        ask, reason = part.ask, part.reason
+        if known is None:
+            reason = reason or because(Code.NOT_READ_YET)
+        else:
+            group, project, reservation = known
+            ask = replace(ask, group=group, project=project or ask.project)
+            if reason is None and reservation is not None:
+                reason = because(Code.ADVANCE_RESERVATION, reservation=reservation)
+        yield replace(
+            part,
+            ask=ask,
+            jobs=tuple(job for job, _ in some),
+            tasks=tuple(tasks for _, tasks in some),
+            count=sum(task_count(tasks) for _, tasks in some) if len(groups) > 1 else part.count,
+            reason=reason,
+        )
+
+
+def _subject(detail: JobDetail | None, needs: Needs) -> tuple[str | None, str | None, int | None] | None:
+    """Group, project and reservation as far as they matter; None: not known."""
+    if detail is None or detail.group is None:
+        return None
+    return (
+        detail.group if needs.group else None,
+        detail.project or None if needs.project else None,
+        detail.reservation if needs.reservation else None,
+    )
+
+
+@dataclass(slots=True)
+class Rights:
+    """Judges jobs by the lists and projects of one cluster."""
+
+    lists: Mapping[str, AccessList] = field(default_factory=lambda: MappingProxyType({}))
+    everywhere: Access = OPEN
+    """Of the global host."""
+    hosts: Mapping[str, Access] = field(default_factory=lambda: MappingProxyType({}))
+    """Hosts that are not open to everybody."""
+    restricts: bool = False
+    """Whether anything is not open to everybody."""
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Rights:
+        return cls(
+            cluster.access_lists,
+            cluster.global_access,
+            {host.name: host.access for host in cluster.hosts if host.access != OPEN},
+            any(access != OPEN for access in _accesses(cluster)),
+        )
+
+    def key(self, ask: JobRequest) -> tuple[object, ...]:
+        """What two jobs must have in common, besides what they ask for, to be judged alike."""
+        return (ask.owner, ask.group, ask.project) if self.restricts else ()
+
+    def names(self, list_: str, owner: str, group: str | None) -> bool | None:
+        """Whether an access list names this user; None: that is not known."""
+        known = self.lists.get(list_)
+        if known is None:
+            return None
+        if not known.grants:
+            return False
+        if owner in known.entries:
+            return True
+        groups = [entry for entry in known.entries if entry.startswith("@")]
+        if groups and group is None:
+            return None
+        return f"@{group}" in groups
+
+    def refusal(self, what: str, access: Access, ask: JobRequest, *, is_queue: bool = False) -> Reason | None:
+        """Why a job may not use what has this access; None: it may."""
+        if access == OPEN or not self.restricts:
+            return None
+        return self._of_user(what, access, ask, is_queue=is_queue) or _of_project(what, access, ask)
+
+    def _of_user(self, what: str, access: Access, ask: JobRequest, *, is_queue: bool) -> Reason | None:
+        refusing = {name: self.names(name, ask.owner, ask.group) for name in access.xuser_lists}
+        granting = {name: self.names(name, ask.owner, ask.group) for name in access.user_lists}
+        # A set without the type ACL in xuser_lists of a queue, though not of a PE or host, refuses everybody.
+        refused = [
+            name
+            for name, named in refusing.items()
+            if named or (is_queue and name in self.lists and not self.lists[name].grants)
+        ]
+        by = _shown("xuser_lists", refused)
+        if not refused and granting and not any(named is not False for named in granting.values()):
+            by = _shown("user_lists", access.user_lists)
+        if by:
+            return because(Code.NO_ACCESS, owner=ask.owner, group=ask.group, what=what, by=by)
+        unknown = [name for name, named in refusing.items() if named is None]
+        if granting and not any(granting.values()):
+            unknown += [name for name, named in granting.items() if named is None]
+        return because(Code.ACCESS_UNKNOWN, what=what, by=tuple(unknown)) if unknown else None
+
+    def queue_refusal(self, queue: Queue, ask: JobRequest, places: Iterable[str]) -> Reason | None:
+        """Why a job may not use a queue on a host that is in these host groups, or of this name."""
+        if queue.access == OPEN and not queue.access_by_host:
+            return None
+        return self.refusal(queue.name, access_at(queue, places), ask, is_queue=True)
+
+    def barred_hosts(
+        self, ask: JobRequest, queues: Mapping[str, Queue], groups: Mapping[str, tuple[str, ...]]
+    ) -> list[str]:
+        """Hosts that have a say of their own and let the job into none of these queues."""
+        places = list(dict.fromkeys(place for queue in queues.values() for place in queue.access_by_host))
+        of_place = {place: frozenset(groups.get(place, ()) if place[:1] == "@" else (place,)) for place in places}
+        # What is said of a host itself comes after what is said of its groups.
+        places.sort(key=lambda place: place[:1] != "@")
+        judged: dict[tuple[Access, tuple[str, ...]], bool] = {}
+        barred: list[str] = []
+        for host in sorted(frozenset(self.hosts).union(*of_place.values())):
+            own, named = self.hosts.get(host, OPEN), tuple(place for place in places if host in of_place[place])
+            if (own, named) not in judged:
+                judged[own, named] = self.refusal(host, own, ask) is not None or all(
+                    self.queue_refusal(queue, ask, named) is not None for queue in queues.values()
+                )
+            if judged[own, named]:
+                barred.append(host)
+        return barred
+
+
+def access_at(queue: Queue, places: Iterable[str]) -> Access:
+    """What holds for a queue in these places, the later ones before the earlier."""
+    values: dict[str, tuple[str, ...]] = {}
+    for place in places:
+        values |= queue.access_by_host.get(place, {})
+    return replace(queue.access, **values) if values else queue.access
+
+
+def _of_project(what: str, access: Access, ask: JobRequest) -> Reason | None:
+    if ask.project and ask.project in access.xprojects:
+        return because(Code.NO_PROJECT_ACCESS, project=ask.project, what=what, by=_shown("xprojects", (ask.project,)))
+    if not access.projects or ask.project in access.projects:
+        return None
+    by = _shown("projects", access.projects)
+    if ask.project:
+        return because(Code.NO_PROJECT_ACCESS, project=ask.project, what=what, by=by)
+    return because(Code.NO_PROJECT, what=what, by=by)
+
+
+def _shown(attribute: str, names: Iterable[str]) -> tuple[str, ...]:
+    some = " ".join(names)
+    return (f"{attribute}={some}",) if some else ()

@@ -1,0 +1,81 @@
+"""Job categories by key: all waiting tasks that ask for the same and whose owners have the same rights.
+
+The key is made of what is asked, as placement knows it, and of nothing that a pass, a restart or a version changes:
+what has its default is left out, so that a further kind of request leaves the keys of others as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from functools import cached_property
+
+from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
+from autoscaler.core.model.fleet import Assignment
+
+
+def category_key(demand: Demand) -> str:
+    """Sixteen hexadecimal digits. The queues that may serve it are part of it: who has other rights has others."""
+    asked = [
+        (field.name, _plain(getattr(demand, field.name)))
+        for field in sorted(fields(Demand), key=lambda field: field.name)
+        if field.default is MISSING or getattr(demand, field.name) != field.default
+    ]
+    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    """The same in values that print alike in every process."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, Property):
+        return value.name, value.relop, value.value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def assignment_of(wanted: Sequence[CategoryDemand], tasks: Sequence[int]) -> Assignment:
+    """So many tasks of each of these demands, parallel to them, by category."""
+    served: dict[str, int] = {}
+    for want, count in zip(wanted, tasks, strict=True):
+        if count:
+            key = category_key(want.demand)
+            served[key] = served.get(key, 0) + count
+    return tuple(sorted(served.items()))
+
+
+class Categories:
+    """The demands of one pass by category. Keys are made when somebody asks: there may be 50,000 demands."""
+
+    def __init__(self, wanted: Sequence[CategoryDemand]) -> None:
+        self._wanted = wanted
+
+    @cached_property
+    def _by_key(self) -> dict[str, list[CategoryDemand]]:
+        found: dict[str, list[CategoryDemand]] = {}
+        for want in self._wanted:
+            found.setdefault(category_key(want.demand), []).append(want)
+        return found
+
+    def waiting_since(self, key: str) -> float | None:
+        """Since when the longest waiting of its tasks could run; None: none waits."""
+        return min((want.oldest for want in self._by_key.get(key, ())), default=None)
+
+    def owners(self, key: str) -> tuple[str, ...]:
+        """Of its tasks, two at most."""
+        return tuple(sorted(owners_of(self._by_key.get(key, ())))[:2])
+
+    def spreads(self, key: str) -> bool:
+        """Whether one of its tasks may need several hosts."""
+        return any(want.demand.slots > 1 and not want.demand.one_host for want in self._by_key.get(key, ()))
+
+    def may_be(self, job: HostJob, key: str) -> bool:
+        """Whether a running job may be of this category: it asked for the same resources as one that waits."""
+        return any(ask.hard == job.hard for want in self._by_key.get(key, ()) for ask in want.asks)
+
+
+def owners_of(wanted: Sequence[CategoryDemand]) -> frozenset[str]:
+    return frozenset(ask.owner for want in wanted for ask in want.asks if ask.owner)

@@ -1,0 +1,191 @@
+"""What rules ask on behalf of waiting jobs: which entries hold for whom, and a demand with what they ask of hosts.
+
+A job's own requests stay as they are. Amounts that a rule and the job both ask for are one amount, the larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.constraints.constraint import SharedKey, Standing, take_all
+from autoscaler.core.constraints.node import Node, NodeProperties
+from autoscaler.core.constraints.ruleset import Entry, Rules
+from autoscaler.core.constraints.shared import SharedConsumableConstraint
+from autoscaler.core.constraints.values import SCALE, millionths
+from autoscaler.core.demand.eligibility import CategoryPart
+from autoscaler.core.demand.job_requests import ReadRequest
+from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
+from autoscaler.core.model.complexes import task_count
+from autoscaler.core.model.demand_vector import Demand, Property
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.constraint_effects import MET
+from autoscaler.core.placement.counted import COUNTED, counting
+from autoscaler.core.policy import Policy
+
+Entries = tuple[Entry, ...]
+_NO_NODE = Node(NodeProperties("", ""))
+"""For constraints that look at no node."""
+
+
+@dataclass(slots=True)
+class ConstraintDemand:
+    """Asks what rules say, for one look. Without rules every part passes as it is, looked at once."""
+
+    cluster: Cluster
+    policy: Policy
+    details: Mapping[int, JobDetail]
+    _entries: Entries = field(default=(), init=False)
+    _meant: dict[tuple[str, str | None], Entries] = field(default_factory=dict, init=False)
+    _spent: dict[SharedKey, int] = field(default_factory=dict, init=False)
+    """In millionths."""
+
+    def __post_init__(self) -> None:
+        self._entries = self._rules.entries
+
+    @property
+    def _rules(self) -> Rules:
+        return self.policy.rules or NO_RULES
+
+    def split(self, parts: Sequence[CategoryPart]) -> Sequence[CategoryPart]:
+        """The same parts; where rules ask for a job's context, those not looked at yet apart from the others."""
+        if not self._rules.by_context:
+            return parts
+        return [some for part in parts for some in self._by_context(part)]
+
+    def entries(self, part: CategoryPart) -> Entries:
+        """What holds for these jobs, whatever queue and parallel environment they get."""
+        if not self._entries:
+            return ()
+        found = self._of(part.ask)
+        if not any(entry.who.context for entry in found):
+            return found
+        context = self.details[part.jobs[0]].context
+        return tuple(entry for entry in found if entry.who.is_of_context(context))
+
+    def known_of(self, ask: JobRequest) -> Entries:
+        """What holds for such a job as far as its request alone tells: nothing that looks at a context."""
+        return tuple(entry for entry in self._of(ask) if not entry.who.context)
+
+    def ask(self, served: ReadRequest, entries: Entries, *, array: bool) -> ReadRequest:
+        """The demand with what these entries ask of hosts; those of queues that cannot serve it say nothing."""
+        asked = [
+            entry
+            for entry in entries
+            if entry.who.is_of_pe(served.pe) and any(entry.who.uses(pool) for pool in served.demand.pools)
+        ]
+        if not asked:
+            return served
+        alone = any(entry.parts.exclusive or (entry.parts.alone and not array) for entry in asked)
+        demand = replace(
+            served.demand,
+            properties=(*served.demand.properties, *(Property(entry.place, "==", MET) for entry in asked)),
+            per_job=self._taken(served.demand, asked),
+            exclusive=served.demand.exclusive or alone,
+        )
+        return replace(served, demand=demand)
+
+    def admit(self, demand: Demand, entries: Entries, count: int, reason: Reason | None) -> tuple[int, Reason | None]:
+        """How many of these tasks find enough of what all nodes share, and why no more do; else the reason given.
+        Taken at once.
+        """
+        shared = shared_of(demand, entries)
+        each: dict[SharedKey, int] = {}
+        left: dict[SharedKey, int] = {}
+        for constraint in shared:
+            for resource in constraint.shared_resources:
+                each[resource.key] = each.get(resource.key, 0) + millionths(constraint.amount)
+                left[resource.key] = millionths(resource.current_value) - self._spent.get(resource.key, 0)
+        enough = min((max(left[key], 0) // amount for key, amount in each.items() if amount), default=count)
+        admitted = min(count, enough)
+        for key, amount in each.items():
+            self._spent[key] = self._spent.get(key, 0) + amount * admitted
+        if admitted == count:
+            return count, reason
+        return admitted, self._short(shared)
+
+    def _short(self, shared: Iterable[SharedConsumableConstraint]) -> Reason | None:
+        """Why not one task more finds enough."""
+        spent = {key: amount / SCALE for key, amount in self._spent.items()}
+        after = take_all(tuple(shared), Standing(_NO_NODE, spent=spent))
+        return after if isinstance(after, Reason) else None
+
+    def _of(self, ask: JobRequest) -> Entries:
+        key = ask.owner, ask.project
+        if key not in self._meant:
+            self._meant[key] = tuple(entry for entry in self._entries if entry.who.is_meant(*key))
+        return self._meant[key]
+
+    def _by_context(self, part: CategoryPart) -> Iterator[CategoryPart]:
+        """Jobs to which the same entries speak together, and those of which nothing is known yet."""
+        asking = [entry for entry in self._of(part.ask) if entry.who.context]
+        if part.reason is not None or not asking:
+            yield part
+            return
+        groups: dict[tuple[str, ...] | None, list[tuple[int, str]]] = {}
+        for job, tasks in zip(part.jobs, part.tasks, strict=True):
+            detail = self.details.get(job)
+            met = None if detail is None else _places(one for one in asking if one.who.is_of_context(detail.context))
+            groups.setdefault(met, []).append((job, tasks))
+        for met, some in groups.items():
+            yield replace(
+                part,
+                jobs=tuple(job for job, _ in some),
+                tasks=tuple(tasks for _, tasks in some),
+                count=sum(task_count(tasks) for _, tasks in some) if len(groups) > 1 else part.count,
+                reason=because(Code.NOT_READ_YET) if met is None else None,
+            )
+
+    def _taken(self, demand: Demand, asked: Iterable[Entry]) -> tuple[tuple[str, float], ...]:
+        """Per task, besides what the job asks for itself."""
+        most: dict[str, float] = {}
+        for entry in asked:
+            for resource, amount in entry.parts.takes:
+                known = counting(self._rules, resource, self.cluster.complexes)
+                name = known.name if known is not None else COUNTED + resource
+                most[name] = max(most.get(name, 0), amount)
+            if entry.parts.tried:
+                most[COUNTED + entry.place] = 1
+        own, each = dict(demand.per_job), dict(demand.per_slot)
+        for name, amount in most.items():
+            lacking = amount - each.get(name, 0) * demand.slots - own.get(name, 0)
+            if lacking > 0 and name not in self.cluster.global_consumables:
+                own[name] = own.get(name, 0) + lacking
+        return tuple(sorted(own.items()))
+
+
+NO_RULES = Rules()
+
+
+def shared_of(demand: Demand, entries: Entries) -> tuple[SharedConsumableConstraint, ...]:
+    """What each task of a demand takes of resources that all nodes share."""
+    places = {asked.name for asked in demand.properties}
+    return tuple(one for entry in entries if entry.place in places for one in entry.parts.shared)
+
+
+def entries_of(demand: Demand, rules: Rules | None) -> Entries:
+    """The entries that a demand was made with."""
+    if rules is None:
+        return ()
+    places = {asked.name for asked in demand.properties}
+    return tuple(entry for entry in rules.entries if entry.place in places)
+
+
+def unmet_by(host: Host, demand: Demand, rules: Rules | None) -> tuple[str, ...]:
+    """Places of the entries that a demand was made with and a host does not meet."""
+    return tuple(entry.place for entry in entries_of(demand, rules) if entry.place not in host.properties)
+
+
+def without(demand: Demand, entries: Entries) -> Demand:
+    """The same demand as Grid Engine alone would have it, as far as it can be told apart."""
+    places = {entry.place for entry in entries}
+    return replace(
+        demand,
+        properties=tuple(asked for asked in demand.properties if asked.name not in places),
+        per_job=tuple(pair for pair in demand.per_job if not pair[0].startswith(COUNTED)),
+    )
+
+
+def _places(entries: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(entry.place for entry in entries)

@@ -1,0 +1,32 @@
+"""What of jobs only `qstat -j` tells, and something in this cell makes a difference of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autoscaler.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Nothing, in a cell without access lists, projects and reservations."""
+
+    group: bool = False
+    project: bool = False
+    reservation: bool = False
+    of_running: bool = False
+    """Whether project or group of running jobs make a difference, too: quotas count what they hold."""
+    running: tuple[int, ...] = ()
+    """Jobs that run, where that is so."""
+
+    @property
+    def any(self) -> bool:
+        return self.group or self.project or self.reservation
+
+    def under(self, policy: Policy) -> Needs:
+        """With what the rules of callers ask for."""
+        by_project = policy.rules is not None and policy.rules.by_project
+        return replace(self, project=True) if by_project and not self.project else self
+
+
+NOTHING = Needs()

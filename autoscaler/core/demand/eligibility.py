@@ -1,0 +1,230 @@
+"""Which of the waiting jobs could start if a host were there: job states, holds, start times and task limits end here.
+
+A shape stays whole where nothing tells its jobs apart; where `qstat -j` told something of single jobs it is split
+into parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.core.demand.detail_needs import NOTHING, Needs
+from autoscaler.core.model.cluster import ExecutionHost, JobCategory, JobDetail, JobRequest
+from autoscaler.core.model.complexes import split_tasks, task_count
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import Policy
+
+WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
+_UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
+"""After these a job begins to wait anew when it becomes able to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryPart:
+    """Jobs of one shape that fare alike. `jobs`, `tasks` are parallel; `count` in tasks."""
+
+    ask: JobRequest
+    jobs: tuple[int, ...]
+    tasks: tuple[str, ...]
+    count: int
+    oldest: float
+    """Since when the longest waiting of them could run."""
+    reason: Reason | None = None
+    """Why they do not count; None: nothing speaks against them yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """All waiting jobs in parts, and what to remember of single jobs."""
+
+    parts: tuple[CategoryPart, ...]
+    able_since: Mapping[int, float]
+    unable: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Gathered:
+    jobs: list[int] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    count: int = 0
+    oldest: float = float("inf")
+    start: float = float("inf")
+
+
+def judge(
+    shapes: Sequence[JobCategory],
+    hosts: Sequence[ExecutionHost],
+    memory: Memory,
+    details: Mapping[int, JobDetail],
+    now: float,
+    max_array_tasks: int | None = None,
+) -> Eligibility:
+    """Split the waiting jobs by what keeps them from running. `max_array_tasks`: so many tasks of any one array may run
+    at once.
+    """
+    ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
+    parts = tuple(part for shape in shapes for part in ledger.split(shape))
+    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)))
+
+
+class _Ledger:
+    """What is known of single jobs, while shapes are split."""
+
+    def __init__(
+        self,
+        hosts: Sequence[ExecutionHost],
+        memory: Memory,
+        details: Mapping[int, JobDetail],
+        now: float,
+        max_array_tasks: int | None,
+    ) -> None:
+        self._max_array_tasks = max_array_tasks
+        self.able_since: dict[int, float] = {}
+        self.unable: set[int] = set()
+        self._hosts = hosts
+        self._since = memory.able_since
+        self._was_unable = frozenset(memory.unable)
+        self._details = details
+        self._now = now
+        self._rooms: dict[int, int] = {}
+        self._running: dict[int, int] | None = None
+
+    def split(self, shape: JobCategory) -> Iterable[CategoryPart]:
+        reason = _state_reason(shape.ask)
+        if reason is not None:
+            if reason.code in _UNABLE:
+                self.unable.update(shape.jobs)
+            yield CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted), reason)
+        elif (
+            shape.ask.array
+            or shape.ask.unscheduled
+            or not self._was_unable.isdisjoint(shape.jobs)
+            or self._remembers(shape)
+        ):
+            yield from self._split_by_job(shape)
+        else:
+            yield CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted))
+
+    def _remembers(self, shape: JobCategory) -> bool:
+        return not (self._since.keys().isdisjoint(shape.jobs) and self._details.keys().isdisjoint(shape.jobs))
+
+    def _split_by_job(self, shape: JobCategory) -> Iterable[CategoryPart]:
+        groups: dict[Reason | None, _Gathered] = {}
+        for job, tasks, submitted in zip(shape.jobs, shape.tasks, shape.submitted, strict=True):
+            since = self._able_since(job, submitted)
+            for reason, some, count in self._fates(job, tasks, shape.ask):
+                if reason is not None and reason.code in _UNABLE:
+                    self.unable.add(job)
+                group = groups.setdefault(reason, _Gathered())
+                group.jobs.append(job)
+                group.tasks.append(some)
+                group.count += count
+                group.oldest = min(group.oldest, submitted if reason is not None else since)
+                group.start = min(group.start, self._start(job) or group.start)
+            if job not in self.unable and since != submitted:
+                self.able_since[job] = since
+        for reason, group in groups.items():
+            if reason is not None and reason.code is Code.FUTURE:
+                reason = because(Code.FUTURE, start_at=group.start)
+            yield CategoryPart(shape.ask, tuple(group.jobs), tuple(group.tasks), group.count, group.oldest, reason)
+
+    def _able_since(self, job: int, submitted: float) -> float:
+        since = self._now if job in self._was_unable else self._since.get(job, submitted)
+        start = self._start(job)
+        return start if start is not None and submitted < start <= self._now else max(since, submitted)
+
+    def _start(self, job: int) -> float | None:
+        detail = self._details.get(job)
+        return detail.start_after if detail else None
+
+    def _fates(self, job: int, tasks: str, ask: JobRequest) -> Iterable[tuple[Reason | None, str, int]]:
+        """What becomes of one job's tasks: (why they do not count, which, how many)."""
+        count, detail = task_count(tasks), self._details.get(job)
+        if detail is None or (ask.unscheduled and not detail.unscheduled):
+            yield (because(Code.NOT_READ_YET) if ask.array or ask.unscheduled else None), tasks, count
+            return
+        if detail.start_after is not None and detail.start_after > self._now:
+            yield because(Code.FUTURE), tasks, count
+            return
+        room, beyond = self._room(job, detail, count) if ask.array else (count, None)
+        first, others = split_tasks(tasks, room)
+        if room:
+            yield None, first, room
+        if room < count:
+            yield beyond, others, count - room
+
+    def _room(self, job: int, detail: JobDetail, count: int) -> tuple[int, Reason | None]:
+        """How many of these tasks of an array may join those that run, and what keeps the others back (`-tc`, or what
+        the cell lets any array have); they may stand in several shapes.
+        """
+        most = self._max_array_tasks
+        if detail.concurrency and (most is None or detail.concurrency <= most):
+            most, beyond = detail.concurrency, because(Code.BEYOND_CONCURRENCY, limit=detail.concurrency)
+        elif most is not None:
+            beyond = because(Code.BEYOND_ARRAY_LIMIT, limit=most)
+        else:
+            return count, None
+        if self._running is None:
+            self._running = _running_tasks(self._hosts)
+        left = self._rooms.get(job, max(most - self._running.get(job, 0), 0))
+        room = min(count, left)
+        self._rooms[job] = left - room
+        return room, beyond
+
+
+def _running_tasks(hosts: Sequence[ExecutionHost]) -> dict[int, int]:
+    """How many tasks of each job occupy a queue instance; a task over several hosts counts once."""
+    seen = {(job.number, job.task) for host in hosts for instance in host.instances for job in instance.jobs}
+    counts: dict[int, int] = {}
+    for number, _ in seen:
+        counts[number] = counts.get(number, 0) + 1
+    return counts
+
+
+def _state_reason(ask: JobRequest) -> Reason | None:
+    if ask.fault is not None:
+        return ask.fault
+    if "E" in ask.state:
+        return because(Code.IN_ERROR, state=ask.state)
+    if "h" in ask.state:
+        return because(Code.DEPENDENT if ask.dependent else Code.HELD, state=ask.state)
+    return None if ask.state in WAITING_STATES else because(Code.UNKNOWN_STATE, state=ask.state)
+
+
+def details_wanted(
+    shapes: Sequence[JobCategory], memory: Memory, policy: Policy, now: float, needs: Needs = NOTHING
+) -> tuple[int, ...]:
+    """Jobs to ask `qstat -j` about in this pass: those on lost workers, running ones that quotas count by project or
+    group, then those never looked at or changed, then old answers that keep a job from counting.
+
+    Oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not count anyway.
+    """
+    needs = needs.under(policy)
+    wanted = [
+        (rank, submitted, job)
+        for shape in shapes
+        if _state_reason(shape.ask) is None
+        for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
+        if (rank := _urgency(shape.ask, memory.details.get(job), policy, now, needs)) is not None
+    ]
+    running = [job for job in needs.running if job not in memory.details or memory.details[job].group is None]
+    most = policy.detail_lookups // 2  # those that wait must not starve behind them
+    jobs = (*memory.asked, *running[:most], *(job for _, _, job in sorted(wanted)))
+    return tuple(dict.fromkeys(jobs))[: policy.detail_lookups]
+
+
+def _urgency(ask: JobRequest, detail: JobDetail | None, policy: Policy, now: float, needs: Needs) -> int | None:
+    """0: not known, or not any more; 1: the known answer keeps it from counting and is old; None: nothing to ask."""
+    if detail is None:
+        by_context = policy.rules is not None and policy.rules.by_context
+        return 0 if ask.array or ask.unscheduled or by_context or needs.any else None
+    if (ask.unscheduled and not detail.unscheduled) or (needs.any and detail.group is None):
+        return 0
+    if (needs.project or needs.reservation) and now - detail.looked_at >= policy.detail_age:
+        return 1  # `qalter -P` and `-ar` change them
+    keeps = detail.concurrency is not None or (detail.start_after is not None and detail.start_after > now)
+    if keeps and (detail.unscheduled != ask.unscheduled or now - detail.looked_at >= policy.detail_age):
+        return 1
+    return None

@@ -1,0 +1,422 @@
+"""What a job asks for, in Grid Engine's words, turned into a Demand in the words of placement.
+
+Here shortcuts become names, PE rules a way to spread, consumables amounts per slot or per job, other requests
+properties of a host, and queue requests pools. Quotas, licences and PE slots that all jobs share are left to
+`budgets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from autoscaler.core.demand.access import Rights
+from autoscaler.core.model.cluster import Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
+from autoscaler.core.model.complexes import TOO_MUCH, amount, by_any_name, canonical, matches, satisfies
+from autoscaler.core.model.demand_vector import Amounts, Demand, Property
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.hosts import HOSTNAME, NEW_HOST
+from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.policy import Policy
+from autoscaler.core.readable.values import fault_of_request
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
+
+QUEUE_LIMITS = frozenset(
+    f"{kind}_{what}" for kind in "sh" for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
+)
+"""Where not consumable these are limits that a queue sets, not properties of a host."""
+_QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A demand, who may grow for it, and what it takes of budgets that all share."""
+
+    demand: Demand
+    launches: tuple[str, ...]
+    pe: str | None
+    asked: Amounts = ()
+    """Every consumable it asks for, per task, slots included."""
+
+
+@dataclass(slots=True)
+class _Resources:
+    """The hard requests of one Ask, sorted by what they mean."""
+
+    per_slot: dict[str, float] = field(default_factory=dict)
+    per_job: dict[str, float] = field(default_factory=dict)
+    properties: list[Property] = field(default_factory=list)
+    limits: list[tuple[Complex, str]] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
+    exclusive: bool = False
+
+
+class RequestReader:
+    """Reads Asks against one cluster and policy."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        our_hosts: frozenset[str],
+        closed: Mapping[str, Reason] = MappingProxyType({}),
+        rights: Rights | None = None,
+    ) -> None:
+        """`closed`: queues that start nothing now, and why. `rights`: who may use what; None: as the cluster says."""
+        self.rights = Rights.of(cluster) if rights is None else rights
+        self._cluster = cluster
+        self._closed = closed
+        self._policy = policy
+        self._our_hosts = our_hosts
+        self._complexes = by_any_name(cluster.complexes)
+        self._queues = {
+            **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
+            **(cluster.pools or cluster.queues),
+        }
+        self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
+        self._defaults = {
+            entry.name: value
+            for entry in cluster.complexes.values()
+            if entry.consumable is not Consumable.NO and entry.name != SLOTS
+            if (value := amount(entry.default, entry.type)) and 0 < value <= TOO_MUCH
+        }
+
+    def read(self, ask: JobRequest) -> ReadRequest | Reason:
+        """The demand of one task of this shape, or why it does not count."""
+        resources = self._resources(ask.hard)
+        if isinstance(resources, Reason):
+            return resources
+        candidates, pins = self._asked_queues(ask, resources)
+        if not any(self._policy.queue(name) for name in candidates):
+            return because(Code.FOREIGN_QUEUE, queues=ask.queues or tuple(resources.queues))
+        if ask.master_queues and not any(self._policy.queue(name) for name in self._named(ask.master_queues)):
+            return because(Code.FOREIGN_QUEUE, queues=ask.master_queues)
+        allowed = self._allowing(ask, candidates, resources)
+        if isinstance(allowed, Reason):
+            return allowed
+        spread = self._spread(ask, allowed)
+        if isinstance(spread, Reason):
+            return spread
+        pe, slots, per_host, pools, together = spread
+        launches = tuple(
+            queue.name
+            for queue in self._policy.queues
+            if queue.name in pools and (queue.default or ask.queues or resources.queues)
+        )
+        if not launches:
+            return because(Code.FOREIGN_QUEUE, queues=tuple(sorted(pools)))
+        pinned = self._pin(pins, [*resources.hosts, *self._let_in(ask, pools)])
+        if isinstance(pinned, Reason):
+            return pinned
+        expression, new_hosts_too = pinned
+        if expression:
+            resources.properties.append(Property(HOSTNAME, "==", expression))
+        return ReadRequest(
+            demand=replace(self._demand(resources, pools, slots, per_host), together=together),
+            launches=launches if new_hosts_too else (),
+            pe=pe,
+            asked=_per_task(resources, slots),
+        )
+
+    # -- resources ---------------------------------------------------------------------------------------
+
+    def _resources(self, hard: Iterable[tuple[str, str]]) -> _Resources | Reason:
+        found = _Resources()
+        for name, text in hard:
+            entry = self._complexes.get(name)
+            if entry is None:
+                return because(Code.UNKNOWN_RESOURCE, resource=name)
+            why = fault_of_request(entry, text)
+            if why is not None:
+                return because(Code.CANNOT_BE_READ, what="its request", value=f"{name}={text}", why=why)
+            self._sort(entry, text, found)
+        return found
+
+    @staticmethod
+    def _sort(entry: Complex, text: str, found: _Resources) -> None:
+        """Put one request, which can be read, where it belongs."""
+        if entry.name == SLOTS:
+            return
+        if entry.name == HOSTNAME:
+            found.hosts.append(text)
+        elif entry.name == "qname":
+            found.queues.append(text)
+        elif entry.relop == "EXCL":
+            if amount(text, "BOOL"):
+                found.exclusive = True
+                found.properties.append(Property(entry.name, "==", canonical("1", entry.type)))
+        elif entry.consumable is not Consumable.NO:
+            value = amount(text, entry.type) or 0
+            (found.per_slot if entry.consumable is Consumable.PER_SLOT else found.per_job)[entry.name] = value
+        elif entry.name in QUEUE_LIMITS:
+            found.limits.append((entry, text))
+        elif entry.name not in _QUEUE_ATTRIBUTES:
+            found.properties.append(Property(entry.name, entry.relop, canonical(text, entry.type)))
+
+    def _demand(self, resources: _Resources, pools: frozenset[str], slots: int, per_host: int | None) -> Demand:
+        everywhere = self._cluster.global_consumables.keys()
+        # Hosts and queues need not have what all hosts share; those that do limit it, too.
+        shared = {name: value for name, value in resources.per_slot.items() if name in everywhere}
+        asked = resources.per_slot.keys() | resources.per_job.keys()
+        return Demand(
+            pools=pools,
+            slots=slots,
+            per_host=per_host,
+            per_slot=_amounts(resources.per_slot, everywhere),
+            per_job=_amounts(resources.per_job, everywhere),
+            properties=tuple(
+                replace(asked, pools=frozenset(pool for pool in pools if self._queue_has(pool, asked)))
+                for asked in sorted(resources.properties, key=lambda asked: (asked.name, asked.relop, asked.value))
+            ),
+            exclusive=resources.exclusive,
+            assumed=_amounts({**{n: v for n, v in self._defaults.items() if n not in asked}, **shared}, ()),
+        )
+
+    def _queue_has(self, pool: str, asked: Property) -> bool | None:
+        """Whether its own value is as asked; None: it has none of its own."""
+        text = next((text for name, text in self._queues[pool].complex_values.items() if self._is(name, asked)), None)
+        entry = self._complexes.get(asked.name)
+        if text is None or entry is None:
+            return None
+        return entry.relop == "EXCL" or satisfies(asked.value, asked.relop, canonical(text, entry.type))
+
+    def _is(self, name: str, asked: Property) -> bool:
+        return name in self._complexes and self._complexes[name].name == asked.name
+
+    # -- queues ------------------------------------------------------------------------------------------
+
+    def _asked_queues(self, ask: JobRequest, resources: _Resources) -> tuple[frozenset[str], tuple[str, ...] | None]:
+        """Queues that the job may use, and the host parts it named (`main.q@w1`); None where some request names no
+        host.
+        """
+        names = self._named(ask.queues) if ask.queues else frozenset(self._queues)
+        for expression in resources.queues:
+            names = frozenset(pool for pool in names if matches(expression, self._queues[pool].name))
+        host_parts = [request.partition("@")[2] for request in ask.queues]
+        if not ask.queues or any(part in ("", "*") or self._is_our_group(part) for part in host_parts):
+            return names, None
+        return names, tuple(host_parts)
+
+    def _named(self, requests: Iterable[str]) -> frozenset[str]:
+        patterns = [request.partition("@")[0] or "*" for request in requests]
+        return frozenset(
+            pool for pool, queue in self._queues.items() if any(matches(pattern, queue.name) for pattern in patterns)
+        )
+
+    def _is_our_group(self, part: str) -> bool:
+        return part.startswith("@") and any(array.host_group == part for array in self._policy.node_arrays)
+
+    def _allowing(self, ask: JobRequest, candidates: frozenset[str], resources: _Resources) -> frozenset[str] | Reason:
+        """Of these queues those that let such a job in; a reason where no autoscaled one does."""
+        refused = self.rights.refusal("any host", self.rights.everywhere, ask)
+        if refused is not None:
+            return refused
+        allowed: set[str] = set()
+        reason: Reason | None = None
+        for name in sorted(candidates):
+            queue = self._queues[name]
+            refusal = (
+                self._bars(queue, ask)
+                or self._refusal(queue, resources)
+                or self._other_value(name, resources)
+                or self._closed.get(queue.name)
+            )
+            if refusal is None:
+                allowed.add(name)
+            elif self._policy.queue(name):
+                reason = reason or refusal
+        if any(self._policy.queue(name) for name in allowed):
+            return frozenset(allowed)
+        return reason or because(Code.FOREIGN_QUEUE, queues=tuple(sorted(candidates)))
+
+    def _bars(self, queue: Queue, ask: JobRequest) -> Reason | None:
+        """Why the job may not use a queue: of ours on a new worker, of others anywhere."""
+        if not queue.restricted:
+            return None
+        places = [array.host_group for array in self._policy.node_arrays if array.queue == queue.name]
+        if self._policy.queue(queue.name) is None:
+            places = ["", *queue.access_by_host]
+        reasons = [self.rights.queue_refusal(queue, ask, (place,)) for place in dict.fromkeys(places or [""])]
+        return None if None in reasons else reasons[0]
+
+    def _let_in(self, ask: JobRequest, pools: frozenset[str]) -> list[str]:
+        """An expression for the hosts that do not shut this job out, where some do."""
+        if not self.rights.restricts:
+            return []
+        queues = {name: self._queues[name] for name in pools}
+        barred = self.rights.barred_hosts(ask, queues, self._cluster.host_groups)
+        return [f"!({'|'.join(barred)})"] if barred else []
+
+    @staticmethod
+    def _refusal(queue: Queue, resources: _Resources) -> Reason | None:
+        for entry, text in resources.limits:
+            limit = amount(queue.limits.get(entry.name, "INFINITY"), entry.type)
+            asked = amount(text, entry.type)
+            if asked is not None and limit is not None and asked > limit:
+                return because(
+                    Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{entry.name}={queue.limits[entry.name]}",)
+                )
+        return None
+
+    def _other_value(self, pool: str, resources: _Resources) -> Reason | None:
+        """That the queue itself has a value which is not as asked: then none of a host does instead."""
+        for asked in resources.properties:
+            if self._queue_has(pool, asked) is False:
+                queue = self._queues[pool]
+                text = next(text for name, text in queue.complex_values.items() if self._is(name, asked))
+                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{asked.name}={text}",))
+        return None
+
+    # -- parallel environments -----------------------------------------------------------------------------
+
+    def _spread(
+        self, ask: JobRequest, queues: frozenset[str]
+    ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason:
+        """The PE chosen, the slots, how many must stand on one host, the queues that have that PE, and whether all must
+        stand inside one group.
+        """
+        if ask.pe is None:
+            return None, ask.slots_min, ask.slots_min, queues, False
+        grouped = self._grouped(ask, ask.pe, queues)
+        if grouped is not None:
+            return grouped
+        named = [
+            pe for name, pe in sorted(self._cluster.pes.items()) if matches(ask.pe, name) and not self._of_groups(name)
+        ]
+        refusals: list[Reason] = []
+        for pe in sorted(named, key=_strictness):
+            offering = self._offering(pe, queues)
+            slots = _slots_under(pe, ask)
+            refusal = self._refused_by(pe, ask, slots, offering) or self._no_access(pe, ask)
+            if refusal is not None or slots is None:
+                refusals += [refusal] if refusal is not None else []
+                continue
+            if slots == (1, 1):  # a single slot stands alike under each of them
+                alike = (one for one in named if _slots_under(one, ask) == slots)
+                others = (one for one in alike if self._no_access(one, ask) is None)
+                offering = offering.union(*(self._offering(one, queues) for one in others if one.slots))
+            return pe.name, slots[0], slots[1], offering, False
+        if refusals:
+            return min(refusals, key=lambda refusal: _NEAREST.index(refusal.code) if refusal.code in _NEAREST else -1)
+        return because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=tuple(sorted(queues)))
+
+    def _offering(self, pe: ParallelEnvironment, queues: frozenset[str]) -> frozenset[str]:
+        return frozenset(name for name in queues if name in self._unread or pe.name in _pes_of(self._queues[name]))
+
+    def _refused_by(
+        self, pe: ParallelEnvironment, ask: JobRequest, slots: tuple[int, int | None] | None, offering: frozenset[str]
+    ) -> Reason | None:
+        """Why a parallel environment that the job names takes it on no worker; None: it does."""
+        if not offering:
+            return because(Code.UNKNOWN_PE, pe=pe.name, slots=ask.slots_min, queues=self._ours())
+        if not any(self._policy.queue(name) for name in offering):
+            return because(Code.PE_ELSEWHERE, pe=pe.name, queues=tuple(sorted(offering)))
+        if slots is None:
+            return because(Code.PE_RULE, pe=pe.name, slots=_told_range(ask), rule=pe.allocation_rule)
+        return because(Code.PE_SLOTS, pe=pe.name, slots=slots[0], most=pe.slots) if slots[0] > pe.slots else None
+
+    def _no_access(self, pe: ParallelEnvironment, ask: JobRequest) -> Reason | None:
+        return self.rights.refusal(f"PE {pe.name}", pe.access, ask)
+
+    def _ours(self) -> tuple[str, ...]:
+        return tuple(queue.name for queue in self._policy.queues)
+
+    def _grouped(
+        self, ask: JobRequest, asked: str, queues: frozenset[str]
+    ) -> tuple[str | None, int, int | None, frozenset[str], bool] | Reason | None:
+        """The same where the job asks for a PE whose jobs are to stay inside one group; None where it does not."""
+        pools = frozenset(name for name in queues if self._policy.queue(self._queues[name].name) is not None)
+        for base in self._policy.group_pes:
+            pe = self._cluster.pes.get(base)
+            if pe is None or not pools:
+                continue
+            if not _takes_any_group(asked, base, self._policy):
+                if asked == base or is_of_group(asked, base):
+                    return because(Code.GROUP_PE_NEEDS_WILDCARD, pe=asked, wildcard=f"{base}*")
+                continue
+            refusal = self.rights.refusal(f"PE {pe.name}", pe.access, ask)
+            if refusal is not None:
+                return refusal
+            slots = _slots_under(pe, ask)
+            if slots is not None and slots[0] <= pe.slots:
+                return pe.name, slots[0], slots[1], pools, True
+        return None
+
+    def _of_groups(self, pe: str) -> bool:
+        return any(pe == base or is_of_group(pe, base) for base in self._policy.group_pes)
+
+    # -- hosts ---------------------------------------------------------------------------------------------
+
+    def _pin(self, parts: tuple[str, ...] | None, asked: Iterable[str]) -> tuple[str, bool] | Reason:
+        """An expression for the hosts it may use ('' for any), and whether a new one is among them."""
+        expressions = [*asked]
+        if parts is not None:
+            hosts = (host for part in parts for host in self._cluster.host_groups.get(part, (part,)))
+            expressions.append("|".join(dict.fromkeys(hosts)))
+        if not expressions:
+            return "", True
+        expression = "&".join(f"({part})" for part in expressions)
+        if matches(expression, NEW_HOST):
+            return expression, True
+        if any(matches(expression, host) for host in self._our_hosts):
+            return expression, False
+        return because(Code.FOREIGN_HOST, hosts=tuple(expressions))
+
+
+def _takes_any_group(asked: str, base: str, policy: Policy) -> bool:
+    """Whether a request for a PE matches that of every group, whatever its number and the size of its workers."""
+    arrays = [array.name for array in policy.node_arrays if array.extends is None]
+    groups = (group_id(f"{array}{GROUPS}{size}", number) for array in arrays for size, number in _ANY)
+    return all(matches(asked, pe_of(base, group)) for group in groups)
+
+
+_ANY = ((1, 2), (4096, 30))
+"""Sizes and numbers of groups that have no digit in common."""
+
+
+def _pes_of(queue: Queue) -> frozenset[str]:
+    return frozenset(queue.pe_list) | {pe for pes in queue.pe_list_by_host.values() for pe in pes}
+
+
+_NEAREST = (Code.PE_RULE, Code.PE_SLOTS, Code.PE_ELSEWHERE, Code.UNKNOWN_PE)
+"""Of several parallel environments that a wildcard names: what the job could most easily be changed for."""
+
+
+def _told_range(ask: JobRequest) -> str:
+    return str(ask.slots_min) if ask.slots_min == ask.slots_max else f"{ask.slots_min}-{ask.slots_max}"
+
+
+def _strictness(pe: ParallelEnvironment) -> tuple[int, int, str]:
+    """Of several PEs that a wildcard names, the one that leaves most freedom first: Grid Engine tries them all."""
+    rule = pe.allocation_rule
+    if rule.isdecimal():
+        return 1, int(rule), pe.name
+    return (2 if rule == "$pe_slots" else 0), 0, pe.name
+
+
+def _slots_under(pe: ParallelEnvironment, ask: JobRequest) -> tuple[int, int | None] | None:
+    """Fewest slots the job starts with under this PE's rule, and how many stand on one host; None where the rule allows
+    none.
+    """
+    rule = pe.allocation_rule
+    if rule == "$pe_slots":
+        return ask.slots_min, ask.slots_min
+    if not rule.isdecimal():
+        return ask.slots_min, (1 if ask.slots_min == 1 else None)
+    each = int(rule)
+    slots = -(-ask.slots_min // each) * each if each else 0
+    return (slots, each) if 0 < slots <= ask.slots_max else None
+
+
+def _amounts(values: Mapping[str, float], elsewhere: Iterable[str]) -> Amounts:
+    return tuple(sorted((name, value) for name, value in values.items() if value and name not in elsewhere))
+
+
+def _per_task(resources: _Resources, slots: int) -> Amounts:
+    totals = {SLOTS: float(slots), **resources.per_job}
+    for name, value in resources.per_slot.items():
+        totals[name] = totals.get(name, 0) + value * slots
+    return tuple(sorted(totals.items()))

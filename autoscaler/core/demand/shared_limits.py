@@ -1,0 +1,280 @@
+"""What all jobs share and a new worker does not add to: licences of the global host, slots of a PE, resource quotas,
+and how many jobs one user may run at once (`maxujobs`).
+
+Tasks are let through oldest first until a budget is spent; what is beyond does not count, however many workers there
+were. A filter that cannot be evaluated for a running job (its PE; its project or group until it was looked at) is taken
+to match it: rather one worker too few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from types import MappingProxyType
+
+from autoscaler.core.demand.access import Rights
+from autoscaler.core.demand.job_requests import ReadRequest
+from autoscaler.core.model.cluster import (
+    Cluster,
+    Complex,
+    Consumable,
+    HostJob,
+    JobDetail,
+    JobRequest,
+    QueueInstance,
+    QuotaRule,
+)
+from autoscaler.core.model.complexes import amount, by_any_name, matches, written
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.policy import Policy
+
+_Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What one task takes of one budget."""
+
+    budget: _Key
+    limit: float
+    amount: float
+    reason: Reason
+    never: Reason | None = None
+    """Why not even one such task ever fits within it, nobody else using it."""
+
+
+class SharedLimits:
+    """The shared budgets of one cluster; `admit` spends them, so ask oldest first."""
+
+    def __init__(
+        self, cluster: Cluster, policy: Policy, details: Mapping[int, JobDetail] = MappingProxyType({})
+    ) -> None:
+        self._rights = Rights.of(cluster)
+        self._details = details
+        self._cluster = cluster
+        self._policy = policy
+        self._complexes = by_any_name(cluster.complexes)
+        self._rules = [
+            (quota.name, at, rule) for quota in cluster.quotas if quota.enabled for at, rule in enumerate(quota.rules)
+        ]
+        self._spent: dict[_Key, float] = {}
+        self._used: dict[_Key, float] = dict(self._quota_use()) if self._rules else {}
+        if cluster.max_user_jobs is not None:
+            self._used |= self._jobs_by_user()
+        self._unsure = {key: held for key, held in self._used.items() if _ANY in key}
+        for job in (job for host in cluster.hosts for job in host.jobs if job.pe):
+            self._used["pe", job.pe] = self._used.get(("pe", job.pe), 0) + job.slots
+
+    def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
+        """How many of these tasks the budgets still carry, and which one keeps the others back."""
+        claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
+        claimed = (claim.never for claim in claims if claim.never is not None)
+        never = more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None)
+        if never is not None:
+            return 0, never
+        allowed, reason = count, None
+        for claim in claims:
+            left = claim.limit - self._held_of(claim.budget) - self._spent.get(claim.budget, 0)
+            tasks = max(int((left + 1e-9) // claim.amount), 0)
+            if tasks < allowed:
+                allowed, reason = tasks, claim.reason
+        for claim in claims:
+            self._spent[claim.budget] = self._spent.get(claim.budget, 0) + allowed * claim.amount
+        return allowed, reason
+
+    def _held_of(self, budget: _Key) -> float:
+        """What running jobs hold of it, those included whose project is not known yet."""
+        unsure = (
+            held
+            for key, held in self._unsure.items()
+            if len(key) == len(budget) and all(one in (other, _ANY) for one, other in zip(key, budget, strict=True))
+        )
+        return self._used.get(budget, 0) + sum(unsure)
+
+    def _claims(self, ask: JobRequest, served: ReadRequest) -> Iterator[_Claim]:
+        asked = dict(served.asked)
+        for name, left in self._cluster.global_consumables.items():
+            entry = self._complexes.get(name)
+            value = amount(left, entry.type) if entry and entry.consumable is not Consumable.NO else None
+            if value is not None and asked.get(name):
+                yield _Claim(
+                    ("global", name), value, asked[name], because(Code.BEYOND_GLOBAL, resource=name, left=value)
+                )
+        pe = self._cluster.pes.get(served.pe or "")
+        if pe is not None:
+            reason = because(Code.BEYOND_QUOTA, quota=f"PE {pe.name}", limit=f"slots={pe.slots}")
+            yield _Claim(("pe", pe.name), pe.slots, asked[SLOTS], reason)
+        most = self._cluster.max_user_jobs
+        if most is not None:
+            yield _Claim(("user", ask.owner), most, 1, because(Code.BEYOND_USER_LIMIT, owner=ask.owner, limit=most))
+        for name, at, rule, values in self._rules_for(ask, served):
+            for resource, text in rule.limits.items():
+                entry = self._complexes.get(resource)
+                value = amount(text, entry.type) if entry else None
+                if entry is None or value is None or not asked.get(entry.name):
+                    continue
+                if "hosts" in rule.each:
+                    if asked[entry.name] * _share(served) <= value:
+                        continue
+                    value = 0  # it takes more on one host than any host may give
+                quota, limit, asks = rule.name or name, f"{resource}={text}", written(asked[entry.name], entry.type)
+                never = None
+                # One of 0 bars such jobs, often for a while, or by a list that is not known.
+                if amount(text, entry.type) and _least(entry.name, ask, served) > value + 1e-9:
+                    never = because(Code.TOO_MUCH_FOR_QUOTA, resource=resource, asked=asks, quota=quota, limit=limit)
+                reason = because(Code.BEYOND_QUOTA, quota=quota, limit=limit)
+                yield _Claim((name, str(at), entry.name, *values), value, asked[entry.name], reason, never)
+
+    def _rules_for(self, ask: JobRequest, served: ReadRequest) -> Iterator[tuple[str, int, QuotaRule, _Key]]:
+        """Of every set the first rule that holds for such a job on a new worker, with the values its limit is kept
+        apart by.
+        """
+        queue = (served.launches or tuple(sorted(served.demand.pools)))[0]
+        array = next((array for array in self._policy.node_arrays if array.queue == queue), None)
+        groups = frozenset({array.host_group} if array else ())
+        subject = {"users": ask.owner, "projects": ask.project or "", "pes": served.pe or "", "queues": queue}
+        known = {"projects": subject["projects"], "pes": subject["pes"], "queues": queue}
+        done: set[str] = set()
+        for name, at, rule in self._rules:
+            if name in done or not self._of_user(rule, ask.owner, ask.group) or not _fits(rule, known):
+                continue
+            if rule.hosts is not None and not _host_matches(rule.hosts, None, groups):
+                continue
+            done.add(name)
+            yield name, at, rule, tuple(subject[what] for what in sorted(rule.each) if what != "hosts")
+
+    def _jobs_by_user(self) -> dict[_Key, float]:
+        """How many jobs and tasks of each user run; one over several hosts counts once, and a suspended one as well."""
+        jobs = {(job.owner, job.number, job.task) for host in self._cluster.hosts for job in host.jobs}
+        return {("user", owner): count for owner, count in Counter(owner for owner, _, _ in jobs).items()}
+
+    def _quota_use(self) -> Iterator[tuple[_Key, float]]:
+        """What running jobs hold of each quota."""
+        use: dict[_Key, float] = {}
+        for host in self._cluster.hosts:
+            groups = frozenset(name for name, members in self._cluster.host_groups.items() if host.name in members)
+            for instance in host.instances:
+                for job in instance.jobs:
+                    for key, value in self._use_of(job, instance, groups):
+                        use[key] = use.get(key, 0) + value
+        yield from use.items()
+
+    def _use_of(self, job: HostJob, instance: QueueInstance, groups: frozenset[str]) -> Iterator[tuple[_Key, float]]:
+        detail = self._details.get(job.number)
+        looked = detail is not None and detail.group is not None
+        group = detail.group if detail is not None else None
+        known = {"queues": instance.queue}
+        if detail is not None and looked:
+            known["projects"] = detail.project
+        done: set[str] = set()
+        for name, at, rule in self._rules:
+            if name in done or not self._of_user(rule, job.owner, group) or not _fits(rule, known):
+                continue
+            if rule.hosts is not None and not _host_matches(rule.hosts, instance.host, groups):
+                continue
+            done.add(name)
+            values = {"users": job.owner, **known}
+            apart = sorted(rule.each)
+            if any(what not in values for what in apart if what != "projects"):
+                continue
+            for resource in rule.limits:
+                entry = self._complexes.get(resource)
+                if entry is not None:
+                    key = (name, str(at), entry.name, *(values.get(what, _ANY) for what in apart))
+                    yield key, _held(job, entry, self._complexes)
+
+    def _of_user(self, rule: QuotaRule, owner: str, group: str | None) -> bool:
+        """Whether a rule speaks of this user, named or on a list; a list that is not known is taken to name them."""
+        if rule.users is None:
+            return True
+        refused = [name[1:] for name in rule.users if name.startswith("!")]
+        wanted = [name for name in rule.users if not name.startswith("!")]
+
+        def named(name: str, *, unknown: bool) -> bool:
+            if not name.startswith("@"):
+                return bool(owner) and matches(name, owner)
+            found = self._rights.names(name[1:], owner, group)
+            return unknown if found is None else found
+
+        if any(named(name, unknown=False) for name in refused):
+            return False
+        return not wanted or any(named(name, unknown=True) for name in wanted)
+
+
+def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadRequest) -> Reason | None:
+    """That one such task asks for more than the whole cell was given of something, however little of it is used. None:
+    it may be enough, or the value is a load sensor's and may rise.
+    """
+    complexes = by_any_name(cluster.complexes)
+    asked = dict(served.asked)
+    for name, text in cluster.global_values.items():
+        entry = complexes.get(name)
+        whole = amount(text, entry.type) if entry is not None and entry.consumable is not Consumable.NO else None
+        if entry is None or whole is None or not asked.get(entry.name):
+            continue
+        if _least(entry.name, ask, served) > whole + 1e-9:
+            together = entry.consumable is Consumable.PER_SLOT and served.demand.slots > 1
+            return because(
+                Code.TOO_MUCH_FOR_CELL,
+                resource=entry.name,
+                asked=written(asked[entry.name], entry.type),
+                slots=served.demand.slots if together else None,
+                most=written(whole, entry.type),
+            )
+    return None
+
+
+def _least(name: str, ask: JobRequest, served: ReadRequest) -> float:
+    """The least that one task takes of it, under whichever parallel environment it may use."""
+    return dict(served.asked)[name] * min(1.0, ask.slots_min / served.demand.slots)
+
+
+def _share(served: ReadRequest) -> float:
+    """Which part of a task stands on one host at least."""
+    return (served.demand.per_host or 1) / served.demand.slots
+
+
+def _held(job: HostJob, entry: Complex, complexes: Mapping[str, Complex]) -> float:
+    """How much of a complex a running job holds on one queue instance."""
+    if entry.name == SLOTS:
+        return job.slots
+    for name, text in job.hard:
+        if complexes.get(name) == entry:
+            return (amount(text, entry.type) or 0) * (job.slots if entry.consumable is Consumable.PER_SLOT else 1)
+    return 0
+
+
+_ANY = "\0any"
+"""Stands for a project that is not known: no name holds a NUL."""
+
+
+def _fits(rule: QuotaRule, values: Mapping[str, str]) -> bool:
+    """Whether a rule speaks of such jobs, as far as these values tell."""
+    filters = {"projects": rule.projects, "pes": rule.pes, "queues": rule.queues}
+    return all(_filter_matches(filters[what], value) for what, value in values.items())
+
+
+def _filter_matches(names: Sequence[str] | None, value: str) -> bool:
+    """`*` is any value that there is; `!x` all but x."""
+    if names is None:
+        return True
+    refused = [name[1:] for name in names if name.startswith("!")]
+    wanted = [name for name in names if not name.startswith("!")]
+    if any(matches(name, value) for name in refused):
+        return False
+    return not wanted or any(bool(value) and matches(name, value) for name in wanted)
+
+
+def _host_matches(names: Iterable[str], host: str | None, groups: frozenset[str]) -> bool:
+    """Whether a host filter holds for a host of these groups; None is a worker that has no name yet."""
+
+    def named(name: str) -> bool:
+        return name in groups if name.startswith("@") else name == "*" or (host is not None and matches(name, host))
+
+    parts = list(names)
+    refused = [name[1:] for name in parts if name.startswith("!")]
+    wanted = [name for name in parts if not name.startswith("!")]
+    return not any(map(named, refused)) and (not wanted or any(map(named, wanted)))

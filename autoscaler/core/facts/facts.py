@@ -1,0 +1,199 @@
+"""Everything that a pass knows before it decides: who is there, what waits, what may be launched at all.
+
+`facts_of` reads it off the snapshot, in an order in which each part rests on those before. Nothing is decided here but
+what counts: the steps that decide take a `Facts` and return values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from autoscaler.core.capacity.forecast import Forecast, make_forecast
+from autoscaler.core.capacity.max_capacity import MaxCapacity
+from autoscaler.core.capacity.placement_groups import group_ids
+from autoscaler.core.capacity.supply import Supply, supply_of, usage_of
+from autoscaler.core.constraints.ruleset import NONE_KEPT
+from autoscaler.core.demand.demand import PendingDemand, read_demand
+from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
+from autoscaler.core.limits.limits import Usage
+from autoscaler.core.limits.unanswered_orders import taken, throttled
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.fleet import LaunchFailure
+from autoscaler.core.model.memory import Backoff, CameUp
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.dispatches import before_dispatch
+from autoscaler.core.policy import Policy
+from autoscaler.core.recovery.recovery import Recovery, RecoveryContext, recover_workers, recovery_context
+from autoscaler.core.recovery.returning_jobs import returning_jobs
+from autoscaler.core.replace.swap_context import boot_time
+from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
+from autoscaler.core.scale_down.request_needs import (
+    RequestNeeds,
+    asking_to_stop,
+    read_request_needs,
+)
+from autoscaler.core.scale_up.group_launches import Grouping, find_groups
+from autoscaler.core.sizing.sizing import LaunchContext
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.alarms import Delayed, delayed
+from autoscaler.core.workers.came_up import successes_of
+from autoscaler.core.workers.closed_queues import Closed, closed_queues
+from autoscaler.core.workers.failed_launches import newly_failed
+from autoscaler.core.workers.load_reports import expected_back, track_silence
+from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
+from autoscaler.core.workers.step import PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What all steps of one pass rest on."""
+
+    snapshot: Snapshot
+    """With launches that failed late among its failures, and without those that its provider surely did not take."""
+    moment: PassContext
+    observed: ObservedWorkers
+    failed: tuple[LaunchFailure, ...]
+    """Launches that turned out to have failed in this pass: their machines ended before they joined."""
+    closed: Closed
+    delays: Delayed
+    demand: PendingDemand
+    recovery_context: RecoveryContext
+    recovery: Recovery
+    returning: tuple[CategoryDemand, ...]
+    """What runs on workers that are lost or about to be taken, and will wait again."""
+    silent: frozenset[str]
+    """Hosts that are expected to report again."""
+    came_up: tuple[CameUp, ...]
+    backoffs: tuple[Backoff, ...]
+    stopped: Mapping[str, str]
+    launch_context: LaunchContext
+    usage: Mapping[str, Usage]
+    grouping: Grouping
+    suspects: Mapping[str, Suspect]
+    requests: RequestNeeds
+
+    @property
+    def policy(self) -> Policy:
+        return self.snapshot.policy
+
+    @property
+    def blocked(self) -> Reason | None:
+        """Why nothing may be launched at all: paused, braked, or all workers are given back."""
+        return self.moment.held_back or self.moment.stopping
+
+    @property
+    def given_up(self) -> frozenset[str]:
+        """Ids of groups that can never be completed: their workers are no supply."""
+        return frozenset(self.grouping.given_up)
+
+    def possible(self, forecast: Forecast) -> list[CategoryDemand]:
+        """All demand that could be served, what will wait again included."""
+        return [*forecast.possible(self.demand.wanted), *self.returning]
+
+    def forecast(self, making_room: frozenset[str]) -> tuple[Supply, Forecast]:
+        """The supply without the workers that make room for a stronger one, and how demand fares with it."""
+        cluster, observed = self.snapshot.cluster, self.observed
+        names, fleet = self.demand.names, self.snapshot.fleet
+        supply = supply_of(
+            observed,
+            cluster,
+            fleet,
+            self.policy,
+            self.moment,
+            names,
+            self.silent,
+            making_room,
+            self.given_up,
+            self.delays.hosts,
+        )
+        most = MaxCapacity(self.policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
+        groups = {worker.name: worker.worker.group_id or "" for worker in observed.machines if worker.name}
+        before = before_dispatch(cluster, self.demand.wanted, names, groups)
+        return supply, make_forecast(self.demand.wanted, supply, most, before)
+
+
+def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
+    """Read everything off the snapshot. `brake`: why the circuit breaker holds launches and removals back."""
+    cluster, policy, now = snapshot.cluster, snapshot.policy, snapshot.now
+    moment = pass_context_of(snapshot, brake)
+    # Who is who: machines matched with hosts, and what this observation adds to what we remember of them.
+    observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
+    # Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
+    # for too many calls was not made: it counts nowhere.
+    failed = tuple(newly_failed(observed.machines, now))
+    fleet = replace(snapshot.fleet, failures=(*snapshot.fleet.failures, *failed))
+    memory = replace(snapshot.memory, launches=taken(snapshot.memory.launches, fleet))
+    snapshot = replace(snapshot, fleet=fleet, memory=memory)
+    # Queues that start nothing now: nothing is launched for them. And hosts that will start something, only not yet.
+    boots = {array.name: boot_time(array, observed) for array in policy.node_arrays}
+    closed = closed_queues(observed, cluster, policy, boots, now)
+    # What waits, and what of it could run if a host were there.
+    names = frozenset(worker.name for worker in observed.machines)
+    demand = read_demand(cluster, memory, policy, now, names, closed.reasons)
+    demand = demand if policy.queue_demand else demand.launching_nothing()
+    # Workers that fell silent, are about to be taken, or are gone; and what of their work will wait again.
+    after = recovery_context(observed, snapshot)
+    returning = returning_jobs(observed, cluster, policy, after, now, closed.reasons) if policy.queue_demand else ()
+    # What may be launched at all, and what counts against limits.
+    came_up = successes_of(observed.machines, memory, policy, now)
+    backoffs = backoffs_in_force(memory, fleet.failures, policy, now, came_up)
+    stopped = stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at)
+    setbacks = last_failures(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay)
+    launch_context = LaunchContext(
+        policy,
+        fleet.buckets,
+        backoffs,
+        stopped,
+        memory.launches,
+        cluster.complexes,
+        now,
+        setbacks,
+        throttled=throttled(fleet, now),
+        resumed_at=snapshot.wishes.resumed_at,
+    )
+    usage = usage_of(fleet, policy, observed, now)
+    return Facts(
+        snapshot=snapshot,
+        moment=moment,
+        observed=observed,
+        failed=failed,
+        closed=closed,
+        delays=delayed(observed, closed, now),
+        demand=demand.offering(want.demand for want in returning),
+        recovery_context=after,
+        recovery=recover_workers(observed, cluster, memory, moment, after),
+        returning=tuple(returning),
+        # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
+        silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
+        came_up=came_up,
+        backoffs=backoffs,
+        stopped=stopped,
+        launch_context=launch_context,
+        usage=usage,
+        # Groups of workers stand, come and go as a whole.
+        grouping=find_groups(
+            observed, fleet, group_ids(fleet, memory), snapshot.requests, moment, launch_context, usage
+        ),
+        suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
+        requests=read_request_needs(snapshot),
+    )
+
+
+def pass_context_of(snapshot: Snapshot, brake: Reason | None) -> PassContext:
+    """What every step of a worker depends on besides the worker itself."""
+    wishes, interval = snapshot.wishes, snapshot.cluster.schedule_interval
+    paused = because(Code.PAUSED, by=wishes.paused_by) if wishes.paused else None
+    return PassContext(
+        now=snapshot.now,
+        wishes=wishes,
+        schedule_interval=interval,
+        retry_after=max(interval, snapshot.policy.batch_delay),
+        complexes=snapshot.cluster.complexes,
+        held_back=brake or paused,
+        keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
+        asking=asking_to_stop(snapshot),
+        refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),
+        group_pes=snapshot.policy.group_pes,
+    )

@@ -1,0 +1,102 @@
+"""Who stays and who leaves of the workers in service: what demand, requests, groups and floors keep, brought together
+for `scale_down`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from autoscaler.core.capacity.forecast import Forecast
+from autoscaler.core.capacity.supply import Supply
+from autoscaler.core.facts.facts import Facts
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.placement import place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.targets import Holding
+from autoscaler.core.scale_down.empty_queues import quiet_since
+from autoscaler.core.scale_down.floors import floors_of
+from autoscaler.core.scale_down.group_verdicts import judge_groups
+from autoscaler.core.scale_down.request_needs import (
+    coming_for_requests,
+    hold_for,
+)
+from autoscaler.core.scale_down.scale_down import needed_hosts, scale_down
+from autoscaler.core.sizing.replacement import SwapPlan
+from autoscaler.core.workers.group_verdict import GroupVerdict
+from autoscaler.core.workers.step import WorkerStep
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A step for every worker in service, and whom requests and groups keep."""
+
+    steps: list[WorkerStep]
+    holding: Holding
+    group_verdicts: Mapping[str, GroupVerdict]
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Ids of the workers that anything is done with."""
+        return frozenset(step.machine.worker.id for step in self.steps if step.action is not None)
+
+
+def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapPlan | None = None) -> Serving:
+    """One step for every worker in service. `swaps`: who makes room for a stronger worker."""
+    swaps = swaps or SwapPlan()
+    snapshot, observed, moment, requests = facts.snapshot, facts.observed, facts.moment, facts.requests
+    policy, grouping = facts.policy, facts.grouping
+    dispensable = {host.name for _, host in supply.dispensable}
+    called = coming_for_requests(requests, snapshot, observed)
+    # Who starts nothing yet comes last: jobs will not wait for it where another is free.
+    rest = [host for host in forecast.supply if host.name not in dispensable]
+    fixed = [host for host in rest if host.name not in called and host.name not in supply.later]
+    last = [host for host in supply.coming if host.name in called]
+    last += [host for host in rest if host.name in supply.later]
+    wanted = facts.possible(forecast)
+    needed = needed_hosts(wanted, fixed, supply.dispensable, swaps.hopeless, last)
+    used = frozenset[str]()
+    if requests.needs or grouping.groups:
+        wants = [(want.demand, want.count) for want in wanted]
+        used = place(wants, [*fixed, *(host for _, host in supply.dispensable), *last]).used | needed
+    quiet = _quiet(facts)
+    group_verdicts = judge_groups(
+        grouping.groups, used, grouping.targets, grouping.given_up, moment, quiet=quiet, policy=policy
+    )
+    going = {*swaps.leaving, *(worker_id for worker_id, suspect in facts.suspects.items() if suspect.acts)}
+    holding = hold_for(
+        requests, snapshot, observed, moment, used=used, silent=facts.silent, again=forecast.again, going=going
+    )
+    steps = scale_down(
+        [worker for worker in observed.machines if worker.in_service],
+        moment,
+        needed=needed,
+        floors=floors_of(observed, policy, moment, swaps.leaving),
+        quiet=quiet,
+        under_way=Counter(
+            worker.array.name
+            for worker in observed.machines
+            if worker.array is not None and worker.draining and not worker.note.seen_disabled
+        ),
+        making_room=swaps.leaving,
+        suspects=facts.suspects,
+        held={**holding.held, **requests.nodes},
+        group_verdicts=group_verdicts,
+    )
+    return Serving(steps, holding, group_verdicts)
+
+
+def _quiet(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:
+    """Why the rule of empty queues speaks against an array's leaving; None: it does not."""
+    policy, now = facts.policy, facts.moment.now
+    since = quiet_since(facts.observed, facts.demand, facts.snapshot.memory, policy, now)
+
+    def quiet(array: NodeArrayPolicy) -> Reason | None:
+        queue = policy.queue(array.queue)
+        timeout = queue.scale_down_timeout if queue else None
+        if timeout is None or (since is not None and now - since >= timeout):
+            return None
+        return because(Code.QUEUE_NOT_EMPTY, limit_s=timeout)
+
+    return quiet

@@ -1,1 +1,0 @@
-"""Growth strategies, one a file: a function that orders what could be launched for some demand, best first."""

@@ -1,1 +1,0 @@
-"""Jobs that nothing allowed could ever run: found, doubted, asked about, and only on proof held or deleted."""

@@ -1,0 +1,1 @@
+"""How a machine becomes a worker in service."""

@@ -1,0 +1,90 @@
+"""Restarting and reimaging machines as callers ask, where no job can be on them.
+
+Only a worker that a person has disabled: nothing starts there, and two looks a scheduler interval apart must have shown
+it empty. Pause and circuit breaker hold it back, as they hold back every end of a worker; then it is done later. What
+is not disabled and empty any more is refused for good: a caller who still wants it asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from autoscaler.core.model.actions import Reimage, Restart
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import NodeOperation
+from autoscaler.core.workers.phases import Condition, disabled
+from autoscaler.core.workers.step import PassContext, WorkerStep
+from autoscaler.core.workers.worker_state import WorkerState
+
+OPERATIONS: Mapping[str, type[Restart | Reimage]] = MappingProxyType({kind.kind: kind for kind in (Restart, Reimage)})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOperations:
+    """What a pass does about all of them."""
+
+    steps: Sequence[WorkerStep]
+    """Of all workers; those of the machines that are meant changed."""
+    closed_since: Mapping[int, float]
+    refused: Mapping[int, Reason]
+    due: float | None
+    """When the second look may come."""
+
+
+def closed(machine: WorkerState) -> bool:
+    """Whether no job is on it and none can come: a person has disabled all of it, and it is empty."""
+    host = machine.host
+    return machine.decisive is Condition.DISABLED_BY_HAND and host is not None and disabled(host) and not host.busy
+
+
+def carry_out(
+    steps: Sequence[WorkerStep],
+    operations: Sequence[NodeOperation],
+    closed_since: Mapping[int, float],
+    pass_context: PassContext,
+) -> NodeOperations:
+    """These steps with what callers ask to have done with their machines. `closed_since`: as the last pass left it."""
+    by_worker = {step.machine.worker.id: step for step in steps}
+    changed: dict[str, WorkerStep] = {}
+    since: dict[int, float] = {}
+    refused: dict[int, Reason] = {}
+    for operation in operations:
+        step = by_worker.get(operation.worker_id)
+        if operation.begun_at is not None:
+            if step is not None and step.action is None:
+                changed[operation.worker_id] = _told(step, "keep", _begun(operation, step))
+        elif (
+            step is None or step.action is not None or not closed(step.machine) or operation.operation not in OPERATIONS
+        ):
+            refused[operation.id] = because(Code.NODE_OPERATION_REFUSED)
+        else:
+            since[operation.id] = closed_since.get(operation.id, pass_context.now)
+            changed[operation.worker_id] = _step(step, operation, since[operation.id], pass_context)
+    looks = (at + pass_context.schedule_interval for at in since.values())
+    return NodeOperations(
+        [changed.get(step.machine.worker.id, step) for step in steps],
+        since,
+        refused,
+        min((at for at in looks if at > pass_context.now), default=None),
+    )
+
+
+def _step(step: WorkerStep, operation: NodeOperation, since: float, pass_context: PassContext) -> WorkerStep:
+    reason = because(Code.NODE_OPERATION, by=operation.by, operation=operation.operation)
+    if pass_context.now - since < pass_context.schedule_interval:
+        return _told(step, "wait", reason.then(because(Code.SECOND_OBSERVATION)))
+    if pass_context.held_back is not None:
+        return _told(step, "wait", reason.then(pass_context.held_back))
+    action = OPERATIONS[operation.operation](step.machine.worker.id, step.machine.name, reason)
+    return replace(_told(step, action.kind, reason), action=action)
+
+
+def _begun(operation: NodeOperation, step: WorkerStep) -> Reason:
+    begun = because(Code.NODE_OPERATION_BEGUN, by=operation.by, operation=operation.operation)
+    return step.verdict.reason.then(begun)
+
+
+def _told(step: WorkerStep, verdict: str, reason: Reason) -> WorkerStep:
+    return replace(step, verdict=replace(step.verdict, verdict=verdict, reason=reason))

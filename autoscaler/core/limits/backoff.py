@@ -1,0 +1,131 @@
+"""Which buckets rest after failing, and which node arrays were stopped by an error that will not pass by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Protocol
+
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, LaunchFailure, Order, OrderState
+from autoscaler.core.model.memory import Backoff, CameUp, Event, Memory
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.came_up import CAPACITY as _CAPACITY
+from autoscaler.core.workers.came_up import cleared
+
+_PERMANENT = "permanent"
+_PASSING = "throttled"
+
+
+def without_forgiven(snapshot: Snapshot) -> Snapshot:
+    """The same without launch failures from before a person wanted them tried again, and without what they left."""
+    retried_at, fleet, memory = snapshot.wishes.retried_at, snapshot.fleet, snapshot.memory
+    if retried_at is None:
+        return snapshot
+    newer = tuple(failure for failure in fleet.failures if failure.at > retried_at)
+    if memory.looked_at is not None and memory.looked_at <= retried_at:
+        memory = replace(memory, rests=(), stopped={})
+    return replace(snapshot, fleet=replace(fleet, failures=newer), memory=memory)
+
+
+def backoffs_in_force(
+    memory: Memory, failures: Sequence[LaunchFailure], policy: Policy, now: float, successes: Sequence[CameUp] = ()
+) -> tuple[Backoff, ...]:
+    """Rests that hold now: those remembered, and those that new failures bring. Failures of an ended rest count no
+    more, nor does what failed before a success of its bucket.
+    """
+    failures = [each for each in failures if not cleared(each.bucket, each.kind, each.at, successes)]
+    rests = {(rest.bucket, rest.kind): rest for rest in memory.rests if rest.until > now and not _over(rest, successes)}
+    for array in policy.node_arrays:
+        for bucket, counted in _by_bucket(failures, array).items():
+            recent = [failure for failure in counted if now - failure.at < array.unavailability_delay]
+            for kinds, limit in (
+                (_CAPACITY, array.unavailability_count_capacity),
+                (None, array.unavailability_count_failure),
+            ):
+                alike = [failure for failure in recent if (failure.kind in _CAPACITY) == (kinds is _CAPACITY)]
+                if not alike or len(alike) < limit:
+                    continue
+                last = alike[-1]
+                until = last.at + array.unavailability_delay
+                rests[bucket, last.kind] = Backoff(bucket, until, len(alike), last.kind, last.message, last.at)
+    return tuple(sorted(rests.values(), key=lambda rest: (rest.bucket, rest.kind)))
+
+
+def _over(rest: Backoff, successes: Sequence[CameUp]) -> bool:
+    """Whether a machine of its bucket came up since."""
+    return rest.failed_at is not None and cleared(rest.bucket, rest.kind, rest.failed_at, successes)
+
+
+def _by_bucket(failures: Sequence[LaunchFailure], array: NodeArrayPolicy) -> dict[BucketKey, list[LaunchFailure]]:
+    """This array's failures that may pass, oldest first."""
+    grouped: dict[BucketKey, list[LaunchFailure]] = {}
+    for failure in sorted(failures, key=lambda failure: failure.at):
+        if failure.kind not in (_PERMANENT, _PASSING) and array.takes(failure.bucket):
+            grouped.setdefault(failure.bucket, []).append(failure)
+    return grouped
+
+
+def stopped_arrays(memory: Memory, fleet: Fleet, policy: Policy, resumed_at: float | None = None) -> Mapping[str, str]:
+    """Node arrays with the permanent error that stopped them, until a person resumes after it. What a caller's array
+    was refused stops no other.
+    """
+    resumed = resumed_at is not None and resumed_at >= memory.failures_seen
+    stopped = {} if resumed else dict(memory.stopped)
+    ordered = {order.id: order.node_array for order in fleet.orders}
+    for failure in fleet.failures:
+        if failure.kind == _PERMANENT and failure.at > memory.failures_seen:
+            own = policy.node_array(ordered.get(failure.order_id, ""))
+            names = [array.name for array in policy.node_arrays if array.takes(failure.bucket)]
+            names = [own.name] if own is not None and own.extends is not None else names
+            stopped.update(dict.fromkeys(names, failure.message))
+    return stopped
+
+
+def last_failures(
+    orders: Sequence[Order], failures: Sequence[LaunchFailure], launches: Sequence[Event], since: float
+) -> dict[str, float]:
+    """By node array: when an order of it last failed, as a whole or in part, or was planned and is not seen yet; what
+    was before `since` is left out.
+    """
+    arrays = {order.id: order.node_array for order in orders}
+    unseen = Counter(event.node_array for event in launches if event.at >= since)
+    unseen.subtract(order.node_array for order in orders if order.ordered_at >= since)
+    found = [(order.node_array, order.ordered_at) for order in orders if order.state is OrderState.FAILED]
+    found += [(arrays[failure.order_id], failure.at) for failure in failures if failure.order_id in arrays]
+    found += [(event.node_array, event.at) for event in launches if unseen[event.node_array] > 0]
+    setbacks: dict[str, float] = {}
+    for name, at in found:
+        if at < since:
+            continue
+        setbacks[name] = max(at, setbacks.get(name, 0.0))
+    return setbacks
+
+
+class OfFamily(Protocol):
+    """A node array, with the one of the settings that it stems from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def extends(self) -> str | None: ...
+
+
+def backoff_of(bucket: Bucket, rests: Sequence[Backoff], array: OfFamily) -> Backoff | None:
+    """The rest that keeps this bucket from being ordered for this array."""
+    return next((rest for rest in rests if _covers(rest.bucket, bucket.key, array)), None)
+
+
+def _covers(failed: BucketKey, bucket: BucketKey, array: OfFamily) -> bool:
+    """Whether a failure of one bucket speaks of another: equal, where one side says ANY it says nothing."""
+    for field in fields(BucketKey):
+        one, other = getattr(failed, field.name), getattr(bucket, field.name)
+        if field.name == "node_array":
+            other = other or array.name
+            if one == array.extends:
+                continue
+        if one != other and ANY not in (one, other):
+            return False
+    return True

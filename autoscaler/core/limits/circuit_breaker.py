@@ -1,0 +1,40 @@
+"""The brake: more removals, jobs deleted and held, or launches that helped nobody in a window than set, and nothing
+happens until a person resumes. Other launches it only paces (`core/limits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoscaler.core.model.memory import Event
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import Brake
+
+
+def tripped(
+    brake: Brake,
+    removals: Sequence[Event],
+    now: float,
+    resumed_at: float | None = None,
+    *,
+    kills: Sequence[Event] = (),
+    helped_nobody: Sequence[Event] = (),
+) -> Reason | None:
+    """Why the brake is to be pressed, given everything counted up to and with this pass, since the last resume.
+
+    `helped_nobody`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
+    """
+    for what, events, most in (
+        ("launches that helped nobody", helped_nobody, brake.max_launches),
+        ("removals", removals, brake.max_removals),
+        ("deleted or held jobs", kills, brake.max_kills),
+    ):
+        count = within([event for event in events if event.at > (resumed_at or 0.0)], brake.window, now)
+        if most is not None and count > most:
+            return because(Code.CIRCUIT_BREAKER, what=what, count=count, most=most, window_s=brake.window)
+    return None
+
+
+def within(events: Sequence[Event], window: float, now: float) -> int:
+    """How many were counted in the last `window` seconds."""
+    return sum(event.count for event in events if now - event.at < window)

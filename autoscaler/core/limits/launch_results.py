@@ -1,0 +1,225 @@
+"""What comes of launches for waiting jobs: whether a job started on one of their workers, or none did.
+
+A job has started where it ran for a while or to its end, and nothing says that it only failed to start: a job whose
+prolog fails is listed as running until its queue instance shows state E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from autoscaler.core.demand.categories import Categories
+from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.evidence import Evidence
+from autoscaler.core.model.fleet import Assignment, Ending, Order, OrderState
+from autoscaler.core.model.job_faults import fault_of
+from autoscaler.core.model.memory import Disabling, LaunchTrial
+from autoscaler.core.requests.arrays import family_of
+from autoscaler.core.requests.orders import outstanding, whole
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.load_reports import LONGEST_GAP
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.overdue import counts_as_coming
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState, same_host
+
+SURE = 30.0
+"""Seconds after which a job that runs has started: what fails before (prolog, PE start) mostly fails at once."""
+CATEGORIES = 32
+"""So many categories of one launch are followed, those with the most tasks."""
+_JOINED_WITH = frozenset({None, Condition.SILENT, Condition.DISABLED_BY_HAND})
+"""With these a ready worker has joined, whether it takes jobs just now or not."""
+_TAKEN_AWAY = frozenset({Condition.DISABLED_BY_HAND, Condition.INTERRUPTED, Condition.UNKNOWN_ARRAY})
+_EXCUSES = frozenset(
+    {Disabling.COMMAND, Disabling.STOP, Disabling.INTERRUPTED, Disabling.ADVISED, Disabling.SWAP, Disabling.AUTO_STOP}
+)
+_STATES = {
+    "a": "alarm (a)",
+    "E": "error (E)",
+    "D": "disabled by calendar (D)",
+    "s": "suspended (s)",
+    "c": "ambiguous (c)",
+}
+
+
+class Ended(StrEnum):
+    """How a launch ended for the jobs that it was for."""
+
+    HELPED = "helped"
+    HELPED_NOBODY = "helped nobody"
+    UNKNOWN = "unknown"
+    """Nothing came of the order, or somebody took its workers away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One trial after this look."""
+
+    trial: LaunchTrial
+    ended: Ended | None = None
+    """None: still open."""
+    coming: bool = False
+    """Whether workers of it are still to join."""
+    useless: int = 0
+    """Workers of it that have come or gone, and could not take a job now."""
+
+
+def watch(
+    snapshot: Snapshot,
+    observed: ObservedWorkers,
+    moment: PassContext,
+    categories: Categories,
+    usable: frozenset[str],
+    since: float,
+) -> dict[str, Watched]:
+    """Every trial, begun ones included, by order id. `usable`: names of hosts with room for jobs. Orders from before
+    `since` are nobody's trial any more.
+    """
+    orders = whole(snapshot.fleet.orders)
+    machines: dict[str, list[WorkerState]] = {}
+    for machine in observed.known:
+        machines.setdefault(machine.worker.order_id or "", []).append(machine)
+    due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, moment.now)}
+    look = _Look(snapshot, moment, categories, usable)
+    found: dict[str, Watched] = {}
+    for order_id, trial in _trials(snapshot, orders, since).items():
+        if trial.closed:
+            if order_id in orders:
+                found[order_id] = Watched(trial)
+            continue
+        found[order_id] = look.at(trial, machines.get(order_id, ()), orders.get(order_id), due=order_id in due)
+    return found
+
+
+def _trials(snapshot: Snapshot, orders: Mapping[str, Order], since: float) -> dict[str, LaunchTrial]:
+    before = snapshot.memory.trials
+    arrays = {array.name: family_of(array) for array in snapshot.policy.node_arrays}
+    begun = {
+        order.id: LaunchTrial(arrays.get(order.node_array, order.node_array), order.ordered_at, _most(order.assignment))
+        for order in orders.values()
+        if order.assignment and order.id not in before and order.state is not OrderState.FAILED
+    }
+    return {key: trial for key, trial in {**before, **begun}.items() if trial.ordered_at > since}
+
+
+def _most(assignment: Assignment) -> Assignment:
+    return tuple(sorted(sorted(assignment, key=lambda part: (-part[1], part[0]))[:CATEGORIES]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    snapshot: Snapshot
+    moment: PassContext
+    categories: Categories
+    usable: frozenset[str]
+
+    def at(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, due: bool) -> Watched:
+        coming = due or any(counts_as_coming(machine, self.moment) for machine in machines)
+        trial = self._joined(trial, machines, order)
+        patient = trial.joined_s < self.snapshot.policy.protected_after or self._waits_for_others(trial)
+        stay = [machine for machine in machines if _has_joined(machine)]
+        open_ = coming or (bool(stay) and patient)
+        trial = self._ran(trial, machines)
+        ended = self._ended(trial, machines, order, open_=open_)
+        useless = [machine for machine in stay if machine.name not in self.usable and machine.empty]
+        gone = max(trial.workers - len(machines), 0) if not due else 0
+        left = [machine for machine in machines if machine not in stay and not counts_as_coming(machine, self.moment)]
+        trial = replace(trial, closed=ended is not None)
+        return Watched(trial, ended, coming, 0 if trial.ran_at is not None else len(useless) + len(left) + gone)
+
+    def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
+        """What of them has come, and for how long."""
+        looked_at, now = self.snapshot.memory.looked_at, self.moment.now
+        heard = [machine.note.heard_at for machine in machines if machine.note.heard_at is not None]
+        last, seen = max(heard, default=None), dict.fromkeys((*trial.seen, *self._shown(machines)))
+        trial = replace(
+            trial,
+            workers=max(trial.workers, len(machines), len(order.ids) if order else 0),
+            seen=tuple(seen)[:4],
+            excused=trial.excused or any(self._excused(machine) for machine in machines),
+        )
+        if last is not None and (trial.joined_at is None or last > trial.joined_at):
+            boot = min(heard) - trial.ordered_at if trial.boot_s is None else trial.boot_s
+            return replace(trial, boot_s=boot, joined_at=last, joined_s=0.0)
+        gap = 0.0 if looked_at is None or trial.joined_at is None else max(now - looked_at, 0.0)
+        return replace(trial, joined_s=trial.joined_s + min(gap, LONGEST_GAP))
+
+    def _waits_for_others(self, trial: LaunchTrial) -> bool:
+        """Whether a job that spreads over hosts may lack some that other launches are still to bring."""
+        others = self.snapshot.fleet.workers
+        keys = [key for key, _ in trial.assignment if self.categories.spreads(key)]
+        if not keys:
+            return False
+        kin = {
+            order_id
+            for order_id, other in self.snapshot.memory.trials.items()
+            if not other.closed and other.joined_at is None and not {*keys}.isdisjoint(dict(other.assignment))
+        }
+        return any(worker.exists and worker.order_id in kin for worker in others)
+
+    def _ran(self, trial: LaunchTrial, machines: Sequence[WorkerState]) -> LaunchTrial:
+        """Since when jobs run on them, unless those that were seen there only failed to start."""
+        running = [job for machine in machines for job in _running(machine)]
+        if not running:
+            return replace(trial, ran_at=None, started=()) if any(self._spoilt(m, trial) for m in machines) else trial
+        some = (key for key, _ in trial.assignment if any(self.categories.may_be(job, key) for job in running))
+        started = tuple(dict.fromkeys((*trial.started, *some)))
+        return replace(trial, ran_at=self.moment.now if trial.ran_at is None else trial.ran_at, started=started)
+
+    def _ended(
+        self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, open_: bool
+    ) -> Ended | None:
+        ran, now = trial.ran_at, self.moment.now
+        if (ran is not None and (now - ran >= SURE or not open_)) or any(self._succeeded(m, trial) for m in machines):
+            return Ended.HELPED
+        if open_:
+            return None
+        refused = order is not None and order.state is OrderState.FAILED
+        return Ended.UNKNOWN if refused or not trial.workers or trial.excused else Ended.HELPED_NOBODY
+
+    def _excused(self, machine: WorkerState) -> bool:
+        """Whether a person or its cloud took it, so that it says nothing that no job ran there."""
+        taken = machine.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or machine.note.disabling in _EXCUSES
+        return taken or machine.decisive in _TAKEN_AWAY or self.moment.let_go(machine) is not None
+
+    def _spoilt(self, machine: WorkerState, trial: LaunchTrial) -> bool:
+        """Whether jobs fail to start there: Grid Engine closed a queue instance, or says so in its accounting."""
+        if machine.host is not None and any("E" in instance.states for instance in machine.host.instances):
+            return True
+        return any(_failed_starts(self.snapshot.evidence, machine, trial))
+
+    def _succeeded(self, machine: WorkerState, trial: LaunchTrial) -> bool:
+        successes = self.snapshot.evidence.successes
+        return any(one.at >= trial.ordered_at and same_host(one.host, machine.name) for one in successes)
+
+    def _shown(self, machines: Sequence[WorkerState]) -> Iterator[str]:
+        """What keeps jobs from starting on those that have joined, in an administrator's words."""
+        for machine in machines:
+            if machine.host is None or not _has_joined(machine):
+                continue
+            for instance in machine.host.instances:
+                yield from (
+                    f"queue instance in state {_STATES[state]}" for state in instance.states if state in _STATES
+                )
+                if not instance.slots:
+                    yield f"no slots in {instance.queue}"
+
+
+def _has_joined(machine: WorkerState) -> bool:
+    ready = machine.phase is Phase.READY and machine.decisive in _JOINED_WITH
+    return ready or machine.decisive is Condition.UNLISTED
+
+
+def _running(machine: WorkerState) -> list[HostJob]:
+    """Jobs that its host has taken, where nothing says that they fail."""
+    instances = machine.host.instances if machine.host is not None else ()
+    return [job for each in instances if "E" not in each.states for job in each.jobs if not job.on_its_way]
+
+
+def _failed_starts(evidence: Evidence, machine: WorkerState, trial: LaunchTrial) -> Iterator[str]:
+    for failure in evidence.failures:
+        if failure.at >= trial.ordered_at and same_host(failure.host, machine.name) and fault_of(failure.failed):
+            yield failure.failed

@@ -1,0 +1,40 @@
+"""What launches brought: each is remembered as all that it may bring, whichever of its candidates it gets, and counts
+as the workers that were given once its orders are answered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoscaler.core.model.fleet import Order, OrderState
+from autoscaler.core.model.memory import Event
+from autoscaler.core.requests.orders import whole
+from autoscaler.core.snapshot import Snapshot
+
+
+def settled(snapshot: Snapshot) -> Snapshot:
+    """The same with what the journal knows by now of the launches that are remembered."""
+    launches = brought(snapshot.memory.launches, snapshot.fleet.orders)
+    return replace(snapshot, memory=replace(snapshot.memory, launches=launches))
+
+
+def brought(launches: Sequence[Event], orders: Sequence[Order]) -> tuple[Event, ...]:
+    """These launches, those with what they brought whose orders all have an answer. An order that is not known any
+    more, or not yet, leaves its launch as it is.
+    """
+    known: dict[tuple[str, float | None], list[Order]] = defaultdict(list)
+    for order in whole(orders).values():
+        known[order.node_array, order.planned_at].append(order)
+    alike: dict[tuple[str, float | None], list[int]] = defaultdict(list)
+    for at, event in enumerate(launches):
+        alike[event.node_array, event.at].append(at)
+    found = list(launches)
+    for key, positions in alike.items():
+        answers = known[key]
+        if len(answers) != len(positions) or any(order.state is OrderState.SENT for order in answers):
+            continue
+        for at, order in zip(positions, answers, strict=True):
+            found[at] = replace(found[at], launched=len(order.ids))
+    return tuple(found)

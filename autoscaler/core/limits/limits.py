@@ -1,0 +1,214 @@
+"""How many more workers a node array may have, and which limit says so (rule 5). Limits win over targets.
+
+Limits hold at three levels: for an array that a request defines, for all arrays that stem from one of the settings, and
+for the whole cell. Whatever exists or was ordered counts until its provider says it is gone, and launches of the last
+hour count whatever became of their workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.model.actions import Candidate, Launch
+from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.model.memory import Event
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy
+from autoscaler.core.requests.arrays import GROUPS
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the additional workers of all node arrays that stem from one amount to, ordered ones included."""
+
+    workers: int = 0
+    cores: int = 0
+    price_per_hour: float | None = 0.0
+    """None: some worker's price is unknown."""
+    own_workers: int = 0
+    """Of these, those of the one array."""
+    own_cores: int = 0
+    total_workers: int = 0
+    """Those of all node arrays together."""
+    total_cores: int = 0
+    total_price_per_hour: float | None = 0.0
+
+    def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
+        """With so many more workers of so many cores each in the one array."""
+        total = 0.0 if not count else None if price is None else price * count
+        more = Usage(count, vcpus * count, total)
+        grown = self.plus_others(more).plus_elsewhere(more)
+        return replace(grown, own_workers=self.own_workers + count, own_cores=self.own_cores + vcpus * count)
+
+    def plus_others(self, others: Usage) -> Usage:
+        """With workers of other arrays of its kin, the total aside."""
+        total = _sum(self.price_per_hour, others.price_per_hour)
+        return replace(
+            self, workers=self.workers + others.workers, cores=self.cores + others.cores, price_per_hour=total
+        )
+
+    def plus_elsewhere(self, others: Usage) -> Usage:
+        """With workers of any array in the total alone."""
+        return replace(
+            self,
+            total_workers=self.total_workers + others.workers,
+            total_cores=self.total_cores + others.cores,
+            total_price_per_hour=_sum(self.total_price_per_hour, others.price_per_hour),
+        )
+
+    def at_least(self, other: Usage) -> Usage:
+        """Of each the greater: what is kept for others counts as taken."""
+        return replace(
+            self,
+            workers=max(self.workers, other.workers),
+            cores=max(self.cores, other.cores),
+            price_per_hour=_greater(self.price_per_hour, other.price_per_hour),
+            total_workers=max(self.total_workers, other.total_workers),
+            total_cores=max(self.total_cores, other.total_cores),
+            total_price_per_hour=_greater(self.total_price_per_hour, other.total_price_per_hour),
+        )
+
+    def total_alone(self) -> Usage:
+        """What of it counts for the limits of arrays that are not its kin."""
+        return Usage(
+            total_workers=self.total_workers,
+            total_cores=self.total_cores,
+            total_price_per_hour=self.total_price_per_hour,
+        )
+
+    def since(self, before: Usage, now: Usage) -> Usage:
+        """With what the total grew by from `before` to `now`."""
+        old, new = before.total_price_per_hour, now.total_price_per_hour
+        return replace(
+            self,
+            total_workers=self.total_workers + now.total_workers - before.total_workers,
+            total_cores=self.total_cores + now.total_cores - before.total_cores,
+            total_price_per_hour=_sum(self.total_price_per_hour, None if old is None or new is None else new - old),
+        )
+
+    def plus_launch(self, launch: Launch, array: NodeArrayPolicy) -> Usage:
+        """With all that a launch of its kin may bring; `array` is the one whose usage this is."""
+        most = most_of(launch)
+        grown = self.plus_others(most).plus_elsewhere(most)
+        if launch.node_array != array.name:
+            return grown
+        return replace(
+            grown, own_workers=self.own_workers + most.own_workers, own_cores=self.own_cores + most.own_cores
+        )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _greater(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def most_of(launch: Launch) -> Usage:
+    """What a launch amounts to at most, whichever of its sets it gets."""
+    workers = max(candidate.workers for candidate in launch.candidates)
+    cores = max(sum(offer.count * offer.type.vcpus for offer in candidate.offers) for candidate in launch.candidates)
+    prices = [_price_of(candidate) for candidate in launch.candidates]
+    known = [price for price in prices if price is not None]
+    return Usage(workers, cores, max(known) if len(known) == len(prices) else None, workers, cores)
+
+
+def _price_of(candidate: Candidate) -> float | None:
+    """Of a whole set; None: not known of all of it."""
+    prices = [None if each.price_per_hour is None else each.price_per_hour * each.count for each in candidate.offers]
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
+
+
+def as_event(launch: Launch, policy: Policy, now: float) -> Event:
+    """What a launch takes of those of an hour, whichever of its sets it gets."""
+    array = policy.node_array(launch.node_array)
+    # An array of groups that this very launch brings stems from the one that its name begins with.
+    family = array.extends or "" if array is not None else launch.node_array.rpartition(GROUPS)[0]
+    return Event(now, most_of(launch).workers, launch.node_array, family)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more, and the cap that says so."""
+
+    count: int
+    cap: Reason
+
+    def caps(self, wanted: int) -> bool:
+        return wanted > self.count
+
+
+def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
+    """How many more workers of this bucket the standing limits leave room for."""
+    rooms = [
+        Room(limits.max_workers - usage.workers, because(Code.CAPPED, cap="max_workers", limit=limits.max_workers))
+    ]
+    if limits.max_cores is not None:
+        left = (limits.max_cores - usage.cores) // bucket.type.vcpus
+        rooms.append(Room(left, because(Code.CAPPED, cap="max_cores", limit=limits.max_cores)))
+    if limits.max_price_per_hour is not None:
+        cap = because(Code.CAPPED, cap="max_price_per_hour", limit=limits.max_price_per_hour)
+        rooms.append(_room_for_price(bucket, limits.max_price_per_hour, usage.price_per_hour, cap))
+    if limits.max_own_workers is not None:
+        cap = because(Code.CAPPED, cap="MaxCount", limit=limits.max_own_workers)
+        rooms.append(Room(limits.max_own_workers - usage.own_workers, cap))
+    if limits.max_own_cores is not None:
+        cap = because(Code.CAPPED, cap="MaxCoreCount", limit=limits.max_own_cores)
+        rooms.append(Room((limits.max_own_cores - usage.own_cores) // bucket.type.vcpus, cap))
+    rooms += _rooms_in_total(bucket, limits, usage)
+    room = min(rooms, key=lambda room: room.count)
+    return Room(max(room.count, 0), room.cap)
+
+
+def _rooms_in_total(bucket: Bucket, limits: Limits, usage: Usage) -> Iterator[Room]:
+    """What the limits of the whole cell leave, whichever node arrays have taken the rest."""
+    if limits.total_workers is not None:
+        cap = because(Code.CAPPED, cap="total_workers", limit=limits.total_workers)
+        yield Room(limits.total_workers - usage.total_workers, cap)
+    if limits.total_cores is not None:
+        cap = because(Code.CAPPED, cap="total_cores", limit=limits.total_cores)
+        yield Room((limits.total_cores - usage.total_cores) // bucket.type.vcpus, cap)
+    if limits.total_price_per_hour is not None:
+        cap = because(Code.CAPPED, cap="total_price_per_hour", limit=limits.total_price_per_hour)
+        yield _room_for_price(bucket, limits.total_price_per_hour, usage.total_price_per_hour, cap)
+
+
+def most_ever(bucket: Bucket, limits: Limits) -> Room:
+    """How many workers of this bucket the limits would allow if there were no others."""
+    return room_for(bucket, limits, Usage())
+
+
+def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reason) -> Room:
+    """An unknown price, of the bucket or of what runs, is no room under a price cap."""
+    price = bucket.price_per_hour
+    if price is None or taken is None:
+        return Room(0, cap)
+    if price <= 0:
+        return Room(2**31, cap)
+    return Room(int((limit - taken + 1e-9) // price), cap)
+
+
+def launches_paced(brake: Brake, launches: Sequence[Event], now: float, resumed_at: float | None = None) -> Room | None:
+    """How many more launches, of all node arrays together, the window of the brake allows; None: as many as wanted."""
+    if brake.max_launches is None:
+        return None
+    recent = [event for event in launches if now - event.at < brake.window and event.at > (resumed_at or 0.0)]
+    done = sum(event.count if event.launched is None else event.launched for event in recent)
+    cap = because(Code.LAUNCH_RATE_LIMIT, most=brake.max_launches, window_s=brake.window)
+    return Room(max(brake.max_launches - done, 0), cap)
+
+
+def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: float) -> Room | None:
+    """How many more launches this hour allows to the arrays that stem from one; None: as many as wanted."""
+    if limits.max_launches_per_hour is None:
+        return None
+    recent = [event for event in launches if now - event.at < HOUR and (event.family or event.node_array) == family]
+    # A launch that brought nothing may have been given up without an answer: it counts as all that it may bring.
+    done = sum(event.launched or event.count for event in recent)
+    cap = because(Code.CAPPED, cap="max_launches_per_hour", limit=limits.max_launches_per_hour)
+    return Room(max(limits.max_launches_per_hour - done, 0), cap)

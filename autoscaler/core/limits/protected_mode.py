@@ -1,0 +1,272 @@
+"""Protected mode: a node array launches ever more rarely for job categories that its launches did not help, whatever
+the cause, and stops where it helps nobody at all.
+
+For a category whose last launch helped none of its jobs the next one waits, one boot time at first and twice as long
+each time, up to an hour, and is then made for one task. A launch that helped ends that. Where three launches in a row
+helped nobody, of three categories and two owners at least, the array launches nothing for jobs until a person resumes.
+Request sets, floors and created nodes go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.demand.categories import Categories, category_key, owners_of
+from autoscaler.core.limits.launch_results import Ended, Watched, watch
+from autoscaler.core.limits.limits import HOUR
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.memory import LaunchTrial, ProtectedArray, UnhelpedCategory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.requests.arrays import family_of
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.step import PassContext
+
+LONGEST_WAIT = HOUR
+SHORTEST_WAIT = 1.0
+SEVERAL = 3
+"""So many categories that no launch helps, and launches that helped nobody: it is hardly the categories' own doing."""
+OWNERS = 2
+REMEMBERED = 200
+"""At most so many categories of an array, the last that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What of a demand an array may launch for now. `reason`: why not for all; on a launch: what it tries."""
+
+    tasks: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What is known of launches that helped and launches that did not."""
+
+    arrays: Mapping[str, ProtectedArray] = field(default_factory=dict)
+    """By node array of the settings."""
+    watched: Mapping[str, Watched] = field(default_factory=dict)
+    now: float = 0.0
+    timeout: float = 0.0
+    waiting: frozenset[str] | None = None
+    """Categories of which a task waits; None: not known here."""
+
+    @property
+    def trials(self) -> Mapping[str, LaunchTrial]:
+        return {order_id: each.trial for order_id, each in self.watched.items()}
+
+    @property
+    def due(self) -> float | None:
+        """When time alone would change what may be launched."""
+        ends = [record.until for array in self.arrays.values() for record in array.categories.values()]
+        ends += [
+            self.now + max(self.timeout - each.trial.joined_s, 0.0)
+            for each in self.watched.values()
+            if each.ended is None and not each.trial.closed and each.trial.joined_at is not None
+        ]
+        return min((end for end in ends if end > self.now), default=None)
+
+    def hold_back(
+        self, array: NodeArrayPolicy, wanted: Sequence[CategoryDemand], counts: Sequence[int]
+    ) -> tuple[HeldBack, ...]:
+        """For each demand how many of so many tasks the array may launch for."""
+        name = family_of(array)
+        known = self.arrays.get(name, ProtectedArray())
+        if known.stopped is not None:
+            return tuple(HeldBack(0, known.stopped if count else None) for count in counts)
+        open_ = [each for each in self._open() if each.trial.node_array == name]
+        if not known.categories and not any(each.useless for each in open_):
+            return tuple(HeldBack(count) for count in counts)
+        shared, tried = _shared(known), False
+        held: list[HeldBack] = []
+        for want, count in zip(wanted, counts, strict=True):
+            answer = HeldBack(count)
+            if count:
+                key = category_key(want.demand)
+                alike = shared is not None and owners_of((want,)) <= {*shared.owners}
+                record = shared if alike else known.categories.get(key)
+                if record is None:
+                    answer = _beside(open_, key, count, name)
+                else:
+                    mine = [each for each in open_ if alike or key in dict(each.trial.assignment)]
+                    answer = _after(record, mine, name, self.now)
+                    if alike and tried and answer.tasks:
+                        answer = HeldBack(0, _unhelped(record, name, self.now))
+                    tried = tried or (alike and answer.tasks > 0)
+            held.append(answer)
+        return tuple(held)
+
+    def told_of(self, wanted: Sequence[CategoryDemand], policy: Policy) -> Mapping[int, Reason]:
+        """By position of a demand: that no launch for it has helped so far, wherever it fits now."""
+        told: dict[int, Reason] = {}
+        if not any(array.categories for array in self.arrays.values()):
+            return told
+        for at, want in enumerate(wanted):
+            for queue in map(policy.queue, want.launches):
+                known = self.arrays.get(queue.node_array) if queue is not None else None
+                record = None if known is None else known.categories.get(category_key(want.demand))
+                if record is not None and queue is not None:
+                    told[at] = _unhelped(record, queue.node_array, self.now)
+        return told
+
+    def notes(self) -> tuple[Reason, ...]:
+        """What the pass as a whole tells: of every array the gravest."""
+        told: list[Reason] = []
+        for name, array in sorted(self.arrays.items()):
+            if array.stopped is not None:
+                told.append(array.stopped)
+                continue
+            waiting = [one for key, one in array.categories.items() if self.waiting is None or key in self.waiting]
+            if waiting:
+                told.append(_unhelped(max(waiting, key=lambda one: (one.until, one.failures)), name, self.now))
+        return tuple(told)
+
+    def _open(self) -> list[Watched]:
+        return [each for each in self.watched.values() if each.ended is None and not each.trial.closed]
+
+
+def protect(
+    snapshot: Snapshot,
+    observed: ObservedWorkers,
+    moment: PassContext,
+    wanted: Sequence[CategoryDemand],
+    usable: frozenset[str],
+) -> Protection:
+    """What launches have come to, after this look. `usable`: names of hosts with room for jobs."""
+    policy, wishes, memory = snapshot.policy, snapshot.wishes, snapshot.memory
+    since = max(wishes.resumed_at or 0.0, wishes.retried_at or 0.0)
+    known = {name: _since(array, wishes) for name, array in memory.protected.items()}
+    categories = Categories(wanted)
+    watched = watch(snapshot, observed, moment, categories, usable, since)
+    for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
+        if each.ended in (Ended.HELPED, Ended.HELPED_NOBODY):
+            name = each.trial.node_array
+            before = known.get(name, ProtectedArray())
+            if each.ended is Ended.HELPED:
+                known[name] = _helped(before, each.trial, categories, moment.now)
+            else:
+                boot = _boot_time(policy.node_array(name), each.trial)
+                known[name] = _helped_nobody(before, each.trial, categories, boot, moment.now)
+    kept = {name: _remembered(array, categories, moment.now) for name, array in known.items()}
+    kept = {name: _stopped(name, array, moment.now) for name, array in kept.items() if array != ProtectedArray()}
+    failed = {key for array in kept.values() for key in array.categories}
+    waiting = frozenset(key for key in failed if categories.waiting_since(key) is not None)
+    return Protection(kept, watched, moment.now, policy.protected_after, waiting)
+
+
+def _boot_time(array: NodeArrayPolicy | None, trial: LaunchTrial) -> float:
+    """How long a boot takes: as long as this one did, or as one may."""
+    longest = LONGEST_WAIT if array is None else array.boot_timeout
+    return max(SHORTEST_WAIT, min(longest if trial.boot_s is None else trial.boot_s, LONGEST_WAIT))
+
+
+def _since(array: ProtectedArray, wishes: Overrides) -> ProtectedArray:
+    """Without what failed before a person resumed, or wanted what failed tried again: the latter ends no stop."""
+    resumed, retried = wishes.resumed_at or 0.0, wishes.retried_at or 0.0
+    if array.stopped_at is not None and array.stopped_at > resumed:
+        return array
+    left = {key: one for key, one in array.categories.items() if one.failed_at > max(resumed, retried)}
+    return replace(array, categories=left, failures=array.failures if left else 0, stopped=None, stopped_at=None)
+
+
+def _helped(known: ProtectedArray, trial: LaunchTrial, categories: Categories, now: float) -> ProtectedArray:
+    """Its categories are as any others again; not one whose jobs all wait on beside those of others that run."""
+    stuck = {
+        key
+        for key, _ in trial.assignment
+        if trial.started and key not in trial.started and _waits_on(key, trial, categories)
+    }
+    left = {key: one for key, one in known.categories.items() if key not in dict(trial.assignment) or key in stuck}
+    return replace(known, categories=left, failures=0, helped_at=now)
+
+
+def _helped_nobody(
+    known: ProtectedArray, trial: LaunchTrial, categories: Categories, boot: float, now: float
+) -> ProtectedArray:
+    """A category none of whose jobs waits any more, or only later ones, was helped otherwise: by nobody's failure."""
+    keys = [key for key, _ in trial.assignment if _waits_on(key, trial, categories)]
+    if not keys:
+        return known
+    shared, found = _shared(known), dict(known.categories)
+    seen = trial.seen if trial.joined_at is not None else ("none joined",)
+    for key in keys:
+        before, owners = found.get(key), categories.owners(key)
+        if shared is not None and {*owners} <= {*shared.owners}:
+            before = shared if before is None or before.failures < shared.failures else before
+        failures, wait = (1, boot) if before is None else (before.failures + 1, 2 * max(before.wait_s, boot / 2))
+        found[key] = UnhelpedCategory(failures, now, min(wait, LONGEST_WAIT), owners, seen)
+    return replace(known, categories=found, failures=known.failures + 1)
+
+
+def _waits_on(key: str, trial: LaunchTrial, categories: Categories) -> bool:
+    """Whether a task of it that waited when its workers joined (or, where none did, were ordered) waits on."""
+    since = categories.waiting_since(key)
+    return since is not None and since <= (trial.ordered_at if trial.joined_at is None else trial.joined_at)
+
+
+def _remembered(array: ProtectedArray, categories: Categories, now: float) -> ProtectedArray:
+    """Without categories of which no task has waited for long, and the oldest failures of very many."""
+    if not array.categories:
+        return array
+    left = {
+        key: one
+        for key, one in array.categories.items()
+        if now < one.until + LONGEST_WAIT or categories.waiting_since(key) is not None
+    }
+    last = sorted(left, key=lambda key: (-left[key].failed_at, key))[:REMEMBERED]
+    return replace(array, categories={key: left[key] for key in sorted(last)})
+
+
+def _failing(array: ProtectedArray) -> list[UnhelpedCategory]:
+    """Categories that no launch has helped since one helped any."""
+    return [one for one in array.categories.values() if array.helped_at is None or one.failed_at > array.helped_at]
+
+
+def _shared(array: ProtectedArray) -> UnhelpedCategory | None:
+    """What holds for all categories of owners of which so many fail: jobs that each ask for something else are no new
+    hope. The one that waits longest, with those owners.
+    """
+    failing = _failing(array)
+    if len(failing) < SEVERAL:
+        return None
+    owners = tuple(sorted({owner for one in failing for owner in one.owners}))
+    return replace(max(failing, key=lambda one: (one.until, one.failures)), owners=owners)
+
+
+def _stopped(name: str, array: ProtectedArray, now: float) -> ProtectedArray:
+    failing = _failing(array)
+    owners = {owner for one in failing for owner in one.owners}
+    if array.stopped is not None or array.failures < SEVERAL or len(failing) < SEVERAL or len(owners) < OWNERS:
+        return array
+    seen = tuple(dict.fromkeys(what for one in failing for what in one.seen))[:4]
+    stopped = because(Code.PROTECTED_MODE, node_array=name, failures=array.failures, categories=len(failing), seen=seen)
+    return replace(array, stopped=stopped, stopped_at=now)
+
+
+def _beside(open_: Sequence[Watched], key: str, count: int, name: str) -> HeldBack:
+    """Tasks whose workers have come and cannot take them are not launched for again, until it is known why."""
+    awaited = 0
+    for each in open_:
+        tasks = dict(each.trial.assignment).get(key, 0)
+        awaited += -(-tasks * each.useless // max(each.trial.workers, 1))
+    left = max(count - awaited, 0)
+    return HeldBack(left, None if left == count else because(Code.LAUNCH_AWAITED, node_array=name))
+
+
+def _after(record: UnhelpedCategory, open_: Sequence[Watched], name: str, now: float) -> HeldBack:
+    if open_:
+        return HeldBack(0, because(Code.LAUNCH_AWAITED, node_array=name).then(_unhelped(record, name, now)))
+    return HeldBack(0 if now < record.until else 1, _unhelped(record, name, now))
+
+
+def _unhelped(record: UnhelpedCategory, name: str, now: float) -> Reason:
+    return because(
+        Code.LAUNCHES_DID_NOT_HELP,
+        node_array=name,
+        failures=record.failures,
+        until_at=record.until if now < record.until else None,
+        seen=record.seen,
+    )

@@ -1,0 +1,359 @@
+"""What a plan asks the engine to do: small frozen values, each with its reason.
+
+An action is one class. Its `kind` is its name in the journal, in JSON and in the log, `order` its place among the
+actions of a pass, `verb` what the pass's sentence says of it; a class without one of them is an error of type check and
+of import. Its JSON form (`report.document`, `report.schema`) and its row in the journal are made of its fields. The
+engine carries it out by one function of `engine.executors`, where a kind without any is an error of type check.
+
+Actions name machines by worker id and hosts by host name, so that the engine needs nothing but the action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeVar
+
+from autoscaler.core.model.cluster import JobRequest
+from autoscaler.core.model.fleet import Assignment, Bucket, InstanceType
+from autoscaler.core.model.reasons import Reason
+
+
+class ActionKind:
+    """Base of every action. Subclasses are dataclasses without slots: one with slots is made twice, the second time
+    without these arguments.
+    """
+
+    kind: ClassVar[str]
+    """Stable: older journals and readers of JSON know it."""
+    order: ClassVar[int]
+    """What brings capacity has a low number and goes first; what takes it away goes last."""
+    verb: ClassVar[str]
+    """As the pass's sentence has it, before the hosts or jobs: `enabling`."""
+
+    def __init_subclass__(cls, *, kind: str, order: int, verb: str) -> None:
+        cls.kind, cls.order, cls.verb = kind, order, verb
+
+
+@dataclass(frozen=True, slots=True)
+class InJson:
+    """How a field stands in JSON, where its own type and value do not say it."""
+
+    description: str = ""
+    shown: bool = True
+    """False: it is for the engine only."""
+    null_if_empty: bool = False
+
+
+ENGINE_ONLY = InJson(shown=False)
+Getter = TypeVar("Getter", bound=Callable[..., object])
+
+
+def also_in_json(getter: Getter) -> Getter:
+    """Marks the getter of a property that JSON has beside the fields."""
+    getter.__dict__["in_json"] = True
+    return getter
+
+
+def in_json(member: property) -> bool:
+    """Whether a property is so marked."""
+    return bool(getattr(member.fget, "in_json", False))
+
+
+Price = Annotated[float | None, InJson("Of one worker; null: unknown.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """So many workers of one instance type and price type."""
+
+    buckets: Annotated[tuple[Bucket, ...], ENGINE_ONLY]
+    """Of the same type and price type, in order of preference; workers may come from any of them."""
+    count: int
+
+    @property
+    def type(self) -> InstanceType:
+        return self.buckets[0].type
+
+    @property
+    @also_in_json
+    def instance_type(self) -> str:
+        return self.type.name
+
+    @property
+    @also_in_json
+    def price_per_hour(self) -> Price:
+        """At the preferred bucket."""
+        return self.buckets[0].price_per_hour
+
+    @property
+    @also_in_json
+    def price_type(self) -> str:
+        return self.buckets[0].key.price_type.value
+
+    @property
+    @also_in_json
+    def zones(self) -> Annotated[tuple[str, ...], InJson("Zones tried, in order; empty: whichever.")]:
+        return tuple(bucket.key.zone for bucket in self.buckets if bucket.key.zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Offer):
+    """One way to meet a launch's demand, a set of offers; they are tried in order until one gives a worker."""
+
+    besides: Annotated[
+        tuple[Offer, ...], InJson("Further offers of the set, ordered together with this one; empty: it is the set.")
+    ] = ()
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """The whole set, in the order in which it is ordered."""
+        return (Offer(self.buckets, self.count), *self.besides)
+
+    @property
+    def workers(self) -> int:
+        """Of the whole set."""
+        return sum(offer.count for offer in self.offers)
+
+
+@dataclass(frozen=True)
+class Launch(ActionKind, kind="launch", order=50, verb="launching"):
+    """Order workers. The fields beside `candidates` are the first candidate's."""
+
+    node_array: str
+    candidates: tuple[Candidate, ...]
+    """Sets of offers, each sized for the same demand. The engine orders all of one set, and the next set only where
+    that gave no worker at all.
+    """
+    reason: Reason
+    group_id: Annotated[str, InJson("The group that they are (the rest of); null: of none.", null_if_empty=True)] = ""
+    """Set: they carry it as a tag."""
+    nodes: Annotated[
+        tuple[str, ...],
+        InJson("Ids of the created nodes that they serve, one each, in this order; empty: of none."),
+    ] = ()
+    asked: Annotated[bool, ENGINE_ONLY] = False
+    """Whether they are for what request sets lack, and not for the queues' demand."""
+    assignment: Annotated[Assignment, ENGINE_ONLY] = ()
+    """The job categories whose tasks the first set would serve; empty for what no job asked for."""
+
+    @property
+    @also_in_json
+    def instance_type(self) -> str:
+        return self.candidates[0].type.name
+
+    @property
+    @also_in_json
+    def count(self) -> int:
+        return self.candidates[0].count
+
+    @property
+    @also_in_json
+    def price_per_hour(self) -> Price:
+        return self.candidates[0].price_per_hour
+
+
+@dataclass(frozen=True)
+class Enrol(ActionKind, kind="enrol", order=20, verb="enrolling"):
+    """Make a machine an execution host, disabled at first: `qconf -Ae`, queue slots, host group, `qmod -d`."""
+
+    worker_id: str
+    host: str
+    node_array: str
+    queue: str
+    host_group: str
+    slots: int
+    complex_values: tuple[tuple[str, str], ...]
+    """In Grid Engine's notation, `("h_vmem", "32G")`; without slots."""
+    reason: Reason
+    group_id: Annotated[str, InJson("The group that it is one of; null: of none.", null_if_empty=True)] = ""
+    group_pes: Annotated[tuple[str, ...], ENGINE_ONLY] = ()
+    """Parallel environments that each group has one of its own of."""
+    joined: Annotated[bool, InJson("Whether its own image made it one: it gets these values besides what it has.")] = (
+        False
+    )
+    """It stays disabled meanwhile."""
+
+
+@dataclass(frozen=True)
+class Enable(ActionKind, kind="enable", order=10, verb="enabling"):
+    """Open a host to jobs: `qmod -e '*@host'`. Only ever one that we disabled (rule 4)."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Disable(ActionKind, kind="disable", order=110, verb="disabling"):
+    """Close a host to further jobs: `qmod -d '*@host'`."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Remove(ActionKind, kind="remove", order=100, verb="removing"):
+    """Take an empty, disabled host out of Grid Engine by the guarded sequence. Refused means put back and keep the
+    machine.
+    """
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Terminate(ActionKind, kind="terminate", order=90, verb="terminating"):
+    """End a machine that is no execution host (any more)."""
+
+    worker_id: str
+    host: str | None
+    reason: Reason
+    failure: Annotated[str | None, InJson("`boot`: it never joined, which is held against its type.")] = None
+    """Kind of failure to note against its bucket; its console goes to the report."""
+
+
+@dataclass(frozen=True)
+class Restart(ActionKind, kind="restart", order=84, verb="restarting"):
+    """Have the provider restart a machine. Only ever one that a person has disabled and that is empty."""
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Reimage(ActionKind, kind="reimage", order=86, verb="reimaging"):
+    """Have the provider set up a machine anew from its image. Only ever one that a person has disabled and that is
+    empty.
+    """
+
+    worker_id: str
+    host: str
+    reason: Reason
+
+
+PROBE_HOST_PREFIX = "sge-autoscaler-phantom-"
+"""Names of phantoms begin so, and no other host's does: whatever carries it is never counted, never listed, and swept
+away by whoever serves the cell.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeHost:
+    """A host without a machine that Grid Engine is asked about; disabled, and removed again at once."""
+
+    queue: str
+    """The queue whose slots it would give; it is attached to that directly, to no host group."""
+    slots: int
+    complex_values: tuple[tuple[str, str], ...]
+    """In Grid Engine's notation; load values that a machine of its kind would report included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One job that Grid Engine is asked about."""
+
+    job: int
+    fingerprint: str
+    """Of all the answer rests on: what the job asks for, PEs, queues, policy, phantoms. An answer to another question
+    is none.
+    """
+
+
+@dataclass(frozen=True)
+class AskGridEngine(ActionKind, kind="ask", order=120, verb="asking Grid Engine about"):
+    """Ask Grid Engine whether these jobs could ever run on such hosts. Nothing else is decided before it answers.
+
+    At most one a pass. Its answers are evidence for a later plan.
+    """
+
+    questions: Annotated[tuple[Question, ...], ENGINE_ONLY]
+    phantoms: tuple[ProbeHost, ...]
+    reason: Reason
+
+    @property
+    @also_in_json
+    def jobs(self) -> tuple[str, ...]:
+        return tuple(str(question.job) for question in self.questions)
+
+
+Jobs = Annotated[tuple[str, ...], InJson('Job numbers, of array jobs with the tasks meant: "12", "12.3-9:2".')]
+
+
+@dataclass(frozen=True)
+class Annotate(ActionKind, kind="annotate", order=60, verb="notifying the owner of"):
+    """Leave the reason where the owner looks: in the jobs' context (`qstat -j`)."""
+
+    jobs: Jobs
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Hold(ActionKind, kind="hold", order=70, verb="holding"):
+    """Hold waiting jobs as operator, the reason in their context."""
+
+    jobs: Jobs
+    reason: Reason
+    asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
+    """What each was judged by: one that asks for something else by then is left alone. None for jobs that run."""
+
+
+@dataclass(frozen=True)
+class Release(ActionKind, kind="release", order=30, verb="releasing"):
+    """Lift the hold that Hold set; the owner's own holds stay."""
+
+    jobs: Jobs
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Kill(ActionKind, kind="kill", order=80, verb="killing"):
+    """Delete jobs, the reason in their context first."""
+
+    jobs: Jobs
+    reason: Reason
+    lost: Annotated[bool, InJson("Their machine is gone, so Grid Engine has to be forced.")] = False
+    asks: Annotated[tuple[JobRequest, ...], ENGINE_ONLY] = ()
+    """As of Hold; none for lost jobs."""
+
+
+@dataclass(frozen=True)
+class Reschedule(ActionKind, kind="push_back", order=40, verb="rescheduling"):
+    """Put running jobs back among the waiting.
+
+    Only when their machine is surely gone, or still ours to stop (rule 7).
+    """
+
+    jobs: Jobs
+    worker_id: str
+    host: str
+    reason: Reason
+    forced: Annotated[bool, InJson("Also those that may not be started again.")] = False
+
+
+WorkerAction = Enrol | Enable | Disable | Remove | Terminate | Restart | Reimage
+"""What is done with one worker; each has `worker_id` and `host`. In the order in which the sentence tells them."""
+JobAction = Reschedule | Kill | Hold | Release | Annotate
+"""What is done with jobs; each has `jobs`. In the order in which the sentence tells them."""
+Action = Launch | WorkerAction | AskGridEngine | JobAction
+"""All of them: what handles one by its class is checked against this."""
+
+
+def subject_of(action: Action) -> str:
+    """What it is done with, in a word or two: a node array, a host, jobs."""
+    if isinstance(action, Launch):
+        return action.node_array
+    if isinstance(action, AskGridEngine):
+        return _some([str(question.job) for question in action.questions])
+    if isinstance(action, JobAction):
+        return _some(action.jobs)
+    return action.host or action.worker_id
+
+
+def _some(jobs: Sequence[str]) -> str:
+    """`12, 13, 14`, or of many `12, 13, 14 and 97 more`: a line stays a line."""
+    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+    return ", ".join(jobs[:3]) + more

@@ -1,0 +1,87 @@
+"""When a calendar (calendar_conf(5)) has a queue on, off or suspended. Pure: the zone of the qmaster is given.
+
+Two things the manual page does not tell: a year entry of the day that does not hold at this time of day leaves it to
+the week (source/libs/sgeobj/sge_calendar.c, and seen on 8.1.9), and of several entries that hold the mildest wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, tzinfo
+from enum import StrEnum
+
+DAY = 86_400
+_WEEK = timedelta(days=8)
+"""A week's entries repeat: what is on at no time within these days, from any given day on, is on at none."""
+
+
+class CalendarState(StrEnum):
+    """What a calendar makes of its queues, mildest first: the first that holds wins."""
+
+    ON = "on"
+    SUSPENDED = "suspended"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarEntry:
+    """One entry of `year` or `week`."""
+
+    state: CalendarState = CalendarState.OFF
+    dates: tuple[tuple[date, date], ...] = ()
+    """Days of a year entry, first and last; empty: every day."""
+    weekdays: frozenset[int] = frozenset(range(7))
+    """Days of a week entry, Monday 0."""
+    times: tuple[tuple[int, int], ...] = ((0, DAY),)
+    """Seconds of the day, from and before; none wraps around midnight."""
+
+    def holds(self, moment: datetime) -> bool:
+        """Whether this entry is about that local time."""
+        day, second = moment.date(), moment.hour * 3600 + moment.minute * 60 + moment.second
+        if self.dates and not any(first <= day <= last for first, last in self.dates):
+            return False
+        return day.weekday() in self.weekdays and any(begin <= second < end for begin, end in self.times)
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """`qconf -scal NAME`."""
+
+    name: str
+    year: tuple[CalendarEntry, ...] = ()
+    week: tuple[CalendarEntry, ...] = ()
+
+    def state(self, at: float, zone: tzinfo) -> CalendarState:
+        """What it makes of its queues at a time (Unix seconds)."""
+        return self._state(datetime.fromtimestamp(at, zone))
+
+    def opens(self, at: float, zone: tzinfo) -> float | None:
+        """When its queues are next on, after a time at which they are not; None: never."""
+        return next(
+            (moment for moment in self._changes(at, zone) if self.state(moment, zone) is CalendarState.ON), None
+        )
+
+    def _state(self, local: datetime) -> CalendarState:
+        for entries in (self.year, self.week):
+            states = {entry.state for entry in entries if entry.holds(local)}
+            if states:
+                return next(state for state in CalendarState if state in states)
+        return CalendarState.ON
+
+    def _changes(self, at: float, zone: tzinfo) -> Iterator[float]:
+        """Every later moment at which some entry begins or ends, in order, as far ahead as anything new can come."""
+        entries = (*self.year, *self.week)
+        seconds = sorted({0, *(second % DAY for entry in entries for times in entry.times for second in times)})
+        for day in self._days(datetime.fromtimestamp(at, zone).date()):
+            for second in seconds:
+                clock = time(second // 3600, second % 3600 // 60, second % 60, tzinfo=zone)
+                moment = datetime.combine(day, clock).timestamp()
+                if moment > at:
+                    yield moment
+
+    def _days(self, today: date) -> list[date]:
+        """The days to look at: a week from today on, and one after each end of what `year` names."""
+        ends = {day for entry in self.year for range_ in entry.dates for day in (range_[0], range_[1] + timedelta(1))}
+        starts = [today, *(day for day in ends if day > today)]
+        return sorted({start + timedelta(number) for start in starts for number in range(_WEEK.days)})

@@ -1,0 +1,352 @@
+"""What Grid Engine told us, in its own words, as immutable values.
+
+Read by `sge`, interpreted by `demand` and nobody after it. Nothing here decides; names are Grid Engine's (queue, PE,
+complex). Units: memory in bytes, durations in seconds, times as Unix seconds (UTC). Host names are as Grid Engine
+prints them, lower case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from enum import StrEnum
+from types import MappingProxyType
+
+from autoscaler.core.model.calendars import Calendar
+from autoscaler.core.model.reasons import Reason
+
+UNLIMITED_SLOTS = 9_999_999
+"""How Grid Engine prints the open end of a PE range (`-pe mpi 4-`)."""
+
+
+class Consumable(StrEnum):
+    """How a complex is used up (`qconf -sc`): not at all, by every slot, or once by a job."""
+
+    NO = "NO"
+    PER_SLOT = "YES"
+    PER_JOB = "JOB"
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """One line of `qconf -sc`."""
+
+    name: str
+    shortcut: str
+    type: str
+    """INT, DOUBLE, MEMORY, TIME, BOOL, STRING, CSTRING, RESTRING or HOST."""
+    relop: str
+    requestable: str
+    consumable: Consumable
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may use a queue, PE or host, by names of access lists and projects; all empty: everybody."""
+
+    user_lists: tuple[str, ...] = ()
+    xuser_lists: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    xprojects: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What is not empty, as `name=value`."""
+        named = ((name, getattr(self, name)) for name in ACCESS_ATTRIBUTES)
+        return tuple(f"{name}={' '.join(value)}" for name, value in named if value)
+
+
+ACCESS_ATTRIBUTES = ("user_lists", "xuser_lists", "projects", "xprojects")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessList:
+    """`qconf -su`: users, and primary groups as `@group`."""
+
+    name: str
+    entries: tuple[str, ...] = ()
+    grants: bool = True
+    """Whether it is an access list at all: the scheduler knows nothing of a set whose type is DEPT alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelEnvironment:
+    """`qconf -sp`: how a job's slots may spread."""
+
+    name: str
+    slots: int
+    allocation_rule: str
+    """`$pe_slots`, `$fill_up`, `$round_robin` or a number: that many slots on every host."""
+    user_lists: tuple[str, ...] = ()
+    xuser_lists: tuple[str, ...] = ()
+
+    @property
+    def access(self) -> Access:
+        return Access(self.user_lists, self.xuser_lists)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """`qconf -sq`: a cluster queue with its own default and its overrides per host or host group."""
+
+    name: str
+    hostlist: tuple[str, ...]
+    slots: int
+    slots_by_host: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=n]` and `[@group=n]`."""
+    pe_list: tuple[str, ...] = ()
+    pe_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=pe pe]` and `[@group=pe]`: there these hold instead of `pe_list`."""
+    rerun: bool = False
+    complex_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    complex_values_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    access: Access = Access()
+    access_by_host: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=list]` and `[@group=list]`: place → attribute → names that hold there instead."""
+    limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """h_rt, s_rt, h_vmem, … where not INFINITY: a job that asks for more never starts here."""
+    calendar: str = ""
+    """Name of the calendar that opens and closes it; '' for none."""
+    calendar_by_host: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=name]` and `[@group=name]`."""
+    subordinates: tuple[str, ...] = ()
+    """Queues whose instances its own jobs suspend on the same host (`subordinate_list`)."""
+
+    @property
+    def restricted(self) -> tuple[str, ...]:
+        """Non-empty user_lists, xuser_lists, projects or xprojects, as `name=value`, with their overrides."""
+        overrides = (
+            f"{name}=[{place}={' '.join(names) or 'NONE'}]"
+            for place, values in sorted(self.access_by_host.items())
+            for name, names in sorted(values.items())
+        )
+        return (*self.access.shown, *overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class HostJob:
+    """A job (or one array task of it) that occupies a queue instance, in whatever state."""
+
+    number: int
+    task: str
+    """Array task id, or '' for a job that is no array."""
+    state: str
+    slots: int
+    """Its share on this queue instance."""
+    owner: str = ""
+    started: float | None = None
+    hard: tuple[tuple[str, str], ...] = ()
+    pe: str = ""
+    """The parallel environment that it was granted; '': none, or it is not told."""
+
+    @property
+    def name(self) -> str:
+        """As commands take it: `12`, or `12.3` for a task."""
+        return f"{self.number}.{self.task}" if self.task else str(self.number)
+
+    @property
+    def on_its_way(self) -> bool:
+        """Whether its host has not taken it yet: whichever machine next answers under that name gets it."""
+        return "t" in self.state
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInstance:
+    """A queue on one host. `states` are Grid Engine's letters; only with none of them can a job start now."""
+
+    queue: str
+    host: str
+    slots: int
+    used: int
+    reserved: int
+    states: str = ""
+    jobs: tuple[HostJob, ...] = ()
+    in_flight: int = 0
+    """Of `used`: slots taken by a dispatch between the reading of the jobs and that of the hosts. Their jobs are still
+    among those that wait.
+    """
+    domain: str = ""
+    """Set by `queue_instances` where it is configured unlike its queue's instances on new workers: what names it and
+    those like it (`main.q@@x`). '': the queue's name does.
+    """
+    consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Set by `queue_instances`: the consumable `complex_values` of its queue here, all of it, used or not."""
+
+    @property
+    def pool(self) -> str:
+        return self.domain or self.queue
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionHost:
+    """One execution host with every queue instance on it."""
+
+    name: str
+    instances: tuple[QueueInstance, ...] = ()
+    load: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hl:` values that its execd reported; empty while it has never been heard."""
+    consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hc:` values: what is left now of its consumable `complex_values`."""
+    fixed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hf:` values: properties that do not get used up."""
+    heard: bool = True
+    """Whether its execd reports: load values are there and no queue instance is in state `u`."""
+    access: Access = Access()
+    """Read of hosts that we did not make, and only where lists or projects are named elsewhere in the cell."""
+
+    @property
+    def jobs(self) -> tuple[HostJob, ...]:
+        return tuple(job for instance in self.instances for job in instance.jobs)
+
+    @property
+    def busy(self) -> bool:
+        """Any job in any queue instance, in any state, or any reserved slot (rule 1)."""
+        return any(instance.jobs or instance.used or instance.reserved for instance in self.instances)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What all jobs of one shape have in common, as Grid Engine prints it: the key that jobs are grouped by while the
+    XML is read.
+    """
+
+    state: str
+    """`qw`, `hqw`, `Rq`, `Eqw`, …"""
+    slots_min: int = 1
+    slots_max: int = 1
+    pe: str | None = None
+    """Requested PE name, perhaps with wildcards; None for a job without one."""
+    hard: tuple[tuple[str, str], ...] = ()
+    """Hard resource requests (name, value text), sorted by name."""
+    queues: tuple[str, ...] = ()
+    """Hard queue requests, perhaps with wildcards or `@host`."""
+    master_queues: tuple[str, ...] = ()
+    owner: str = ""
+    project: str | None = None
+    """None: it has none, or a listing does not tell; where it matters, `access` fills it in from `qstat -j`."""
+    group: str | None = None
+    """Its primary group, from `qstat -j` where access lists name groups."""
+    dependent: bool = False
+    """Waits for predecessor jobs."""
+    array: bool = False
+    unscheduled: bool = False
+    """Priority 0.00000: in the future (`-a`), or not yet seen by the scheduler; only `qstat -j` tells."""
+    fault: Reason | None = None
+    """What of it cannot be read: such a job does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCategory:
+    """All waiting jobs that ask for the same things. `jobs`, `tasks` and `submitted` are parallel."""
+
+    ask: JobRequest
+    jobs: tuple[int, ...]
+    tasks: tuple[str, ...]
+    """Task lists as printed (`5-19:2`, `1-3:1,7`), '' for a job that is no array. Never expanded."""
+    submitted: tuple[float, ...]
+    count: int
+    """How many tasks wait (a job that is no array counts one)."""
+
+
+def names_of(job: int, tasks: str) -> list[str]:
+    """A job with a list of tasks as commands take it: `12`, `12.3`, `12.5-9:2`."""
+    return [f"{job}.{some}" for some in tasks.split(",")] if tasks else [str(job)]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """What only `qstat -j` tells of a waiting job, remembered between passes."""
+
+    job: int
+    looked_at: float
+    start_after: float | None = None
+    """`-a`: not before this time."""
+    concurrency: int | None = None
+    """`-tc`: at most so many tasks at once."""
+    unscheduled: bool = False
+    """Whether its priority was zero when we looked: a change means look again."""
+    rerun: bool | None = None
+    """`-r y` or `-r n`; None: its queue says."""
+    restarts: bool = False
+    """Its checkpointing environment starts it again when its host is lost (`when` with `r`)."""
+    context: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    group: str | None = None
+    """Its primary group, which access lists compare; None: looked at by a version that did not read this, nor what
+    follows.
+    """
+    project: str = ""
+    reservation: int | None = None
+    """The advance reservation that it runs inside (`-ar`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRule:
+    """One `limit` line of a resource quota set. A filter of None matches all; `each` lists filters in braces: the limit
+    holds for each alone.
+    """
+
+    limits: Mapping[str, str]
+    users: tuple[str, ...] | None = None
+    projects: tuple[str, ...] | None = None
+    pes: tuple[str, ...] | None = None
+    queues: tuple[str, ...] | None = None
+    hosts: tuple[str, ...] | None = None
+    each: frozenset[str] = frozenset()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSet:
+    """`qconf -srqs`: of an enabled set the first matching rule holds."""
+
+    name: str
+    enabled: bool
+    rules: tuple[QuotaRule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One complete reading of Grid Engine."""
+
+    hosts: tuple[ExecutionHost, ...]
+    shapes: tuple[JobCategory, ...]
+    queues: Mapping[str, Queue]
+    pes: Mapping[str, ParallelEnvironment]
+    complexes: Mapping[str, Complex]
+    host_groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Nested groups are resolved: every value is hosts only."""
+    execution_hosts: frozenset[str] = frozenset()
+    """`qconf -sel`: who is an execution host, heard or not."""
+    global_consumables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`hc:` values of the global host: what is left of licences and the like."""
+    global_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """`complex_values` of the global host: what the whole cell has of them, whoever uses it now."""
+    quotas: tuple[QuotaSet, ...] = ()
+    access_lists: Mapping[str, AccessList] = field(default_factory=lambda: MappingProxyType({}))
+    """Those that a queue, PE, host or quota names, as far as they were read."""
+    global_access: Access = Access()
+    """Of the global host: it holds for every host."""
+    details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
+    """Fresh answers of this pass's `qstat -j`; older ones are in memory."""
+    schedule_interval: float = 15.0
+    load_report_time: float = 40.0
+    calendars: Mapping[str, Calendar] = field(default_factory=lambda: MappingProxyType({}))
+    """Those that queues name, as far as they could be read."""
+    zone: tzinfo = UTC
+    """The qmaster's: calendars hold in its local time."""
+    max_user_jobs: int | None = None
+    """`maxujobs`: so many jobs and tasks of one user may run at once. None: any number."""
+    max_array_tasks: int | None = None
+    """`max_aj_instances`: so many tasks of one array may run at once. None: any number."""
+    max_reservation: int | None = None
+    """So many jobs (`-R y`) may have what they need kept free for them. None: not known."""
+    max_unheard: float = 300.0
+    """After so many seconds of silence Grid Engine shows a host's queue instances as unheard (`u`)."""
+    pools: Mapping[str, Queue] = field(default_factory=lambda: MappingProxyType({}))
+    """Set by `queue_instances`: queues as their instances have them, without overrides. Under a queue's name is what
+    those on new workers have, under a queue domain's what others do.
+    """
+    set_aside: tuple[Reason, ...] = ()
+    """What could not be understood, with why; never the whole reading."""

@@ -1,0 +1,27 @@
+"""What an operator asked for by a command: pause, keep, drain, stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What people asked for through commands."""
+
+    paused: bool = False
+    paused_by: str = ""
+    resumed_at: float | None = None
+    """When a person last resumed: what was counted before that no longer presses the brake. The shell has then cleared
+    `Memory.brake`.
+    """
+    retried_at: float | None = None
+    """When a person last wanted what had failed to be tried again."""
+    stop: str | None = None
+    """`drain`: launch nothing more, let running and waiting work end where it can, then release all.
+    `now`: let no further job start; release each worker as soon as it is empty.
+    """
+    keep: frozenset[str] = frozenset()
+    """Hosts that are never to be removed."""
+    drain: frozenset[str] = frozenset()
+    """Hosts to be emptied and removed."""

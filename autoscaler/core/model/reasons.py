@@ -1,0 +1,283 @@
+"""Why: a stable code and the facts it rests on. Its row in `report.reasons` has the sentence made of both.
+
+Every action and every inaction carries a `Reason`. A cap does not replace one, it appends to its trail
+("wanted 6; capped to 2 by max_workers"). Codes are part of the public interface: added freely, renamed
+once before 1.0 (`renamed_codes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autoscaler.core.model.renamed_codes import RENAMED
+
+Fact = str | int | float | bool | None | tuple[str, ...]
+
+
+class Code(StrEnum):
+    """Stable codes. Group comments say of what the verdict is."""
+
+    # -- waiting shapes: counted or not -----------------------------------------------------------------
+    COUNTED = "COUNTED"
+    QUEUE_DEMAND_OFF = "QUEUE_DEMAND_OFF"
+    FITS = "FITS"
+    WAITS_FOR_COMING = "WAITS_FOR_COMING"
+    NOT_EXPIRED = "NOT_EXPIRED"
+    EXPIRED = "EXPIRED"
+    HELD = "HELD"
+    DEPENDENT = "DEPENDENT"
+    FUTURE = "FUTURE"
+    IN_ERROR = "IN_ERROR"
+    BEYOND_CONCURRENCY = "BEYOND_CONCURRENCY"
+    BEYOND_ARRAY_LIMIT = "BEYOND_ARRAY_LIMIT"
+    BEYOND_USER_LIMIT = "BEYOND_USER_LIMIT"
+    BEYOND_QUOTA = "BEYOND_QUOTA"
+    BEYOND_GLOBAL = "BEYOND_GLOBAL"
+    TOO_MUCH_FOR_QUOTA = "TOO_MUCH_FOR_QUOTA"
+    TOO_MUCH_FOR_CELL = "TOO_MUCH_FOR_CELL"
+    QUEUE_OFF_BY_CALENDAR = "QUEUE_OFF_BY_CALENDAR"
+    QUEUE_OPENS_SOON = "QUEUE_OPENS_SOON"
+    QUEUE_DISABLED_BY_HAND = "QUEUE_DISABLED_BY_HAND"
+    QUEUE_SUSPENDED_BY_HAND = "QUEUE_SUSPENDED_BY_HAND"
+    QUEUE_SUBORDINATE = "QUEUE_SUBORDINATE"
+    FOREIGN_QUEUE = "FOREIGN_QUEUE"
+    FOREIGN_HOST = "FOREIGN_HOST"
+    NOT_READ_YET = "NOT_READ_YET"
+    UNKNOWN_STATE = "UNKNOWN_STATE"
+    UNKNOWN_PE = "UNKNOWN_PE"
+    PE_RULE = "PE_RULE"
+    PE_SLOTS = "PE_SLOTS"
+    PE_ELSEWHERE = "PE_ELSEWHERE"
+    GROUP_PE_NEEDS_WILDCARD = "GROUP_PE_NEEDS_WILDCARD"
+    GROUP_NOT_PROBED = "GROUP_NOT_PROBED"
+    UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
+    CANNOT_BE_READ = "CANNOT_BE_READ"
+    NO_TYPE_FITS = "NO_TYPE_FITS"
+    NO_INSTANCE_TYPE = "NO_INSTANCE_TYPE"
+    NO_WORKER_ALLOWED = "NO_WORKER_ALLOWED"
+    RESTRICTED_QUEUE = "RESTRICTED_QUEUE"
+    NO_ACCESS = "NO_ACCESS"
+    NO_PROJECT_ACCESS = "NO_PROJECT_ACCESS"
+    NO_PROJECT = "NO_PROJECT"
+    ACCESS_UNKNOWN = "ACCESS_UNKNOWN"
+    ADVANCE_RESERVATION = "ADVANCE_RESERVATION"
+    OTHERS_FIRST = "OTHERS_FIRST"
+    TOO_LARGE_FOR_ONE_HOST = "TOO_LARGE_FOR_ONE_HOST"
+    TOO_MANY_SLOTS = "TOO_MANY_SLOTS"
+    TOO_MANY_HOSTS = "TOO_MANY_HOSTS"
+    TOO_MUCH_ON_ONE_HOST = "TOO_MUCH_ON_ONE_HOST"
+    TOO_MUCH_TOGETHER = "TOO_MUCH_TOGETHER"
+    NO_SUCH_RESOURCE = "NO_SUCH_RESOURCE"
+    NO_SUCH_HOST = "NO_SUCH_HOST"
+    WOULD_FIT_WITH_SETTING = "WOULD_FIT_WITH_SETTING"
+    WOULD_FIT_WITH_REQUEST = "WOULD_FIT_WITH_REQUEST"
+    UNPROVEN = "UNPROVEN"
+    FITS_WHEN_FREE = "FITS_WHEN_FREE"
+    MIXED_TYPES = "MIXED_TYPES"
+    OTHER_PE = "OTHER_PE"
+    NAMES_HOST_OR_QUEUE = "NAMES_HOST_OR_QUEUE"
+    UNPREDICTABLE_RESOURCE = "UNPREDICTABLE_RESOURCE"
+    SILENT_HOSTS = "SILENT_HOSTS"
+    TOO_MANY_PROBE_HOSTS = "TOO_MANY_PROBE_HOSTS"
+    RUNNING_TASKS = "RUNNING_TASKS"
+    CHECKED_AGAIN_LATER = "CHECKED_AGAIN_LATER"
+    ASKING_GRID_ENGINE = "ASKING_GRID_ENGINE"
+    OLDER_JOBS_FIRST = "OLDER_JOBS_FIRST"
+    NO_ANSWER = "NO_ANSWER"
+    GRID_ENGINE_DISAGREES = "GRID_ENGINE_DISAGREES"
+    UNSATISFIABLE = "UNSATISFIABLE"
+    UNSATISFIABLE_REPORTED = "UNSATISFIABLE_REPORTED"
+    UNSATISFIABLE_DELETED = "UNSATISFIABLE_DELETED"
+    UNSATISFIABLE_HELD = "UNSATISFIABLE_HELD"
+    UNSATISFIABLE_LIMIT = "UNSATISFIABLE_LIMIT"
+    RELEASED_BY_HAND = "RELEASED_BY_HAND"
+    SATISFIABLE_AGAIN = "SATISFIABLE_AGAIN"
+    HOLDING_OFF = "HOLDING_OFF"
+
+    # -- workers ---------------------------------------------------------------------------------------
+    PERSISTENT = "PERSISTENT"
+    QMASTER_HOST = "QMASTER_HOST"
+    RUNS_JOBS = "RUNS_JOBS"
+    RESERVED = "RESERVED"
+    NEEDED = "NEEDED"
+    IDLE = "IDLE"
+    IDLE_NOT_LONG_ENOUGH = "IDLE_NOT_LONG_ENOUGH"
+    QUEUE_NOT_EMPTY = "QUEUE_NOT_EMPTY"
+    MIN_WORKERS = "MIN_WORKERS"
+    SCALE_DOWN_BATCH = "SCALE_DOWN_BATCH"
+    KEPT_BY_COMMAND = "KEPT_BY_COMMAND"
+    DRAINED_BY_COMMAND = "DRAINED_BY_COMMAND"
+    STOPPING = "STOPPING"
+    DISABLED_BY_HAND = "DISABLED_BY_HAND"
+    ENABLED_BY_HAND = "ENABLED_BY_HAND"
+    DRAINING = "DRAINING"
+    SECOND_OBSERVATION = "SECOND_OBSERVATION"
+    EMPTY = "EMPTY"
+    NEEDED_AGAIN = "NEEDED_AGAIN"
+    BOOTING = "BOOTING"
+    BOOTED = "BOOTED"
+    JOINING = "JOINING"
+    JOINED = "JOINED"
+    INCOMPLETE = "INCOMPLETE"
+    BOOT_FAILED = "BOOT_FAILED"
+    ENDED_BEFORE_JOINING = "ENDED_BEFORE_JOINING"
+    BOOT_TIMEOUT = "BOOT_TIMEOUT"
+    JOIN_TIMEOUT = "JOIN_TIMEOUT"
+    INCOMPLETE_TIMEOUT = "INCOMPLETE_TIMEOUT"
+    REMOVED_FROM_GRID_ENGINE = "REMOVED_FROM_GRID_ENGINE"
+    ENDING = "ENDING"
+    END_REFUSED = "END_REFUSED"
+    INSTANCE_IN_ERROR = "INSTANCE_IN_ERROR"
+    BLACK_HOLE = "BLACK_HOLE"
+    UNHEALTHY = "UNHEALTHY"
+    SUSPECT = "SUSPECT"
+    ONE_OWNER = "ONE_OWNER"
+    QUARANTINE_LIMIT = "QUARANTINE_LIMIT"
+    IN_ALARM = "IN_ALARM"
+    NO_LOAD_REPORT = "NO_LOAD_REPORT"
+    GONE = "GONE"
+    UNKNOWN_NODE_ARRAY = "UNKNOWN_NODE_ARRAY"
+    NAME_TAKEN = "NAME_TAKEN"
+    UNKNOWN_WORKER = "UNKNOWN_WORKER"
+    ORPHAN_ENDED = "ORPHAN_ENDED"
+    NOT_LISTED = "NOT_LISTED"
+    NAME_STILL_USED = "NAME_STILL_USED"
+
+    # -- groups of workers: made, held back, kept and let go as a whole ------------------------------------
+    GROUP_LAUNCHED = "GROUP_LAUNCHED"
+    GROUP_TOO_LARGE = "GROUP_TOO_LARGE"
+    GROUP_LOST_WORKERS = "GROUP_LOST_WORKERS"
+    GROUP_INCOMPLETE = "GROUP_INCOMPLETE"
+    GROUP_NOT_COMPLETED = "GROUP_NOT_COMPLETED"
+    GROUP_NOT_NEEDED = "GROUP_NOT_NEEDED"
+    GROUP_COMPLETE = "GROUP_COMPLETE"
+    GROUP_IN_USE = "GROUP_IN_USE"
+    GROUP_LEAVES = "GROUP_LEAVES"
+    GROUP_STAYS = "GROUP_STAYS"
+
+    # -- workers that fell silent, are about to be taken, or are gone --------------------------------------
+    SILENT = "SILENT"
+    ALL_SILENT = "ALL_SILENT"
+    LOAD_REPORTS_AGAIN = "LOAD_REPORTS_AGAIN"
+    FENCED = "FENCED"
+    FENCE_CANCELLED = "FENCE_CANCELLED"
+    UNLISTED_AND_SILENT = "UNLISTED_AND_SILENT"
+    INTERRUPTED = "INTERRUPTED"
+    TERMINATED_BEFORE_INTERRUPTION = "TERMINATED_BEFORE_INTERRUPTION"
+    REBALANCE_RECOMMENDED = "REBALANCE_RECOMMENDED"
+    INTERRUPTION_WITHDRAWN = "INTERRUPTION_WITHDRAWN"
+    SHUT_ITSELF_DOWN = "SHUT_ITSELF_DOWN"
+    RECLAIMED = "RECLAIMED"
+    LOST_JOBS_RESCHEDULED = "LOST_JOBS_RESCHEDULED"
+    LOST_JOBS_FORCED = "LOST_JOBS_FORCED"
+    LOST_JOBS_DELETED = "LOST_JOBS_DELETED"
+    LOST_JOBS_STAY = "LOST_JOBS_STAY"
+    LOST_JOBS_ASKED = "LOST_JOBS_ASKED"
+    NAME_MAY_BE_REUSED = "NAME_MAY_BE_REUSED"
+    JOBS_UNCERTAIN = "JOBS_UNCERTAIN"
+    DELETED_BY_OWNER = "DELETED_BY_OWNER"
+    PARTLY_ALIVE = "PARTLY_ALIVE"
+    ENDED_EVERYWHERE = "ENDED_EVERYWHERE"
+
+    # -- growth: launches, caps and buckets --------------------------------------------------------------
+    DEMAND = "DEMAND"
+    MIN_WORKERS_FLOOR = "MIN_WORKERS_FLOOR"
+    LAUNCH_WANTED = "LAUNCH_WANTED"
+    NOTHING_TO_LAUNCH = "NOTHING_TO_LAUNCH"
+    CAPPED = "CAPPED"
+    SCALE_UP_BATCH = "SCALE_UP_BATCH"
+    LAUNCH_RATE_LIMIT = "LAUNCH_RATE_LIMIT"
+    BATCH_DELAY = "BATCH_DELAY"
+    BUCKET_CHOSEN = "BUCKET_CHOSEN"
+    BUCKET_BACKOFF = "BUCKET_BACKOFF"
+    BUCKET_NOT_ALLOWED = "BUCKET_NOT_ALLOWED"
+    BUCKET_UNAVAILABLE = "BUCKET_UNAVAILABLE"
+    BUCKET_TOO_SMALL = "BUCKET_TOO_SMALL"
+    BUCKET_AGAINST_RULES = "BUCKET_AGAINST_RULES"
+    BUCKET_NO_PRICE = "BUCKET_NO_PRICE"
+    BUCKET_TOO_EARLY = "BUCKET_TOO_EARLY"
+    BUCKET_TOO_EXPENSIVE = "BUCKET_TOO_EXPENSIVE"
+    BUCKET_NOT_PREFERRED = "BUCKET_NOT_PREFERRED"
+    LAUNCH_REPLACES = "LAUNCH_REPLACES"
+    SWAP = "SWAP"
+    SWAP_CANCELLED = "SWAP_CANCELLED"
+    SWAP_CONSIDERED = "SWAP_CONSIDERED"
+    SWAP_UNDER_WAY = "SWAP_UNDER_WAY"
+    SWAP_COOLDOWN = "SWAP_COOLDOWN"
+    SWAP_OFF = "SWAP_OFF"
+    NO_SWAP = "NO_SWAP"
+    NODE_ARRAY_STOPPED = "NODE_ARRAY_STOPPED"
+    LAUNCHES_FAILED = "LAUNCHES_FAILED"
+    LAUNCH_THROTTLED = "LAUNCH_THROTTLED"
+    ORDER_UNANSWERED = "ORDER_UNANSWERED"
+    LAUNCHES_DID_NOT_HELP = "LAUNCHES_DID_NOT_HELP"
+    LAUNCH_AWAITED = "LAUNCH_AWAITED"
+    PROTECTED_MODE = "PROTECTED_MODE"
+
+    # -- requests of callers ---------------------------------------------------------------------------------
+    REQUESTED = "REQUESTED"
+    NODE_REQUESTED = "NODE_REQUESTED"
+    CREATED_NODE = "CREATED_NODE"
+    ASKED_TO_STOP = "ASKED_TO_STOP"
+    NODE_OPERATION = "NODE_OPERATION"
+    NODE_OPERATION_BEGUN = "NODE_OPERATION_BEGUN"
+    NODE_OPERATION_REFUSED = "NODE_OPERATION_REFUSED"
+    NO_SUCH_NODE_ARRAY = "NO_SUCH_NODE_ARRAY"
+    TYPES_NOT_OFFERED = "TYPES_NOT_OFFERED"
+
+    # -- rules: why a node was or was not taken ------------------------------------------------------------
+    LACKS_RESOURCE = "LACKS_RESOURCE"
+    RESOURCE_SHORT = "RESOURCE_SHORT"
+    RESOURCE_DIFFERS = "RESOURCE_DIFFERS"
+    NO_ALTERNATIVE = "NO_ALTERNATIVE"
+    SEVERAL_ALTERNATIVES = "SEVERAL_ALTERNATIVES"
+    MEETS_EXCLUDED = "MEETS_EXCLUDED"
+    NODE_IN_USE = "NODE_IN_USE"
+    NODE_TAKEN = "NODE_TAKEN"
+    IN_PLACEMENT_GROUP = "IN_PLACEMENT_GROUP"
+    IN_NO_PLACEMENT_GROUP = "IN_NO_PLACEMENT_GROUP"
+    NEVER = "NEVER"
+    SHARED_SHORT = "SHARED_SHORT"
+    SHARED_DIFFERS = "SHARED_DIFFERS"
+    NONE_LEFT = "NONE_LEFT"
+    RULES_FORBID = "RULES_FORBID"
+    AGAINST_RULES = "AGAINST_RULES"
+    ONLY_RULES = "ONLY_RULES"
+    KEPT_BY_RULES = "KEPT_BY_RULES"
+    KEPT_BY_REQUEST = "KEPT_BY_REQUEST"
+
+    # -- the pass as a whole -----------------------------------------------------------------------------
+    PAUSED = "PAUSED"
+    CIRCUIT_BREAKER = "CIRCUIT_BREAKER"
+    IGNORED = "IGNORED"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Code | None:
+        """A code of an earlier version, by its name of today: older stores and record folders are read with it."""
+        new = RENAMED.get(str(value))
+        return None if new is None else cls(new)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code, its facts in a stable order, and what led to it or was added to it."""
+
+    code: Code
+    facts: tuple[tuple[str, Fact], ...] = ()
+    trail: tuple[Reason, ...] = ()
+
+    def __getitem__(self, name: str) -> Fact:
+        for key, value in self.facts:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def then(self, reason: Reason) -> Reason:
+        """The same reason with one more link in its trail (a cap, a batch limit)."""
+        return Reason(self.code, self.facts, (*self.trail, reason))
+
+
+def because(code: Code, **facts: Fact) -> Reason:
+    """Build a reason as a sentence is spoken: `because(Code.IDLE, idle_s=660, limit_s=600)`."""
+    return Reason(code, tuple(facts.items()))

@@ -1,0 +1,74 @@
+"""Codes of reasons as earlier versions wrote them: stores, histories and record folders of theirs are still read.
+
+docs/decisions/0034-reason-codes-renamed.md tells why they were renamed, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+RENAMED: Mapping[str, str] = MappingProxyType(
+    {
+        "ADVISED_TO_LEAVE": "REBALANCE_RECOMMENDED",
+        "ASKED_LATER": "OLDER_JOBS_FIRST",
+        "ASKING": "ASKING_GRID_ENGINE",
+        "BATCHED": "SCALE_UP_BATCH",
+        "BRAKE": "CIRCUIT_BREAKER",
+        "BUCKET_NOT_BY_RULES": "BUCKET_AGAINST_RULES",
+        "BUCKET_RESTING": "BUCKET_BACKOFF",
+        "BUCKET_TOO_DEAR": "BUCKET_TOO_EXPENSIVE",
+        "DELETED_AS_IMPOSSIBLE": "UNSATISFIABLE_DELETED",
+        "ENDED_BEFORE_TAKEN": "TERMINATED_BEFORE_INTERRUPTION",
+        "FENCE_CALLED_OFF": "FENCE_CANCELLED",
+        "GROUP_GIVEN_BACK": "GROUP_NOT_COMPLETED",
+        "GROUP_LOST": "GROUP_LOST_WORKERS",
+        "GROUP_NOT_ASKED": "GROUP_NOT_PROBED",
+        "GROUP_NOT_WANTED": "GROUP_NOT_NEEDED",
+        "GROUP_PE_BY_NAME": "GROUP_PE_NEEDS_WILDCARD",
+        "GROUP_WHOLE": "GROUP_COMPLETE",
+        "HEARD_AGAIN": "LOAD_REPORTS_AGAIN",
+        "HELD_AS_IMPOSSIBLE": "UNSATISFIABLE_HELD",
+        "HOLD_NOT_WISHED": "HOLDING_OFF",
+        "IMPOSSIBLE": "UNSATISFIABLE",
+        "IMPOSSIBLE_REPORTED": "UNSATISFIABLE_REPORTED",
+        "JOBS_IN_DOUBT": "JOBS_UNCERTAIN",
+        "JUST_SEEN": "CHECKED_AGAIN_LATER",
+        "LACKING": "INCOMPLETE",
+        "LACKING_TIMEOUT": "INCOMPLETE_TIMEOUT",
+        "LACKS_PROJECT": "NO_PROJECT",
+        "LOST_JOBS": "LOST_JOBS_RESCHEDULED",
+        "MASTER": "QMASTER_HOST",
+        "MORE_IMPOSSIBLE": "UNSATISFIABLE_LIMIT",
+        "NAMESAKE_AWAITED": "NAME_MAY_BE_REUSED",
+        "NAMES_PLACE": "NAMES_HOST_OR_QUEUE",
+        "NAME_AWAITED": "NAME_STILL_USED",
+        "NODE_WANTED": "NODE_REQUESTED",
+        "NOTICE_WITHDRAWN": "INTERRUPTION_WITHDRAWN",
+        "NOT_BY_RULES": "AGAINST_RULES",
+        "NOT_LOOKED_AT": "NOT_READ_YET",
+        "NO_MORE_OF_IT": "NONE_LEFT",
+        "NO_SUCH_ARRAY": "NO_SUCH_NODE_ARRAY",
+        "OF_RESERVATION": "ADVANCE_RESERVATION",
+        "PACED": "LAUNCH_RATE_LIMIT",
+        "POSSIBLE_AGAIN": "SATISFIABLE_AGAIN",
+        "QUARANTINE_FULL": "QUARANTINE_LIMIT",
+        "QUEUE_OPENS": "QUEUE_OPENS_SOON",
+        "RELEASED": "SHUT_ITSELF_DOWN",
+        "SAID_POSSIBLE": "GRID_ENGINE_DISAGREES",
+        "SETTLING": "SECOND_OBSERVATION",
+        "SET_ASIDE": "IGNORED",
+        "SHRINK_BATCH": "SCALE_DOWN_BATCH",
+        "SICK": "UNHEALTHY",
+        "SWAP_CALLED_OFF": "SWAP_CANCELLED",
+        "SWAP_RESTS": "SWAP_COOLDOWN",
+        "TAKEN": "RECLAIMED",
+        "TOO_MANY_PHANTOMS": "TOO_MANY_PROBE_HOSTS",
+        "UNHEARD": "NO_LOAD_REPORT",
+        "UNKNOWN_ARRAY": "UNKNOWN_NODE_ARRAY",
+        "UNPREDICTABLE": "UNPREDICTABLE_RESOURCE",
+        "WAY_OUT": "WOULD_FIT_WITH_SETTING",
+        "WAY_OUT_ASK": "WOULD_FIT_WITH_REQUEST",
+    }
+)
+"""Old code → the code of today."""

@@ -1,0 +1,59 @@
+"""When time alone would change the decision: the loop looks again then, instead of at its next poll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.memory import Event, WorkerNote
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.policy import Policy
+from autoscaler.core.snapshot import Snapshot
+
+
+def next_due(
+    wanted: Sequence[CategoryDemand],
+    notes: Mapping[str, WorkerNote],
+    arrays: Mapping[str, str],
+    launches: Sequence[Event],
+    snapshot: Snapshot,
+    now: float,
+    *,
+    throttled: Reason | None = None,
+    paced: bool = False,
+) -> float | None:
+    """The next moment after `now` at which a job expires, a request lapses, a worker has been idle or empty for long
+    enough, or a node array may launch again. `arrays`: node array by worker id. `paced`: the brake's window keeps a
+    launch back. None: only a change outside can bring anything.
+    """
+    policy, requests, schedule_interval = snapshot.policy, snapshot.requests, snapshot.cluster.schedule_interval
+    until = throttled["until_at"] if throttled is not None and (wanted or requests.sets or requests.nodes) else None
+    moments = (
+        *([float(until)] if isinstance(until, int | float) else ()),
+        *_expiries(wanted, policy),
+        *_ends_of_waiting(notes, arrays, policy, schedule_interval),
+        *(event.at + policy.batch_delay for event in launches if wanted or requests.sets or requests.nodes),
+        *(event.at + policy.brake.window for event in launches if paced),
+        *(live.expires_at for live in requests.sets if live.expires_at is not None),
+    )
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def _expiries(wanted: Sequence[CategoryDemand], policy: Policy) -> Iterator[float]:
+    for want in wanted:
+        for queue in map(policy.queue, want.launches):
+            if queue is not None and not want.expired:
+                yield want.oldest + queue.scale_up_timeout
+
+
+def _ends_of_waiting(
+    notes: Mapping[str, WorkerNote], arrays: Mapping[str, str], policy: Policy, schedule_interval: float
+) -> Iterator[float]:
+    for worker_id, note in notes.items():
+        array = policy.node_array(arrays.get(worker_id, ""))
+        if note.alarm_since is not None and array is not None:
+            yield note.alarm_since + array.boot_timeout
+        elif note.idle_since is not None and array is not None:
+            yield note.idle_since + array.idle_timeout
+        if note.empty_since is not None:
+            yield note.empty_since + schedule_interval

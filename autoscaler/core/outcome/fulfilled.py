@@ -1,0 +1,78 @@
+"""What the world has made of requests, for the store to note: nodes whose machine ended, arrays that are empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoscaler.core.model.fleet import Ending, Worker
+from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.worker_state import same_host
+
+_AS_WANTED = frozenset({Disabling.COMMAND, Disabling.STOP, Disabling.AUTO_STOP, Disabling.IDLE, Disabling.GROUP})
+"""Marks of workers whose end somebody asked for, or that left as all do."""
+
+
+def lost_workers(snapshot: Snapshot) -> Mapping[str, Reason | None]:
+    """Ids of machines that served created nodes and are gone (their provider says so, or nobody knows of them any
+    more), each with what failed; None: nothing did, its end was asked for.
+    """
+    listed = {worker.id: worker for worker in snapshot.fleet.workers}
+    coming = {
+        worker_id for order, _ in outstanding(snapshot.fleet, snapshot.policy, snapshot.now) for worker_id in order.ids
+    }
+    lost: dict[str, Reason | None] = {}
+    for node in snapshot.requests.nodes:
+        worker_id = node.worker_id
+        if worker_id is None or worker_id in coming:
+            continue
+        worker, note = listed.get(worker_id), snapshot.memory.workers.get(worker_id)
+        gone = not worker.exists if worker is not None else note is None or note.gone
+        if gone:
+            lost[worker_id] = None if _wanted(worker_id, worker, note, snapshot) else _failure(worker, note, snapshot)
+    return lost
+
+
+def _wanted(worker_id: str, worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> bool:
+    """Whether somebody asked for its end. One that shut itself down after it served left by itself, too."""
+    host = (worker.name if worker else None) or (note.host if note else None)
+    drained = snapshot.wishes.drain
+    if worker_id in drained or (host is not None and any(same_host(name, host) for name in drained)):
+        return True
+    if note is None:
+        return False
+    released = worker is not None and worker.ending is Ending.RELEASED and note.heard_at is not None
+    return released or note.disabling in _AS_WANTED
+
+
+def _failure(worker: Worker | None, note: WorkerNote | None, snapshot: Snapshot) -> Reason:
+    message = worker.message if worker is not None else None
+    came_up = note is not None and note.heard_at is not None
+    if worker is not None and worker.failure is not None and not came_up:
+        return because(Code.BOOT_FAILED, message=message)
+    if note is not None and note.disabling is Disabling.BROKEN and note.quarantined is not None:
+        return note.quarantined
+    array = snapshot.policy.node_array(worker.node_array) if worker is not None else None
+    if note is not None and array is not None and note.heard_at is None and note.terminated_at is not None:
+        code = Code.JOIN_TIMEOUT if note.disabling is Disabling.ENROL else Code.BOOT_TIMEOUT
+        return because(code, limit_s=array.boot_timeout, message=message)
+    return because(Code.GONE)
+
+
+def empty_arrays(snapshot: Snapshot) -> tuple[str, ...]:
+    """Dynamic arrays that nobody wants any more and in which nothing is left or may still come."""
+    used = {worker.node_array for worker in snapshot.fleet.workers if worker.exists}
+    used |= {order.node_array for order, _ in outstanding(snapshot.fleet, snapshot.policy, snapshot.now)}
+    notes = snapshot.memory.workers.values()
+    used |= {note.bucket.node_array for note in notes if note.bucket is not None and not note.gone}
+    used |= {node.node_array for node in snapshot.requests.nodes}
+    # What one that stays extends stays, too.
+    kept = [entry for entry in snapshot.requests.arrays if entry.wanted or entry.name in used]
+    used |= {entry.extends or "" for entry in kept}
+    return tuple(
+        definition.name
+        for definition in snapshot.requests.arrays
+        if definition.dynamic and not definition.wanted and definition.name not in used
+    )

@@ -1,0 +1,162 @@
+"""What became of every waiting shape, in the order its tasks would find room: now, on what is coming, or not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from autoscaler.core.capacity.forecast import PlacementResult
+from autoscaler.core.demand.demand import PendingDemand
+from autoscaler.core.demand.eligibility import CategoryPart
+from autoscaler.core.model.complexes import task_count
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import Policy
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.core.snapshot import JobCategoryVerdict
+
+
+def job_verdicts(
+    reading: PendingDemand,
+    results: Sequence[PlacementResult],
+    policy: Policy,
+    growth: Mapping[str, Reason],
+    doubts: Mapping[int, Reason],
+    at: float,
+    *,
+    later: Mapping[str, Reason] = MappingProxyType({}),
+    held_back: Mapping[int, Reason] = MappingProxyType({}),
+    unhelped: Mapping[int, Reason] = MappingProxyType({}),
+    starving: Mapping[int, Reason] = MappingProxyType({}),
+) -> tuple[JobCategoryVerdict, ...]:
+    """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is (for groups of its
+    workers under the queue's name and a colon). `doubts`: by job,
+    what is said of one that nothing allowed could ever run. `later`: by queue, why what is there for it starts nothing
+    yet. `held_back`: by position of a wanted demand, why nothing
+    is launched for it although something lacks. `unhelped`: likewise, that no launch for it has helped so far.
+    `starving`: likewise, that smaller jobs take the hosts that could run it, said where a cap keeps others from coming.
+    """
+    verdicts = [
+        verdict
+        for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True))
+        for verdict in _at_a_cap(
+            _besides(
+                _counted(
+                    want, parts, result, policy, _for_want(want, growth, held_back.get(position)), doubts, at, later
+                ),
+                unhelped.get(position),
+            ),
+            starving.get(position),
+        )
+    ]
+    verdicts += [
+        verdict
+        for part in reading.uncounted
+        if part.reason is not None
+        for verdict in _doubted(part, part.reason, doubts if part.reason.code in _DOUBTED else {}, at)
+    ]
+    return tuple(sorted(verdicts, key=lambda verdict: (verdict.jobs[:1], verdict.tasks[:1], not verdict.counted)))
+
+
+def _besides(verdicts: list[JobCategoryVerdict], unhelped: Reason | None) -> list[JobCategoryVerdict]:
+    """Tasks that fit on what comes were told so before, where no launch has helped."""
+    if unhelped is None:
+        return verdicts
+    fitting = (Code.FITS, Code.WAITS_FOR_COMING)
+    return [
+        replace(each, reason=each.reason.then(unhelped)) if each.reason.code in fitting else each for each in verdicts
+    ]
+
+
+def _at_a_cap(verdicts: list[JobCategoryVerdict], starving: Reason | None) -> list[JobCategoryVerdict]:
+    if starving is None:
+        return verdicts
+    return [replace(each, reason=each.reason.then(starving)) if _capped(each.reason) else each for each in verdicts]
+
+
+def _capped(reason: Reason) -> bool:
+    return reason.code is Code.CAPPED or any(map(_capped, reason.trail))
+
+
+def _for_want(want: CategoryDemand, growth: Mapping[str, Reason], held_back: Reason | None) -> Mapping[str, Reason]:
+    """What is done by its queues, unless nothing is done for this one."""
+    if held_back is None:
+        return growth
+    return {key: held_back for name in want.launches for key in (name, f"{name}{GROUPS}")}
+
+
+def _counted(
+    want: CategoryDemand,
+    parts: Sequence[CategoryPart],
+    result: PlacementResult,
+    policy: Policy,
+    growth: Mapping[str, Reason],
+    doubts: Mapping[int, Reason],
+    at: float,
+    later: Mapping[str, Reason],
+) -> list[JobCategoryVerdict]:
+    verdicts: list[JobCategoryVerdict] = []
+    left_now, left_coming = result.now, result.coming
+    for part in parts:
+        now = min(part.count, left_now)
+        coming = min(part.count - now, left_coming)
+        left_now, left_coming = left_now - now, left_coming - coming
+        lacking = part.count - now - coming
+        if lacking and result.refusal is not None:
+            verdicts += _doubted(part, result.refusal, doubts, at)
+        else:
+            reason = _fitting(want, now, coming, lacking, policy, growth)
+            delay = next((later[pool] for pool in sorted(want.demand.pools) if pool in later), None)
+            if reason.code is Code.WAITS_FOR_COMING and delay is not None:
+                reason = delay
+            verdicts.append(_verdict(part, reason, at, counted=True))
+    return verdicts
+
+
+_DOUBTED = frozenset({Code.HELD, Code.DEPENDENT, Code.TOO_MUCH_FOR_CELL, Code.PE_SLOTS})
+"""Of jobs that do not count, those that deadlock may have more to say of."""
+
+
+def _doubted(part: CategoryPart, reason: Reason, doubts: Mapping[int, Reason], at: float) -> list[JobCategoryVerdict]:
+    """One verdict for those jobs of a part that stand alike."""
+    if doubts.keys().isdisjoint(part.jobs):
+        return [_verdict(part, reason, at, counted=False)]
+    groups: dict[Reason, list[tuple[int, str]]] = {}
+    for job, tasks in zip(part.jobs, part.tasks, strict=True):
+        groups.setdefault(doubts.get(job, reason), []).append((job, tasks))
+    alike = {
+        why: replace(
+            part,
+            jobs=tuple(job for job, _ in some),
+            tasks=tuple(tasks for _, tasks in some),
+            count=sum(task_count(tasks) for _, tasks in some),
+        )
+        for why, some in groups.items()
+    }
+    return [_verdict(some, why, at, counted=False) for why, some in alike.items()]
+
+
+def _fitting(
+    want: CategoryDemand, now: int, coming: int, lacking: int, policy: Policy, growth: Mapping[str, Reason]
+) -> Reason:
+    if not lacking:
+        return because(Code.WAITS_FOR_COMING, tasks=coming) if coming else because(Code.FITS)
+    if not policy.queue_demand:
+        return because(Code.QUEUE_DEMAND_OFF)
+    if not want.launches:
+        return because(Code.COUNTED)
+    queue = policy.queue(want.launches[0])
+    limit = queue.scale_up_timeout if queue else 0.0
+    reason = because(
+        Code.EXPIRED if want.expired else Code.NOT_EXPIRED, lacking=lacking, fit=now + coming, limit_s=limit
+    )
+    if not want.expired:
+        return reason
+    names = (f"{name}{GROUPS}" if want.demand.together else name for name in want.launches)
+    links = [growth[name] for name in names if name in growth]
+    return reason.then(links[0]) if links else reason
+
+
+def _verdict(part: CategoryPart, reason: Reason, at: float, *, counted: bool) -> JobCategoryVerdict:
+    return JobCategoryVerdict(part.jobs, part.tasks, part.ask, part.count, counted, max(at - part.oldest, 0.0), reason)

@@ -1,0 +1,241 @@
+"""What one look leaves for the history: how much waits and runs, and what stands, comes and leaves, by node array.
+
+A `Sample` of one look has its numbers as they were. One of a period has means over the seconds that were observed, and
+so their product with the period's observed hours is what it amounted to: `price_per_hour` becomes a cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+
+from autoscaler.core.capacity.supply import price_of
+from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.request_sets import RequestSet
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySample:
+    """The workers of one node array, and what request sets want of it."""
+
+    coming: float = 0.0
+    """Ordered, booting or joining."""
+    busy: float = 0.0
+    """In service, with a job or a reserved slot."""
+    idle: float = 0.0
+    """In service, with nothing on them."""
+    leaving: float = 0.0
+    """Draining, being removed or ending."""
+    aside: float = 0.0
+    """Not heard, disabled by a person, or of a name that is another machine's."""
+    cores: float = 0.0
+    """vCPUs of all machines that exist."""
+    price_per_hour: float = 0.0
+    """Of all machines that exist and whose price is known."""
+    unknown_prices: float = 0.0
+    """Machines whose price is not."""
+    target_workers: float = 0.0
+    """Σ over live request sets that count workers."""
+    target_cores: float = 0.0
+    """Σ over those that count vCPUs, whole groups included."""
+    most: float = 0.0
+    """Most machines at a time."""
+
+    @property
+    def workers(self) -> float:
+        """Those that are there or coming."""
+        return self.coming + self.busy + self.idle + self.leaving + self.aside
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Jobs and tasks that began between two looks, and for how long they had waited since their submission."""
+
+    count: int = 0
+    waited: float = 0.0
+    """Seconds, all together."""
+    longest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look, or a period of many."""
+
+    at: float
+    """Of the look, or the begin of the period, in Unix seconds."""
+    seconds: float = 0.0
+    """For so long it is known; 0 for one look. Less than the period where the autoscaler did not run or saw nothing."""
+    waiting: float = 0.0
+    """Tasks that wait, counted or not."""
+    counted: float = 0.0
+    fitting: float = 0.0
+    """Counted tasks that fit on what is there or coming."""
+    running: float = 0.0
+    """Jobs and tasks on any host."""
+    slots: float = 0.0
+    """Of the autoscaled queues."""
+    slots_used: float = 0.0
+    persistent: float = 0.0
+    """Hosts that are not ours."""
+    longest_wait: float = 0.0
+    """Longest time for which a counted task that waits has been able to run, in seconds."""
+    most_waiting: float = 0.0
+    started: float = 0.0
+    """Jobs and tasks that began: a number, no mean. Those that began and ended between two looks are missed."""
+    waited: float = 0.0
+    """Seconds from their submission, all together."""
+    longest_waited: float = 0.0
+    arrays: Mapping[str, ArraySample] = field(default_factory=lambda: MappingProxyType({}))
+    """By node array, those with any worker or target."""
+
+    @property
+    def price_per_hour(self) -> float:
+        return sum(array.price_per_hour for array in self.arrays.values())
+
+    @property
+    def cost(self) -> float:
+        """What the machines of known price cost in the observed time, by their price an hour."""
+        return self.price_per_hour * self.seconds / 3600
+
+    @property
+    def mean_wait(self) -> float | None:
+        """Of the jobs that began; None where none did."""
+        return self.waited / self.started if self.started else None
+
+
+Running = Mapping[tuple[int, str], float | None]
+"""Job and task → when it started; None: not known (yet)."""
+_SECOND = 1.0
+"""Grid Engine's times are cut to whole ones."""
+_SUMMED = tuple(one.name for one in fields(ArraySample))
+
+
+def sample_of(snapshot: Snapshot, plan: Plan, observed: ObservedWorkers, runs: Running) -> Sample:
+    """The numbers of one pass. `plan` was made of `snapshot`; `observed`: its workers; `runs`: what runs there."""
+    cluster, queues = snapshot.cluster, {queue.name for queue in snapshot.policy.queues}
+    instances = [one for host in cluster.hosts for one in host.instances if one.queue in queues]
+    arrays = _targets(snapshot.requests.sets)
+    for machine in observed.machines:
+        if not machine.gone:
+            _add(arrays, machine.worker.node_array, _of_machine(machine, snapshot))
+    for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
+        _add(arrays, order.node_array, {"coming": count})
+    return Sample(
+        at=snapshot.now,
+        waiting=plan.waiting,
+        counted=plan.counted,
+        fitting=plan.fitting,
+        running=len(runs),
+        slots=sum(instance.slots for instance in instances),
+        slots_used=sum(instance.used for instance in instances),
+        persistent=len(observed.others),
+        longest_wait=max((shape.waited for shape in plan.shapes if shape.counted), default=0.0),
+        most_waiting=plan.waiting,
+        arrays={name: ArraySample(**numbers) for name, numbers in sorted(arrays.items())},
+    )
+
+
+def running(cluster: Cluster) -> Running:
+    """All that occupies a host."""
+    return {(job.number, job.task): job.started for host in cluster.hosts for one in host.instances for job in one.jobs}
+
+
+def starts(before: Cluster, at: float, ran: Running, runs: Running) -> Starts:
+    """What began between a look, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at each.
+
+    A job that was not seen waiting came after that look; its wait is taken to be the time from then to its start.
+    """
+    new = {key: began for key, began in runs.items() if key not in ran and began is not None}
+    if not new:
+        return Starts()
+    jobs = {number for number, _ in new}
+    submitted = {
+        number: when
+        for shape in before.shapes
+        for number, when in zip(shape.jobs, shape.submitted, strict=True)
+        if number in jobs
+    }
+    waits = [
+        max(0.0, began - submitted.get(number, at))
+        for (number, _), began in new.items()
+        if number in submitted or began > at - _SECOND
+    ]
+    return Starts(len(waits), sum(waits), max(waits, default=0.0))
+
+
+def merged(samples: Sequence[Sample], at: float) -> Sample:
+    """One sample for the time of several that do not overlap. `at`: where that time begins."""
+    seconds = sum(sample.seconds for sample in samples)
+
+    def mean(name: str) -> float:
+        return sum(getattr(sample, name) * sample.seconds for sample in samples) / seconds if seconds else 0.0
+
+    def array_mean(array: str, name: str) -> float:
+        parts = (getattr(s.arrays[array], name) * s.seconds for s in samples if array in s.arrays)
+        return sum(parts) / seconds if seconds else 0.0
+
+    names = sorted({name for sample in samples for name in sample.arrays})
+    return Sample(
+        at=at,
+        seconds=seconds,
+        **{name: mean(name) for name in MEANS},
+        **{name: max((getattr(sample, name) for sample in samples), default=0.0) for name in MOSTS},
+        **{name: sum(getattr(sample, name) for sample in samples) for name in SUMS},
+        arrays={
+            array: ArraySample(
+                **{name: array_mean(array, name) for name in ARRAY_MEANS},
+                most=max(sample.arrays[array].most for sample in samples if array in sample.arrays),
+            )
+            for array in names
+        },
+    )
+
+
+MEANS = ("waiting", "counted", "fitting", "running", "slots", "slots_used", "persistent")
+MOSTS = ("longest_wait", "most_waiting", "longest_waited")
+SUMS = ("started", "waited")
+"""Fields of a Sample by how those of a period follow from its looks."""
+ARRAY_MEANS = tuple(name for name in _SUMMED if name != "most")
+
+
+def _of_machine(machine: WorkerState, snapshot: Snapshot) -> dict[str, float]:
+    price = _price(machine.worker, snapshot)
+    numbers = {"cores": float(machine.worker.type.vcpus), "most": 1.0, _stage(machine): 1.0}
+    return {**numbers, **({"unknown_prices": 1.0} if price is None else {"price_per_hour": price})}
+
+
+def _stage(machine: WorkerState) -> str:
+    if machine.coming:
+        return "coming"
+    if machine.in_service:
+        return "idle" if machine.empty else "busy"
+    leaving = machine.draining or machine.going or machine.decisive is Condition.INTERRUPTED
+    return "leaving" if leaving else "aside"
+
+
+def _price(worker: Worker, snapshot: Snapshot) -> float | None:
+    return worker.price_per_hour if worker.price_per_hour is not None else price_of(worker, snapshot.fleet.buckets)
+
+
+def _targets(sets: Sequence[RequestSet]) -> dict[str, dict[str, float]]:
+    arrays: dict[str, dict[str, float]] = {}
+    for target in (target for one in sets for target in one.targets):
+        groups = target.groups or 0
+        workers = (target.count or 0) + groups * (target.group_count or 0)
+        cores = (target.cores or 0) + groups * (target.group_cores or 0)
+        if workers or cores:
+            _add(arrays, target.node_array, {"target_workers": workers, "target_cores": cores})
+    return arrays
+
+
+def _add(arrays: dict[str, dict[str, float]], name: str, numbers: Mapping[str, float]) -> None:
+    sums = arrays.setdefault(name, {})
+    for key, value in numbers.items():
+        sums[key] = sums.get(key, 0.0) + value

@@ -1,0 +1,42 @@
+"""Large jobs that wait at a cap although the hosts that are there would do, were they empty at the same time.
+
+Smaller jobs take each host as it gets free. Only a reservation keeps them for the large one, which is Grid Engine's to
+make: here it is told, and nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autoscaler.core.capacity.forecast import PlacementResult
+from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.hosts import emptied_host
+from autoscaler.core.placement.placement import place
+from autoscaler.core.workers.observed import ObservedWorkers
+
+MOST = 20
+"""Demands that are looked at, the hardest to place first: a hint is not worth a long pass."""
+
+
+def starving(
+    wanted: Sequence[CategoryDemand],
+    results: Sequence[PlacementResult],
+    observed: ObservedWorkers,
+    cluster: Cluster,
+    names: frozenset[str],
+) -> Mapping[int, Reason]:
+    """By position of a wanted demand of several slots, of which nothing fits: that the hosts would do if empty."""
+    large = [
+        position
+        for position, (want, result) in enumerate(zip(wanted, results, strict=True))
+        if want.demand.slots > 1 and result.refusal is None and not result.now and not result.coming
+    ]
+    large = large[:MOST]
+    if not large:
+        return {}
+    serving = [each.host for each in observed.machines if each.host is not None and each.in_service]
+    hosts = [emptied_host(host, cluster.complexes, names) for host in (*serving, *observed.others) if host.heard]
+    reason = because(Code.OTHERS_FIRST, max_reservation=cluster.max_reservation)
+    return {position: reason for position in large if place(((wanted[position].demand, 1),), hosts).complete}

@@ -1,0 +1,79 @@
+"""Jobs that were dispatched while Grid Engine was read: they wait in qstat and use slots in the qhost that follows.
+
+For what waits, a host to which something was dispatched in between counts as it was when the jobs were read: its jobs
+in flight find their own slots there, so that nothing is launched for them. For anything else it is as used as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, QueueInstance
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.hosts import joined_host
+from autoscaler.core.placement.placement import SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeDispatch:
+    """Hosts as they were when the jobs were read."""
+
+    hosts: Mapping[str, Host] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, those with slots in flight."""
+    order: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, where each host of the cell stands among all. Placement fills hosts in order, so one that comes back
+    into the supply must stand where it stood: elsewhere the same jobs may fit worse.
+    """
+
+    def of(self, supply: Iterable[Host]) -> tuple[Host, ...]:
+        """The supply with these hosts in their place, also those that are full or closed now."""
+        found = [self.hosts.get(host.name, host) for host in supply]
+        names = {host.name for host in found}
+        for name, host in self.hosts.items():
+            if name not in names:
+                place = self.order.get(name, -1)
+                later = (at for at, other in enumerate(found) if self.order.get(other.name, place) > place)
+                found.insert(next(later, len(found)), host)
+        return tuple(found)
+
+
+def before_dispatch(
+    cluster: Cluster, wanted: Sequence[CategoryDemand], names: frozenset[str], groups: Mapping[str, str]
+) -> BeforeDispatch:
+    """Hosts with slots in flight, as they were when the jobs were read.
+
+    What was left of a consumable then is not known. It is taken to be more than now by what the slots in flight hold at
+    most: the most that any waiting job asks for. `groups`: of workers, by name.
+    """
+    found: dict[str, Host] = {}
+    for host in cluster.hosts:
+        slots = sum(instance.in_flight for instance in host.instances)
+        earlier = joined_host(_earlier(host), cluster.complexes, names) if slots else None
+        if earlier is not None:
+            held = {name: slots * amount for name, amount in _most_of_a_slot(wanted)}
+            free = tuple((name, left + held.get(name, 0)) for name, left in earlier.free)
+            found[host.name] = replace(earlier, free=free, group=groups.get(host.name, ""))
+    return BeforeDispatch(found, {host.name: at for at, host in enumerate(cluster.hosts)} if found else {})
+
+
+def _earlier(host: ExecutionHost) -> ExecutionHost:
+    """Whatever closes a queue instance now, it was open to what was dispatched there."""
+
+    def earlier(instance: QueueInstance) -> QueueInstance:
+        if not instance.in_flight:
+            return instance
+        return replace(instance, used=instance.used - instance.in_flight, states="")
+
+    return replace(host, instances=tuple(map(earlier, host.instances)))
+
+
+def _most_of_a_slot(wanted: Iterable[CategoryDemand]) -> Iterator[tuple[str, float]]:
+    """Of every consumable, slots included, the most that one slot of a waiting job may hold."""
+    most: dict[str, float] = {SLOTS: 1}
+    for want in wanted:
+        for name, amount in (*want.demand.per_slot, *want.demand.per_job, *want.demand.assumed):
+            most[name] = max(most.get(name, 0), amount)
+    yield from most.items()

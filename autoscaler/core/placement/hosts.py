@@ -1,0 +1,228 @@
+"""What machines offer, as Hosts: an instance type that could be had or is coming, and an execution host that is there.
+
+One function says what a type offers; the same offer gives an Enrol its slots and `complex_values`, so that what was
+planned for is what Grid Engine gets to hand out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from autoscaler.core.constraints.node import Node
+from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.model.cluster import Complex, Consumable, ExecutionHost
+from autoscaler.core.model.complexes import amount, canonical, written
+from autoscaler.core.model.demand_vector import Amounts
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.constraint_effects import Given, as_text, given_to, node_of_type
+from autoscaler.core.placement.placement import SLOTS
+from autoscaler.core.placement.queue_instances import left_in
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.arrays import GROUPS
+
+MEMORY_NAMES = frozenset(
+    {"h_vmem", "s_vmem", "h_rss", "h_data", "virtual_free", "mem_free", "mem_total", "m_mem_free", "ram"}
+)
+"""Consumables of type MEMORY that stand for a machine's main memory. Any other (scratch, tmp) is not known to."""
+HOSTNAME = "hostname"
+NEW_HOST = "a-worker-yet-to-come"
+"""Stands for the host name of a worker that has none yet: what a request such as `!w1` is matched with."""
+_IDLE_VALUES = (
+    *("load_avg", "load_short", "load_medium", "load_long", "cpu"),
+    *("np_load_avg", "np_load_short", "np_load_medium", "np_load_long"),
+    *("mem_used", "virtual_used", "swap_used", "swap_total", "swap_free", "swap_rate", "swap_rsvd"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostValues:
+    """What one machine of a type gives to jobs."""
+
+    slots: int
+    consumables: Amounts
+    properties: Mapping[str, str]
+    """Canonical values, as its execd is expected to report them."""
+    complex_values: tuple[tuple[str, str], ...]
+    """For its enrolment, in Grid Engine's notation; without slots."""
+    queue_values: Amounts = ()
+    """Consumables that its queue gives to its instance there."""
+
+    def host(self, name: str, pool: str, host_name: str | None = None) -> Host:
+        """As a place for demand. `host_name`: what Grid Engine will call it, where demand asks for host names."""
+        properties = {**self.properties, HOSTNAME: host_name} if host_name else self.properties
+        own = {pool: self.queue_values} if self.queue_values else {}
+        return Host(name, {pool: self.slots}, self.consumables, properties, own=own)
+
+
+def host_values_of(
+    type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex], key: BucketKey | None = None
+) -> HostValues:
+    """What a machine of this type will offer in this node array. `key`: the bucket that it is of, as rules may ask."""
+    given = dict(_consumables(type_, array, complexes))
+    if array.rules is not None:
+        by_rules = given_to(array.rules, type_, array, _key(type_, array, key), given, complexes)
+        return _under_rules(given, type_, array, complexes, by_rules)
+    return _offer(given, type_, array, complexes)
+
+
+def as_node(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex], rules: Rules) -> Node:
+    """A worker of this bucket that does not exist yet, as rules see it."""
+    offered = dict(_consumables(bucket.type, array, complexes))
+    return node_of_type(rules, bucket.type, _key(bucket.type, array, bucket.key), offered, complexes)
+
+
+def _key(type_: InstanceType, array: NodeArrayPolicy, key: BucketKey | None) -> BucketKey:
+    """As rules see it: a worker of a group is in a placement group, that one where its cloud knows no other."""
+    made = replace(key or BucketKey(type_.name), node_array=array.name)
+    of_groups = array.group_cores is not None or array.group_count is not None or GROUPS in array.name
+    return replace(made, placement_group=array.name) if of_groups and made.placement_group == ANY else made
+
+
+def _under_rules(
+    given: Mapping[str, float],
+    type_: InstanceType,
+    array: NodeArrayPolicy,
+    complexes: Mapping[str, Complex],
+    by_rules: Given,
+) -> HostValues:
+    """The offer with what rules give, which wins over what the provider tells."""
+    numbers = {
+        name: value
+        for name, value in by_rules.values.items()
+        if complexes[name].consumable is not Consumable.NO and not isinstance(value, str)
+    }
+    texts = {name: as_text(value, complexes[name]) for name, value in by_rules.values.items() if name not in numbers}
+    offer = _offer({**given, **numbers}, type_, array, complexes)
+    fixed = {name: canonical(text, complexes[name].type) for name, text in texts.items()}
+    return replace(
+        offer,
+        consumables=tuple(sorted({**dict(offer.consumables), **by_rules.counted}.items())),
+        properties={**offer.properties, **fixed, **by_rules.met},
+        complex_values=tuple(sorted({**dict(offer.complex_values), **texts}.items())),
+    )
+
+
+def _offer(
+    given: Mapping[str, float], type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
+) -> HostValues:
+    reported = {**_reported(type_), **{name: value for name, value in given.items() if name == array.exclusive_complex}}
+    return HostValues(
+        slots=slots_of(type_, array),
+        consumables=tuple(
+            sorted((name, value) for name, value in given.items() if value and name != array.exclusive_complex)
+        ),
+        properties={HOSTNAME: NEW_HOST}
+        | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
+        complex_values=tuple(sorted((name, written(value, complexes[name].type)) for name, value in given.items())),
+        queue_values=array.queue_values,
+    )
+
+
+def slots_of(type_: InstanceType, array: NodeArrayPolicy) -> int:
+    """Its cores less those kept back; where nothing would be left, all serve."""
+    left = type_.vcpus - array.free_cores
+    return left if left > 0 else type_.vcpus
+
+
+def _consumables(
+    type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
+) -> Iterable[tuple[str, float]]:
+    for name, entry in complexes.items():
+        if entry.consumable is Consumable.NO or name == SLOTS:
+            continue
+        if name == array.gpu_complex:
+            yield name, type_.gpus
+        elif name == array.cpu_complex:
+            yield name, slots_of(type_, array)
+        elif name == array.exclusive_complex:
+            yield name, 1
+        elif entry.type == "MEMORY" and (name in MEMORY_NAMES or name == array.memory_complex):
+            yield name, type_.memory
+
+
+def _reported(type_: InstanceType) -> dict[str, str | int]:
+    """Load values of an idle machine of this type. What cannot be known before (topology, tmpdir) is left out."""
+    cores, memory = type_.vcpus, type_.memory
+    return {
+        **dict.fromkeys(_IDLE_VALUES, 0),
+        **dict.fromkeys(("mem_total", "mem_free", "virtual_total", "virtual_free"), memory),
+        "arch": type_.arch,
+        "num_proc": cores,
+    }
+
+
+def joined_host(
+    host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str], *, ignoring: str = ""
+) -> Host | None:
+    """What is free on an execution host now, counting only queue instances without any state letter but those ignored.
+
+    `names` are the complexes that some demand asks for: no other is looked at. None where no slot is free, or where a
+    job has the host to itself.
+    """
+    open_ = [instance for instance in host.instances if not set(instance.states) - set(ignoring)]
+    slots = {instance.pool: instance.slots - instance.used - instance.reserved for instance in open_}
+    free_slots = {pool: free for pool, free in slots.items() if free > 0}
+    if not free_slots or (host.jobs and _taken_whole(host, complexes)):
+        return None
+    own = {instance.pool: left_in(instance, complexes) for instance in open_ if instance.consumables}
+    return replace(_described(host, complexes, names), slots=free_slots, empty=not host.busy, own=own)
+
+
+def emptied_host(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+    """What an execution host would offer with nothing on it: whether something could ever run there."""
+    bare = replace(
+        _described(host, complexes, names),
+        slots={instance.pool: instance.slots for instance in host.instances},
+        own={each.pool: left_in(each, complexes, emptied=True) for each in host.instances if each.consumables},
+    )
+    free = dict(bare.free)
+    for name, value in _used(host, complexes):
+        if name in free:
+            free[name] += value
+    if SLOTS in free:
+        free[SLOTS] = max(free[SLOTS], sum(bare.slots.values()))
+    return replace(bare, free=tuple(sorted(free.items())))
+
+
+def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+    """Consumables left and properties, of the complexes that matter."""
+    free: dict[str, float] = {}
+    properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
+    for name in (*names, SLOTS):
+        entry = complexes.get(name)
+        text = _value(host, name)
+        if entry is None or text is None:
+            continue
+        value = amount(text, entry.type)
+        if entry.relop != "EXCL" and entry.consumable is not Consumable.NO and value is not None:
+            free[name] = max(value, 0)
+        elif entry.consumable is Consumable.NO or entry.relop == "EXCL":
+            properties[name] = canonical(text, entry.type)
+    return Host(host.name, {}, tuple(sorted(free.items())), properties)
+
+
+def _value(host: ExecutionHost, name: str) -> str | None:
+    for values in (host.consumables, host.fixed, host.load):
+        if name in values:
+            return values[name]
+    return None
+
+
+def _taken_whole(host: ExecutionHost, complexes: Mapping[str, Complex]) -> bool:
+    """Whether a job that asked for the host to itself runs there."""
+    exclusive = {name for entry in complexes.values() if entry.relop == "EXCL" for name in (entry.name, entry.shortcut)}
+    return any(name in exclusive and amount(text, "BOOL") for job in host.jobs for name, text in job.hard)
+
+
+def _used(host: ExecutionHost, complexes: Mapping[str, Complex]) -> Iterable[tuple[str, float]]:
+    """What running jobs hold of consumables that the host names."""
+    for instance in host.instances:
+        for job in instance.jobs:
+            for name, text in job.hard:
+                entry = complexes.get(name)
+                if entry is None or entry.consumable is Consumable.NO or name not in host.consumables:
+                    continue
+                value = amount(text, entry.type) or 0
+                yield name, value * (job.slots if entry.consumable is Consumable.PER_SLOT else 1)

@@ -1,0 +1,450 @@
+"""Do these demands fit on these hosts? One function, for growth (hosts added) and shrink (hosts left out) alike.
+
+Greedy and deterministic: the hardest demand first, on the first host in the given order that can take it. Amounts are
+exact integers. Equal hosts are kept together as one entry with a count and equal tasks are placed by division, so
+cost grows with demands × kinds of host, not with tasks or machines. What fits really fits (nothing is overcommitted);
+what is called unmet might, rarely, fit in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from autoscaler.core.model.complexes import TOO_MUCH, satisfies
+from autoscaler.core.model.demand_vector import Demand, Property
+from autoscaler.core.model.offered_host import Host
+
+SLOTS = "slots"
+"""As a consumable of a host: its slots over all pools together, where it limits them."""
+PLENTY = 1_000_000
+"""More workers than any demand would use."""
+_SCALE = 1_000_000
+"""Fractions of a consumable are counted in millionths."""
+
+Want = tuple[Demand, int]
+"""A demand and how many tasks want it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What went where. `placed` and `unmet` are parallel to what was wanted, in tasks."""
+
+    placed: tuple[int, ...]
+    unmet: tuple[int, ...]
+    used: frozenset[str]
+    """Hosts that got something."""
+    new_used: int = 0
+    """How many of the new hosts got something."""
+
+    @property
+    def complete(self) -> bool:
+        return not any(self.unmet)
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """A demand made ready for counting: what one visit to a host takes, a visit being the slots that stand together."""
+
+    pools: tuple[str, ...]
+    visit: int
+    """Slots of one visit."""
+    visits: int
+    """How many visits a task makes; with `apart`, each to another host."""
+    apart: bool
+    required: tuple[tuple[str, int], ...]
+    assumed: tuple[tuple[str, int], ...]
+    once: tuple[tuple[str, int], ...]
+    """Once per task, on the host of its first visit, where a task makes several."""
+    per_slot: tuple[tuple[str, int], ...]
+    per_job: tuple[tuple[str, int], ...]
+    per_slot_assumed: tuple[tuple[str, int], ...]
+    """The same as single slots take it of a queue instance."""
+    properties: tuple[Property, ...]
+    exclusive: bool
+    together: bool
+    """All visits go to hosts of one group."""
+
+
+def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
+    """Place as many tasks as fit, on `hosts` in their order and then on up to `new_count` more like `new`."""
+    board = OpenPlacement(hosts)
+    return (board if new is None else board.with_new(new, new_count)).place(wanted)
+
+
+def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
+    """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts."""
+    return tuple(
+        (demand, count)
+        if demand.one_host
+        else (replace(demand, slots=demand.per_host or 1, per_host=demand.per_host or 1, per_job=()), count * pieces)
+        for demand, count in wanted
+        for pieces in (demand.slots // (demand.per_host or 1),)
+    )
+
+
+@lru_cache(maxsize=8192)
+def hardest_first(demand: Demand) -> tuple[object, ...]:
+    """Sorting key: what is choosy first, then what needs the most of one host, then of many; at last anything fixed."""
+    together = demand.per_host or 1
+    memory = max((amount * together for _, amount in demand.per_slot), default=0)
+    return (
+        -len(demand.properties),
+        not demand.exclusive,
+        -together,
+        -memory,
+        -demand.slots,
+        tuple(sorted(demand.pools)),
+        demand.per_slot,
+        demand.per_job,
+        demand.assumed,
+        tuple((asked.name, asked.relop, asked.value) for asked in demand.properties),
+        not demand.together,
+    )
+
+
+@lru_cache(maxsize=8192)
+def _need(demand: Demand) -> _Need | None:
+    """None where no number of hosts could ever do: a total that is no multiple of the slots per host."""
+    visit = demand.per_host or 1
+    if demand.slots < 1 or demand.slots % visit:
+        return None
+    whole = demand.slots == visit
+    required = {name: _exact(amount) * visit for name, amount in demand.per_slot if amount > 0}
+    once = {name: _exact(amount) for name, amount in demand.per_job if amount > 0}
+    if whole:
+        required |= {name: required.get(name, 0) + amount for name, amount in once.items()}
+    single = {name: _exact(amount) for name, amount in demand.assumed if amount > 0}
+    assumed = {SLOTS: _SCALE * visit} | {name: amount * visit for name, amount in single.items()}
+    return _Need(
+        pools=tuple(sorted(demand.pools)),
+        visit=visit,
+        visits=demand.slots // visit,
+        apart=demand.per_host is not None,
+        required=tuple(required.items()),
+        assumed=tuple((name, amount) for name, amount in assumed.items() if name not in required),
+        once=() if whole else tuple(once.items()),
+        per_slot=tuple((name, _exact(amount)) for name, amount in demand.per_slot if amount > 0),
+        per_job=tuple(once.items()),
+        per_slot_assumed=tuple((name, amount) for name, amount in single.items() if name not in required),
+        properties=demand.properties,
+        exclusive=demand.exclusive,
+        together=demand.together,
+    )
+
+
+def _exact(amount: float) -> int:
+    most = min(amount, TOO_MUCH)
+    return most * _SCALE if isinstance(most, int) else round(most * _SCALE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Hosts that are alike now: the named ones and `new` more that have no name yet."""
+
+    slots: tuple[tuple[str, int], ...]
+    free: Mapping[str, int]
+    properties: Mapping[str, str]
+    empty: bool
+    names: tuple[str, ...]
+    new: int = 0
+    touched: bool = False
+    group: str = ""
+    own: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.names) + self.new
+
+    @property
+    def full(self) -> bool:
+        return not any(slots for _, slots in self.slots)
+
+    def room(self, need: _Need) -> int:
+        """How many visits one of these hosts can take."""
+        usable = self._usable(need)
+        visits = sum(slots for _, slots in usable) // need.visit
+        if not visits or (need.exclusive and not self.empty):
+            return 0
+        if self.own and need.per_job and not need.once:
+            visits = min(visits, sum(self._tasks_of(pool, slots, need) for pool, slots in usable))
+        free = self.free
+        for name, amount in need.required:
+            if name not in free and self.own:  # then its queue instances have it
+                continue
+            if (most := free.get(name, 0) // amount) < visits:
+                visits = most
+        for name, amount in need.assumed:
+            if name in free and (most := free[name] // amount) < visits:
+                visits = most
+        return 1 if visits > 1 and need.exclusive and need.apart else visits
+
+    def _usable(self, need: _Need) -> list[tuple[str, int]]:
+        """The pools that can serve such a demand here, with the slots that each can give to it alone."""
+        pools = need.pools
+        for asked in need.properties:
+            offered = self.properties.get(asked.name)
+            if offered is None:
+                pools = tuple(pool for pool in pools if pool in asked.pools)
+            elif not satisfies(asked.value, asked.relop, offered):
+                return []
+        if not self.own:
+            return [(pool, slots) for pool, slots in self.slots if pool in pools]
+        return [(pool, self._slots_of(pool, slots, need)) for pool, slots in self.slots if pool in pools]
+
+    def _slots_of(self, pool: str, slots: int, need: _Need) -> int:
+        """How many slots of this pool such a demand can take by what the queue instance has of its own."""
+        own = self.own.get(pool, {})
+        for name, amount in need.per_slot:
+            if name in own:
+                slots = min(slots, own[name] // amount)
+            elif name not in self.free:
+                return 0
+        for name, amount in need.per_slot_assumed:
+            if name in own:
+                slots = min(slots, own[name] // amount)
+        return slots
+
+    def _tasks_of(self, pool: str, slots: int, need: _Need) -> int:
+        """How many tasks can begin in this pool, where each takes there what it takes once."""
+        own = self.own.get(pool, {})
+        for name, amount in need.per_job:
+            if name in own:
+                slots = min(slots, own[name] // amount)
+            elif name not in self.free:
+                return 0
+        return slots
+
+    def holds(self, need: _Need) -> bool:
+        """Whether the first visit of a task finds here what the task takes once."""
+        if any(self.free[name] < amount for name, amount in need.once if name in self.free):
+            return False
+        return not need.once or self._first_pool(need) is not None
+
+    def _first_pool(self, need: _Need) -> str | None:
+        """The queue instance that a task which takes something once begins in."""
+        for pool, slots in self._usable(need):
+            own = self.own.get(pool, {})
+            if slots and all(own.get(name, amount if name in self.free else 0) >= amount for name, amount in need.once):
+                return pool
+        return None
+
+    def split(self, count: int) -> tuple[_Kind, _Kind | None]:
+        """The first `count` of these hosts, and the others, if any."""
+        if count == self.count:
+            return self, None
+        named = self.names[:count]
+        new = count - len(named)
+        return self._of(named, new), self._of(self.names[len(named) :], self.new - new)
+
+    def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
+        """The same hosts after each took so many visits."""
+        wanted, slots, tasks = visits * need.visit, [], 0 if need.once else visits
+        usable, own = dict(self._usable(need)), {pool: dict(values) for pool, values in self.own.items()}
+        if once and (first := self._first_pool(need)) in own:
+            _take_from(own[first], once, 1)
+        for pool, there in self.slots:
+            taken = min(usable.get(pool, 0), wanted)
+            wanted -= taken
+            if taken and pool in own:
+                _take_from(own[pool], (*need.per_slot, *need.per_slot_assumed), taken)
+            if tasks and usable.get(pool) and pool in own:
+                begun = min(self._tasks_of(pool, usable[pool], need), tasks)
+                _take_from(own[pool], need.per_job, begun)
+                tasks -= begun
+            slots.append((pool, 0 if need.exclusive else there - taken))
+        free = self.free
+        if free:
+            free = dict(free)
+            for name, amount in (*need.required, *need.assumed):
+                if name in free:
+                    free[name] -= amount * visits
+            for name, amount in once:
+                if name in free:
+                    free[name] -= amount
+        return _Kind(tuple(slots), free, self.properties, False, self.names, self.new, True, self.group, own)
+
+    def _of(self, names: tuple[str, ...], new: int) -> _Kind:
+        return _Kind(self.slots, self.free, self.properties, self.empty, names, new, self.touched, self.group, self.own)
+
+
+def _take_from(own: dict[str, int], amounts: tuple[tuple[str, int], ...], times: int) -> None:
+    for name, amount in amounts:
+        if name in own:
+            own[name] -= amount * times
+
+
+def _grouped(hosts: Sequence[Host]) -> Iterator[_Kind]:
+    """Neighbours in the given order that are alike, as one: first fit must not jump over a host between them."""
+    run: list[str] = []
+    first: Host | None = None
+    for host in hosts:
+        if first is not None and _alike(first, host):
+            run.append(host.name)
+            continue
+        if first is not None:
+            yield _kind_of(first, tuple(run))
+        first, run = host, [host.name]
+    if first is not None:
+        yield _kind_of(first, tuple(run))
+
+
+def _alike(one: Host, other: Host) -> bool:
+    return (
+        one.slots == other.slots
+        and one.free == other.free
+        and one.empty == other.empty
+        and one.properties == other.properties
+        and one.group == other.group
+        and one.own == other.own
+    )
+
+
+def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
+    return _Kind(
+        slots=tuple(sorted(host.slots.items())),
+        free={name: _exact(amount) for name, amount in host.free},
+        properties=host.properties,
+        empty=host.empty,
+        names=names,
+        new=new,
+        group=host.group,
+        own={pool: {name: _exact(amount) for name, amount in values} for pool, values in host.own.items()},
+    )
+
+
+class OpenPlacement:
+    """Hosts while demands are put on them, in the order they were given. What was put stays put: a board can be asked
+    again, and a copy of it with new hosts shows what these would add.
+    """
+
+    def __init__(self, hosts: Sequence[Host] = ()) -> None:
+        self._kinds = [kind for kind in _grouped(hosts) if not kind.full]
+        self._used: set[str] = set()
+        self._new_used = 0
+
+    def with_new(self, new: Host, count: int) -> OpenPlacement:
+        """A copy with up to `count` more hosts like `new`, after all others."""
+        board = OpenPlacement()
+        board._kinds = [*self._kinds, *([_kind_of(new, (), count)] if count > 0 else [])]
+        return board
+
+    def place(self, wanted: Sequence[Want]) -> Placement:
+        """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
+        self._used, self._new_used = set(), 0
+        placed = [0] * len(wanted)
+        for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
+            demand, count = wanted[index]
+            need = _need(demand)
+            if need is not None and count > 0:
+                placed[index] = self._put_together(need, count) if need.together else self._put(need, count)
+        unmet = tuple(count - done for (_, count), done in zip(wanted, placed, strict=True))
+        return Placement(tuple(placed), unmet, frozenset(self._used), self._new_used)
+
+    def lacking(self, unmet: Sequence[Want]) -> tuple[int, ...]:
+        """Of demand that does not fit as a whole, pieces that single hosts could take (`as_shares`) and for which no
+        room is left here. At least one of each that is unmet, since something keeps it from standing here.
+        """
+        board = OpenPlacement()
+        board._kinds = list(self._kinds)
+        pieces = [count for _, count in as_shares(unmet)]
+        for index in sorted(range(len(unmet)), key=lambda i: hardest_first(unmet[i][0])):
+            demand, count = unmet[index]
+            need = _need(demand)
+            if need is None or not count or demand.one_host or demand.together:
+                continue
+            rooms, each = board._rooms(need, None), count if need.apart else None
+            there = sum(min(room, each or room) * board._kinds[at].count for at, room in rooms)
+            board._take(need, rooms, min(there, pieces[index]), most=each)
+            pieces[index] = max(pieces[index] - there, 1)
+        return tuple(pieces)
+
+    def _put_together(self, need: _Need, count: int) -> int:
+        """Place up to `count` tasks, each inside one group, group after group in the order of their first hosts."""
+        done = 0
+        for group in dict.fromkeys(kind.group for kind in self._kinds if kind.group):
+            done += self._put(need, count - done, group)
+            if done == count:
+                break
+        return done
+
+    def _put(self, need: _Need, count: int, group: str | None = None) -> int:
+        """Place up to `count` tasks, on hosts of `group` only where one is given; returns how many."""
+        if need.once or (need.exclusive and not need.apart):
+            return next(done for done in range(count + 1) if done == count or not self._put_alone(need, group))
+        rooms = self._rooms(need, group)
+        if not rooms:
+            return 0
+        if need.apart and need.visits > 1:
+            tasks = self._most_apart(rooms, need.visits, count)
+            self._take(need, rooms, tasks * need.visits, most=tasks)
+        else:
+            tasks = min(count, sum(room * self._kinds[at].count for at, room in rooms) // need.visits)
+            self._take(need, rooms, tasks * need.visits)
+        return tasks
+
+    def _put_alone(self, need: _Need, group: str | None) -> bool:
+        """One task over several hosts, the first of them charged for the task itself; or one that wants whole hosts."""
+        rooms = self._rooms(need, group)
+        first = next((pair for pair in rooms if self._kinds[pair[0]].holds(need)), None)
+        most = 1 if need.apart else None
+        there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
+        if first is None or there < need.visits:
+            return False
+        rooms.remove(first)
+        self._take(need, [first, *rooms], need.visits, most=most, once=need.once)
+        return True
+
+    def _rooms(self, need: _Need, group: str | None) -> list[tuple[int, int]]:
+        """Where visits of this need find room: position among the kinds, and how many on each of its hosts."""
+        kinds = enumerate(self._kinds)
+        return [(at, room) for at, kind in kinds if group in (None, kind.group) and (room := kind.room(need))]
+
+    def _most_apart(self, rooms: list[tuple[int, int]], visits: int, count: int) -> int:
+        """The most tasks T that make all their visits on different hosts: hosts offer T × visits, each at most T."""
+        low, high = 0, count
+        while low < high:
+            tasks = (low + high + 1) // 2
+            if sum(min(room, tasks) * self._kinds[at].count for at, room in rooms) >= tasks * visits:
+                low = tasks
+            else:
+                high = tasks - 1
+        return low
+
+    def _take(
+        self,
+        need: _Need,
+        rooms: list[tuple[int, int]],
+        visits: int,
+        *,
+        most: int | None = None,
+        once: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        """Take `visits` visits, host after host, at most `most` on each. The first host is also charged `once`."""
+        pieces: dict[int, list[_Kind]] = {}
+        for at, room in rooms:
+            if not visits:
+                break
+            rest: _Kind | None = self._kinds[at]
+            each, pieces[at] = min(room, most or room), []
+            while rest is not None and visits:
+                load = min(each, visits)
+                hosts = 1 if once or load < each else min(rest.count, visits // each)
+                taken, rest = rest.split(hosts)
+                self._charge(taken, need, load, once, pieces[at])
+                visits, once = visits - hosts * load, ()
+            if rest is not None:
+                pieces[at].append(rest)
+        if pieces:
+            self._kinds = [piece for at, kind in enumerate(self._kinds) for piece in pieces.get(at, (kind,))]
+
+    def _charge(
+        self, kind: _Kind, need: _Need, visits: int, once: tuple[tuple[str, int], ...], pieces: list[_Kind]
+    ) -> None:
+        self._used.update(kind.names)
+        if not kind.touched:
+            self._new_used += kind.new
+        after = kind.after(need, visits, once)
+        if not after.full:
+            pieces.append(after)

@@ -1,0 +1,129 @@
+"""What a queue is on each host: its own values, or those of the host or host group (`[@big=…]`) in their place.
+
+A worker to come gets what the queue has for the host group that it will join. Instances that are configured as those
+are the queue's pool; others are pools of their own, named as Grid Engine names such a part of a queue (queue domain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from autoscaler.core.model.cluster import Cluster, Complex, Consumable, ExecutionHost, Queue, QueueInstance
+from autoscaler.core.model.complexes import amount, by_any_name, canonical
+from autoscaler.core.model.demand_vector import Amounts
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.snapshot import Snapshot
+
+SLOTS = "slots"
+
+
+def with_queue_instances(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with every queue instance as it is configured."""
+    cluster, policy = as_configured(snapshot.cluster, snapshot.policy)
+    return snapshot if cluster is snapshot.cluster else replace(snapshot, cluster=cluster, policy=policy)
+
+
+def as_configured(cluster: Cluster, policy: Policy) -> tuple[Cluster, Policy]:
+    """Both with what queues have of their own on each host, and on workers to come."""
+    own = [queue for queue in cluster.queues.values() if _has_own(queue)]
+    if not own:
+        return cluster, policy
+    groups: dict[str, tuple[str, ...]] = {}
+    for group in dict.fromkeys(place for queue in own for place in _places(queue) if place.startswith("@")):
+        for host in cluster.host_groups.get(group, ()):
+            groups[host] = (*groups.get(host, ()), group)
+    arrays = {array.queue: array.host_group for array in reversed(policy.node_arrays)}
+    pools = dict(cluster.queues)
+    pools |= {queue.name: _at(queue, (arrays.get(queue.name, ""),)) for queue in own}
+    names = {queue.name for queue in own}
+    complexes = by_any_name(cluster.complexes)
+
+    def placed(instance: QueueInstance) -> QueueInstance:
+        if instance.queue not in names:
+            return instance
+        queue = cluster.queues[instance.queue]
+        places = (instance.host, *groups.get(instance.host, ()))
+        here, values = _at(queue, places), _consumables(_at(queue, places), complexes)
+        if _alike(here, pools[queue.name], complexes):
+            return replace(instance, consumables=values)
+        decisive = [place for place in places if place in _places(queue)]
+        domain = f"{queue.name}@{'+'.join(decisive) or '*'}"
+        pools[domain] = here
+        return replace(instance, domain=domain, consumables=values)
+
+    def all_placed(host: ExecutionHost) -> ExecutionHost:
+        return replace(host, instances=tuple(map(placed, host.instances)))
+
+    hosts = tuple(map(all_placed, cluster.hosts))
+    return replace(cluster, hosts=hosts, pools=pools), replace(
+        policy, node_arrays=tuple(_given(array, pools, complexes) for array in policy.node_arrays)
+    )
+
+
+def left_in(instance: QueueInstance, complexes: Mapping[str, Complex], *, emptied: bool = False) -> Amounts:
+    """What is left of what the queue gives to this instance, after the jobs that are on it; `emptied`: without them."""
+    if not instance.consumables:
+        return ()
+    left: dict[str, float] = {}
+    known = by_any_name(complexes)
+    for name, text in instance.consumables.items():
+        entry = complexes[name]
+        used = 0.0 if emptied else sum(_held(job.hard, job.slots, entry, known) for job in instance.jobs)
+        left[name] = max((amount(text, entry.type) or 0) - used, 0)
+    return tuple(sorted(left.items()))
+
+
+def _held(hard: Sequence[tuple[str, str]], slots: int, entry: Complex, known: Mapping[str, Complex]) -> float:
+    """How much of a consumable a running job holds: what it asks for, or the default."""
+    text = next((text for name, text in hard if known.get(name) == entry), entry.default)
+    return (amount(text, entry.type) or 0) * (slots if entry.consumable is Consumable.PER_SLOT else 1)
+
+
+def _has_own(queue: Queue) -> bool:
+    return bool(queue.complex_values or queue.complex_values_by_host or queue.pe_list_by_host)
+
+
+def _places(queue: Queue) -> tuple[str, ...]:
+    """Hosts and host groups for which it has other values."""
+    return tuple(dict.fromkeys((*queue.pe_list_by_host, *queue.complex_values_by_host)))
+
+
+def _at(queue: Queue, places: Sequence[str]) -> Queue:
+    """The queue as it is at these places, the first that it has a value for being decisive."""
+    pes = next((queue.pe_list_by_host[place] for place in places if place in queue.pe_list_by_host), queue.pe_list)
+    values = next(
+        (queue.complex_values_by_host[place] for place in places if place in queue.complex_values_by_host),
+        queue.complex_values,
+    )
+    return replace(queue, pe_list=pes, pe_list_by_host={}, complex_values=values, complex_values_by_host={})
+
+
+def _alike(one: Queue, other: Queue, complexes: Mapping[str, Complex]) -> bool:
+    """Whether the same jobs may run in both, how many of them aside."""
+    return set(one.pe_list) == set(other.pe_list) and dict(_fixed(one, complexes)) == dict(_fixed(other, complexes))
+
+
+def _fixed(queue: Queue, complexes: Mapping[str, Complex]) -> Iterator[tuple[str, str]]:
+    for name, text in queue.complex_values.items():
+        entry = complexes.get(name)
+        if entry is not None and not _counted(entry):
+            yield entry.name, canonical(text, entry.type)
+
+
+def _consumables(queue: Queue, complexes: Mapping[str, Complex]) -> dict[str, str]:
+    """By full name, in the queue's own words."""
+    found = ((complexes.get(name), text) for name, text in queue.complex_values.items())
+    return {entry.name: text for entry, text in found if entry is not None and _counted(entry)}
+
+
+def _counted(entry: Complex) -> bool:
+    return entry.consumable is not Consumable.NO and entry.relop != "EXCL" and entry.name != SLOTS
+
+
+def _given(array: NodeArrayPolicy, pools: Mapping[str, Queue], complexes: Mapping[str, Complex]) -> NodeArrayPolicy:
+    queue = pools.get(array.queue)
+    if queue is None:
+        return array
+    values = {name: amount(text, complexes[name].type) or 0 for name, text in _consumables(queue, complexes).items()}
+    return replace(array, queue_values=tuple(sorted(values.items()))) if values else array

@@ -1,0 +1,245 @@
+"""The snapshot as a pass can go on with it: what one worker, bucket, host, queue, request or note brings and cannot be
+read is replaced by what allows nothing more, and told.
+
+A host of which a count cannot be read is taken for busy: it gets no job, and nobody removes it. A bucket of which a
+size cannot be read is not launched. A worker stays what it is: it is there, and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobCategory, QueueInstance
+from autoscaler.core.model.complexes import by_any_name, task_count
+from autoscaler.core.model.evidence import Evidence
+from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import Requests
+from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
+from autoscaler.core.readable.values import fault_of_offer
+from autoscaler.core.snapshot import Snapshot
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+_INTERVALS = {"schedule_interval": 15.0, "load_report_time": 40.0, "max_unheard": 300.0}
+"""Grid Engine's defaults."""
+
+
+def readable(snapshot: Snapshot) -> Snapshot:
+    """The same snapshot where all of it can be read. Done twice it changes nothing more."""
+    faults: list[Reason] = []
+    now = snapshot.now
+    cluster = _cluster(snapshot.cluster, now, faults)
+    fleet = _fleet(snapshot.fleet, snapshot.memory, now, faults)
+    requests = _requests(snapshot.requests, now, faults)
+    memory = _memory(snapshot.memory, now, faults)
+    evidence = _evidence(snapshot.evidence, now, faults)
+    told = tuple(dict.fromkeys((*_odd_values(cluster), *faults)))
+    told = tuple(one for one in told if one not in cluster.set_aside)
+    cluster = replace(cluster, set_aside=(*cluster.set_aside, *told))
+    return replace(snapshot, cluster=cluster, fleet=fleet, requests=requests, memory=memory, evidence=evidence)
+
+
+# -- Grid Engine ---------------------------------------------------------------------------------------------------
+
+
+def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
+    odd = {name: value for name, value in odd_numbers(cluster) if name in _INTERVALS}
+    faults += [fault("the configuration", name, value) for name, value in odd.items()]
+    hosts = tuple(_host(host, now, faults) for host in cluster.hosts)
+    shapes = tuple(_shape(shape, now, faults) for shape in cluster.shapes)
+    queues = _all(cluster.queues, "queue", now, faults)
+    for name, queue in queues.items():
+        bad = {host: slots for host, slots in queue.slots_by_host.items() if not 0 <= slots <= 10**9}
+        if bad:
+            faults += [fault(f"queue {name}", f"slots of {host}", slots) for host, slots in bad.items()]
+            queues = {**queues, name: replace(queue, slots_by_host={**queue.slots_by_host, **dict.fromkeys(bad, 0)})}
+    intervals: dict[str, Any] = {name: _INTERVALS[name] for name in odd}
+    return replace(
+        cluster,
+        hosts=hosts,
+        shapes=shapes,
+        queues=queues,
+        pes=_all(cluster.pes, "parallel environment", now, faults),
+        details=_all(cluster.details, "qstat -j of job", now, faults),
+        **intervals,
+    )
+
+
+def _host(host: ExecutionHost, now: float, faults: list[Reason]) -> ExecutionHost:
+    instances = tuple(_instance(one, now, faults) for one in host.instances)
+    return host if instances == host.instances else replace(host, instances=instances)
+
+
+def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> QueueInstance:
+    """Slots that cannot be read are none that are free, and somebody has them."""
+    odd = odd_numbers(instance)
+    if odd:
+        faults += [fault(f"host {instance.host}", f"{name} of {instance.queue}", value) for name, value in odd]
+        instance = replace(instance, slots=0, used=1, reserved=0)
+    if any(odd_numbers(job) for job in instance.jobs):
+        jobs = tuple(mended(job, f"job {shown(job.number)} on {instance.host}", now, faults) for job in instance.jobs)
+        instance = replace(instance, jobs=jobs)
+    return instance
+
+
+def _shape(shape: JobCategory, now: float, faults: list[Reason]) -> JobCategory:
+    """Waiting jobs; where a number of theirs cannot be read they do not count."""
+    odd = odd_numbers(shape.ask)
+    if odd:
+        name, value = odd[0]
+        cause = because(Code.CANNOT_BE_READ, what="its request", value=f"{name}={shown(value)}", why="no number")
+        shape = replace(shape, ask=replace(shape.ask, slots_min=1, slots_max=1, fault=cause))
+    if not all_times(shape.submitted):
+        late = [str(job) for job, at in zip(shape.jobs, shape.submitted, strict=True) if not 0 <= at <= LAST]
+        faults.append(because(Code.CANNOT_BE_READ, what=f"job {late[0]}", value="when it was submitted", why="no time"))
+        shape = replace(shape, submitted=times(shape.submitted, now))
+    if odd_numbers(shape):
+        faults.append(fault(f"job {shape.jobs[0]}", "count", shape.count))
+        shape = replace(shape, count=sum(map(task_count, shape.tasks)))
+    return shape
+
+
+def _odd_values(cluster: Cluster) -> Iterator[Reason]:
+    """Values of hosts, queues and quotas that their complexes cannot have: nothing is offered, or limited, by them."""
+    complexes = by_any_name(cluster.complexes)
+    places: list[tuple[str, Mapping[str, str]]] = [("the global host", cluster.global_consumables)]
+    places += [(f"host {host.name}", {**host.consumables, **host.fixed}) for host in cluster.hosts]
+    places += [(f"queue {queue.name}", {**queue.complex_values, **queue.limits}) for queue in cluster.queues.values()]
+    places += [(f"quota {quota.name}", rule.limits) for quota in cluster.quotas for rule in quota.rules]
+    for what, values in places:
+        for name, text in values.items():
+            entry = complexes.get(name)
+            why = fault_of_offer(entry, text) if entry is not None else None
+            if why is not None:
+                yield because(Code.CANNOT_BE_READ, what=what, value=f"{name}={text[:60]}", why=why)
+
+
+# -- the provider --------------------------------------------------------------------------------------------------
+
+
+def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fleet:
+    sizes = {bucket.type.name: bucket.type for bucket in fleet.buckets if _is_size(bucket.type)}
+    return replace(
+        fleet,
+        workers=tuple(_worker(worker, sizes, memory, now, faults) for worker in fleet.workers),
+        buckets=tuple(_bucket(bucket, now, faults) for bucket in fleet.buckets),
+        orders=tuple(
+            replace(
+                mended(order, f"order {order.id}", now, faults),
+                type=_size(order.type, f"order {order.id}", sizes, 1, faults),
+            )
+            for order in fleet.orders
+        ),
+        failures=tuple(mended(one, "a failed launch", now, faults) for one in fleet.failures),
+        interruptions=tuple(mended(one, f"notice to {one.worker_id}", now, faults) for one in fleet.interruptions),
+    )
+
+
+def _is_size(type_: InstanceType) -> bool:
+    """A machine without a core is none."""
+    return type_.vcpus >= 1 and not odd_numbers(type_)
+
+
+def _bucket(bucket: Bucket, now: float, faults: list[Reason]) -> Bucket:
+    """One whose size cannot be read is not launched; an unreadable price is an unknown one."""
+    what = f"bucket {bucket.key.instance_type}"
+    if not _is_size(bucket.type):
+        odd = odd_numbers(bucket.type) or (("vcpus", bucket.type.vcpus),)
+        faults += [fault(what, name, value) for name, value in odd]
+        told = ", ".join(f"{name}={shown(value)}" for name, value in odd)
+        harmless = replace(bucket.type, vcpus=1, memory=0, gpus=0)
+        bucket = replace(bucket, type=harmless, available=0, problem=f"its size cannot be read: {told}")
+    if any(name == "available" for name, _ in odd_numbers(bucket)):
+        faults.append(fault(what, "available", bucket.available or 0))
+        bucket = replace(bucket, available=0)
+    return mended(bucket, what, now, faults)
+
+
+def _worker(
+    worker: Worker, sizes: Mapping[str, InstanceType], memory: Memory, now: float, faults: list[Reason]
+) -> Worker:
+    what = f"worker {worker.name or worker.id}"
+    note = memory.workers.get(worker.id)
+    seen = note.first_seen if note is not None and 0 <= note.first_seen <= LAST else now
+    size = _size(worker.type, what, sizes, note.vcpus if note is not None else 1, faults)
+    return replace(mended(worker, what, seen, faults), type=size)
+
+
+def _size(
+    type_: InstanceType, what: str, sizes: Mapping[str, InstanceType], vcpus: int, faults: list[Reason]
+) -> InstanceType:
+    """That of the catalogue where its own cannot be read; else so many cores, and nothing else to offer."""
+    if not odd_numbers(type_) and (type_.vcpus or type_.name not in sizes):
+        return type_
+    faults += [fault(what, name, value) for name, value in odd_numbers(type_) or (("vcpus", type_.vcpus),)]
+    known = sizes.get(type_.name)
+    return known if known is not None else replace(type_, vcpus=min(max(vcpus, 1), 10**6), memory=0, gpus=0)
+
+
+# -- what callers ask for, and what is remembered ------------------------------------------------------------------
+
+
+def _requests(requests: Requests, now: float, faults: list[Reason]) -> Requests:
+    return replace(
+        requests,
+        sets=tuple(
+            replace(
+                mended(one, f"request set {one.name}", now, faults),
+                targets=tuple(mended(target, f"request set {one.name}", now, faults) for target in one.targets),
+            )
+            for one in requests.sets
+        ),
+        arrays=tuple(mended(one, f"node array {one.name}", now, faults) for one in requests.arrays),
+        nodes=tuple(mended(one, f"node {one.name}", now, faults) for one in requests.nodes),
+    )
+
+
+def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
+    events = ("launches", "removals", "kills", "quarantines")
+    counted: dict[str, Any] = {
+        name: tuple(mended(event, f"an event of {event.node_array}", now, faults) for event in getattr(memory, name))
+        for name in events
+    }
+    able, hearing = memory.able_since, memory.hearing
+    if not all_times(tuple(able.values())):
+        faults.append(because(Code.CANNOT_BE_READ, what="the memory", value="able_since", why="no time"))
+        able = dict(zip(able, times(tuple(able.values()), now), strict=True))
+    if not all_times(tuple(since for since in hearing.values() if since is not None)):
+        faults.append(because(Code.CANNOT_BE_READ, what="the memory", value="hearing", why="no time"))
+        hearing = {
+            name: now if since is not None and not 0 <= since <= LAST else since for name, since in hearing.items()
+        }
+    return replace(
+        mended(memory, "the memory", now, faults),
+        workers=_all(memory.workers, "memory of worker", now, faults),
+        details=_all(memory.details, "memory of job", now, faults),
+        suspicions=_all(memory.suspicions, "memory of job", now, faults),
+        held_back=_all(memory.held_back, "memory of job", now, faults),
+        swaps=_all(memory.swaps, "memory of node array", now, faults),
+        rests=tuple(mended(one, f"a rest of {one.bucket.instance_type}", now, faults) for one in memory.rests),
+        able_since=able,
+        hearing=hearing,
+        **counted,
+    )
+
+
+def _evidence(evidence: Evidence, now: float, faults: list[Reason]) -> Evidence:
+    return replace(
+        evidence,
+        answers=_all(evidence.answers, "answer about job", now, faults),
+        failures=tuple(mended(one, f"a failed job on {one.host}", now, faults) for one in evidence.failures),
+        successes=tuple(mended(one, f"a job on {one.host}", now, faults) for one in evidence.successes),
+        health=_all(evidence.health, "health of worker", now, faults),
+    )
+
+
+def _all(values: Mapping[Key, Value], what: str, now: float, faults: list[Reason]) -> Mapping[Key, Value]:
+    """A mapping with every value mended; the same one where nothing is odd."""
+    odd = {key: value for key, value in values.items() if odd_numbers(value)}
+    if not odd:
+        return values
+    return {**values, **{key: mended(value, f"{what} {key}", now, faults) for key, value in odd.items()}}

@@ -1,0 +1,245 @@
+"""Jobs whose machine is gone or about to go: which of them may start again, and what is done with the others.
+
+A job may be pushed back only once nothing of it can still run (rule 7). Where a part of it stands on hosts that live
+it is held first, pushed back, and let go when Grid Engine has had the time to end that part; decision 17 has figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from autoscaler.core.model.actions import Hold, Kill, Release, Reschedule
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob, JobDetail, Queue
+from autoscaler.core.model.memory import HeldBack, Memory
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import LostJobs
+
+REPORTS_TO_WAIT = 2
+"""Load reports of a living host after which its part of a pushed-back job has been ended: the first one tells Grid
+Engine that the part runs, and is answered with its end.
+"""
+MARGIN = 75.0
+"""Seconds besides, for that end itself: a job with `-notify` is warned a minute before it is killed."""
+
+COMES_BACK = 3600.0
+"""Seconds for which a hold that we lifted may come back. Grid Engine 8.1.9 writes the hold of a pushed-back job down,
+and never that it was lifted: a qmaster that starts again before the job does has it held once more.
+"""
+
+
+class Restart(Enum):
+    """Whether a job may be started again."""
+
+    YES = auto()
+    BY_FORCE = auto()
+    """Its checkpointing says so, though Grid Engine has to be forced."""
+    NO = auto()
+    UNKNOWN = auto()
+    """Grid Engine has not been asked yet."""
+
+
+def restart_of(job: HostJob, queue: Queue | None, detail: JobDetail | None) -> Restart:
+    """`-r` comes before all else, `-r n` too; then checkpointing; then the queue's `rerun`."""
+    if detail is None:
+        return Restart.UNKNOWN
+    if detail.rerun is not None:
+        return Restart.YES if detail.rerun else Restart.NO
+    if queue is not None and queue.rerun:
+        return Restart.YES
+    return Restart.BY_FORCE if detail.restarts else Restart.NO
+
+
+def name_of(job: HostJob) -> str:
+    """As commands name it: `12`, or `12.3` for a task."""
+    return job.name
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlaces:
+    """Where every running job stands, and what is known of it."""
+
+    places: Mapping[str, frozenset[str]]
+    """By job: all hosts that it occupies."""
+    gone: frozenset[str]
+    """Hosts whose machine is certain to be gone."""
+    queues: Mapping[str, Queue]
+    details: Mapping[int, JobDetail]
+    asked: frozenset[int]
+    """Jobs that an earlier look asked about: without a detail now they have none."""
+    held_back: Mapping[str, HeldBack]
+
+    def restart(self, job: HostJob, queue: str) -> Restart:
+        found = restart_of(job, self.queues.get(queue), self.details.get(job.number))
+        return Restart.YES if found is Restart.UNKNOWN and job.number in self.asked else found
+
+    def alive(self, job: HostJob) -> tuple[str, ...]:
+        """Hosts on which it may still run."""
+        return tuple(sorted(self.places.get(name_of(job), frozenset()) - self.gone))
+
+
+def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
+    """Of all jobs. Details of this look win over remembered ones, of which those from before `oldest` do not count."""
+    places: dict[str, set[str]] = {}
+    for host in cluster.hosts:
+        for job in host.jobs:
+            places.setdefault(name_of(job), set()).add(host.name)
+    return JobPlaces(
+        places={job: frozenset(hosts) for job, hosts in places.items()},
+        gone=gone,
+        queues=cluster.queues,
+        details={
+            job: detail for job, detail in {**memory.details, **cluster.details}.items() if detail.looked_at >= oldest
+        },
+        asked=frozenset(memory.asked),
+        held_back=memory.held_back,
+    )
+
+
+def jobs_on(host: ExecutionHost) -> list[tuple[HostJob, str]]:
+    """Every job on a host once, with its queue."""
+    found: dict[str, tuple[HostJob, str]] = {}
+    for instance in host.instances:
+        for job in instance.jobs:
+            found.setdefault(name_of(job), (job, instance.queue))
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class JobsStep:
+    """What is to be done next for the lost jobs of one host."""
+
+    kind: type[Reschedule] | type[Hold] | type[Kill] | None
+    """None: nothing, for `reason`."""
+    jobs: tuple[str, ...]
+    reason: Reason
+    forced: bool = False
+    asking: tuple[int, ...] = ()
+    """Jobs of which Grid Engine is to be asked first."""
+
+
+def next_for_jobs(
+    lost: Sequence[tuple[HostJob, str]],
+    where: JobPlaces,
+    policy: LostJobs,
+    tried: frozenset[str],
+    refused: frozenset[str],
+) -> JobsStep:
+    """The next thing to do for jobs that were lost with one host; one kind at a time, the surest first.
+
+    `tried`: jobs for which something was done a moment ago. `refused`: it was done often enough for these, in vain.
+    """
+    groups: dict[Code, list[HostJob]] = {}
+    for job, queue in lost:
+        result = _what_to_do(job, where.restart(job, queue), where, policy, refused=name_of(job) in refused)
+        groups.setdefault(result, []).append(job)
+    for code in _STEPS:
+        jobs = [job for job in groups.get(code, ()) if name_of(job) not in tried]
+        if jobs:
+            return _step(code, jobs, where)
+    return _nothing(groups, where)
+
+
+_STEPS = (
+    Code.DELETED_BY_OWNER,
+    Code.LOST_JOBS_RESCHEDULED,
+    Code.LOST_JOBS_FORCED,
+    Code.PARTLY_ALIVE,
+    Code.LOST_JOBS_DELETED,
+    Code.LOST_JOBS_ASKED,
+)
+
+
+def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJobs, *, refused: bool) -> Code:
+    """What becomes of one lost job."""
+    if "d" in job.state:
+        return Code.DELETED_BY_OWNER
+    if restart is Restart.UNKNOWN:
+        return Code.LOST_JOBS_ASKED
+    again = restart is not Restart.NO and not refused
+    if not again and policy is not LostJobs.FORCE:
+        return Code.LOST_JOBS_DELETED if policy is LostJobs.DELETE else Code.LOST_JOBS_STAY
+    if where.alive(job) and not ("h" in job.state and name_of(job) in where.held_back):
+        return Code.PARTLY_ALIVE
+    return Code.LOST_JOBS_RESCHEDULED if again and restart is Restart.YES else Code.LOST_JOBS_FORCED
+
+
+def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
+    names = tuple(name_of(job) for job in jobs)
+    match code:
+        case Code.LOST_JOBS_RESCHEDULED | Code.LOST_JOBS_FORCED:
+            return JobsStep(Reschedule, names, because(code, jobs=names), forced=code is Code.LOST_JOBS_FORCED)
+        case Code.PARTLY_ALIVE:
+            hosts = tuple(sorted({host for job in jobs for host in where.alive(job)}))
+            return JobsStep(Hold, names, because(code, jobs=names, hosts=hosts))
+        case Code.LOST_JOBS_ASKED:
+            asking = tuple(sorted({job.number for job in jobs}))
+            return JobsStep(None, names, because(code, jobs=names), asking=asking)
+        case _:
+            return JobsStep(Kill, names, because(code, jobs=names))
+
+
+def _nothing(groups: Mapping[Code, Sequence[HostJob]], where: JobPlaces) -> JobsStep:
+    """Why nothing is done now: they may not start again, or it was done a moment ago."""
+    code = Code.LOST_JOBS_STAY if Code.LOST_JOBS_STAY in groups else next(iter(groups))
+    reason = _step(code, groups[code], where).reason
+    return JobsStep(None, (), reason)
+
+
+# -- jobs that are held while they are pushed back --------------------------------------------------------------
+
+
+def holding(
+    before: Mapping[str, HeldBack], actions: Iterable[object], where: JobPlaces, now: float
+) -> dict[str, HeldBack]:
+    """What is held back after these actions."""
+    kept = dict(before)
+    for action in actions:
+        if isinstance(action, Hold):
+            kept |= {job: HeldBack(_others(job, where), now) for job in action.jobs}
+        elif isinstance(action, Reschedule):
+            kept |= {job: replace(kept[job], pushed_at=now) for job in action.jobs if job in kept}
+        elif isinstance(action, Release):
+            kept |= {job: replace(kept[job], released_at=now) for job in action.jobs if job in kept}
+    return kept
+
+
+def _others(job: str, where: JobPlaces) -> tuple[str, ...]:
+    return tuple(sorted(where.places.get(job, frozenset()) - where.gone))
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """Which held jobs are let go now, and which are remembered on."""
+
+    action: Release | None
+    held_back: Mapping[str, HeldBack]
+
+
+def let_go(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: float, now: float) -> Releases:
+    """Let go what was pushed back long enough ago, again where a lifted hold came back; forget what runs or is gone."""
+    held = frozenset(str(job) for shape in cluster.shapes if "h" in shape.ask.state for job in shape.jobs)
+    patience = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
+    heard = {host.name: host.heard for host in cluster.hosts}
+    kept: dict[str, HeldBack] = {}
+    ready: list[str] = []
+    for job, note in memory.held_back.items():
+        number = job.partition(".")[0]
+        stands = job in where.places
+        lifted_at = note.released_at
+        ours = stands if lifted_at is None else not stands and now - lifted_at < COMES_BACK
+        if number in held or ours:
+            kept[job] = note
+        if number not in held or note.pushed_at is None or stands:
+            continue
+        done = [host for host in note.hosts if host in where.gone or host not in heard]
+        sure = all(host in done or heard[host] for host in note.hosts)
+        long_enough = now - note.pushed_at >= patience or len(done) == len(note.hosts)
+        recently = note.released_at is not None and now - note.released_at < retry_after
+        if sure and long_enough and not recently:
+            ready.append(job)
+    if not ready:
+        return Releases(None, kept)
+    hosts = tuple(sorted({host for job in ready for host in memory.held_back[job].hosts}))
+    return Releases(Release(tuple(ready), because(Code.ENDED_EVERYWHERE, hosts=hosts)), kept)

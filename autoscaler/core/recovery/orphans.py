@@ -1,0 +1,57 @@
+"""Machines that carry our tag and that no pass will ever manage: their node array is not ours any more, another machine
+has their name, or nobody here has ever seen them. They end by a person's command only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.fleet import MachineState, Worker
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """One of them, and why it is one."""
+
+    worker: Worker
+    host: str | None
+    """Its own execution host; None: it has none."""
+    busy: bool
+    """Whether Grid Engine lists a job or a reservation on that."""
+    disabled: bool
+    """Whether somebody lets no job in there."""
+    reason: Reason
+
+
+def find_orphans(snapshot: Snapshot) -> tuple[Orphan, ...]:
+    """Oldest first. Machines whose end is under way are none."""
+    observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    found = ((machine, _why(machine, snapshot)) for machine in observed.machines)
+    return tuple(_orphan(machine, reason) for machine, reason in found if reason is not None)
+
+
+def _why(machine: WorkerState, snapshot: Snapshot) -> Reason | None:
+    worker = machine.worker
+    if worker.state in (MachineState.STOPPING, MachineState.TERMINATED):
+        return None
+    if machine.decisive is Condition.UNKNOWN_ARRAY:
+        return because(Code.UNKNOWN_NODE_ARRAY, node_array=worker.node_array)
+    if machine.decisive is Condition.NAME_TAKEN:
+        return because(Code.NAME_TAKEN)
+    ordered = any(order.id == worker.order_id for order in snapshot.fleet.orders)
+    if machine.before is None and not ordered:
+        return because(Code.UNKNOWN_WORKER)
+    return None
+
+
+def _orphan(machine: WorkerState, reason: Reason) -> Orphan:
+    host = machine.host
+    if host is None:
+        return Orphan(machine.worker, None, busy=False, disabled=False, reason=reason)
+    closed = any("d" in instance.states for instance in host.instances)
+    return Orphan(machine.worker, host.name, host.busy, closed, reason)

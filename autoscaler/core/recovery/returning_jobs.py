@@ -1,0 +1,66 @@
+"""Work that will wait again soon: jobs on workers that are about to be taken or ended, as far as they may start again.
+
+It is wanted like what waits, after it, so that a replacement is ordered before the old worker is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from autoscaler.core.demand.access import Rights
+from autoscaler.core.demand.constraint_demand import ConstraintDemand
+from autoscaler.core.demand.job_requests import RequestReader
+from autoscaler.core.model.cluster import Cluster, HostJob, JobRequest
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.policy import Policy
+from autoscaler.core.recovery.lost_jobs import jobs_on
+from autoscaler.core.recovery.recovery import RecoveryContext, restart_known
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+def returning_jobs(
+    observed: ObservedWorkers,
+    cluster: Cluster,
+    policy: Policy,
+    after: RecoveryContext,
+    now: float,
+    closed: Mapping[str, Reason] = MappingProxyType({}),
+) -> tuple[CategoryDemand, ...]:
+    """One entry for every different need. A job over several hosts needs again what it has on this one. `closed`:
+    queues that start nothing now: what would wait for them needs nothing.
+    """
+    reader: RequestReader | None = None
+    rules = ConstraintDemand(cluster, policy, {})
+    counts: dict[tuple[Demand, tuple[str, ...]], int] = {}
+    for job, queue, slots in _work(observed.machines, after):
+        # They run in that queue: whoever may use it, they may.
+        names = frozenset(machine.name for machine in observed.machines)
+        reader = reader or RequestReader(cluster, policy, names, closed, Rights())
+        detail = after.where.details.get(job.number)
+        project = detail.project or None if detail is not None else None
+        ask = JobRequest("Rq", hard=job.hard, queues=(queue,), owner=job.owner, project=project)
+        served = reader.read(ask)
+        if not isinstance(served, Reason) and served.launches:
+            served = rules.ask(served, rules.known_of(ask), array=bool(job.task))
+            need = replace(served.demand, slots=slots, per_host=slots)
+            counts[need, served.launches] = counts.get((need, served.launches), 0) + 1
+    return tuple(
+        CategoryDemand(need, count, now, expired=True, launches=launches) for (need, launches), count in counts.items()
+    )
+
+
+def _work(machines: Sequence[WorkerState], after: RecoveryContext) -> Iterator[tuple[HostJob, str, int]]:
+    """Jobs with their queue and the slots that they have on that worker."""
+    for machine in machines:
+        taken = machine.decisive is Condition.INTERRUPTED and machine.notice is not None
+        if machine.host is None or not (taken or machine.decisive is Condition.FENCED):
+            continue
+        for job, queue in jobs_on(machine.host):
+            if restart_known(job, queue, after):
+                same = [one for one in machine.host.jobs if (one.number, one.task) == (job.number, job.task)]
+                yield job, queue, sum(one.slots for one in same)

@@ -1,0 +1,301 @@
+"""What it would bring if some workers of a full node array made room for a stronger type, by exact placement.
+
+Nothing is decided about when; `swap` does. A change is judged with the workers that leave *emptied*, so that the
+answer stays the same while their jobs end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+
+from autoscaler.core.capacity.offers import LaunchOffer
+from autoscaler.core.limits.limits import Usage, room_for
+from autoscaler.core.model.fleet import Bucket
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.placement import OpenPlacement, Want, as_shares, place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.scale_down.floors import Floor
+from autoscaler.core.workers.worker_state import WorkerState
+
+_ALIKE_TRIED = 8
+"""So many workers of one type, price and readiness are tried before their like is given up: of those that only differ
+in what demand names them by, one will do.
+"""
+
+
+class Readiness(IntEnum):
+    """How soon a worker could leave; who is readier goes first."""
+
+    IDLE = 0
+    """Seen empty for a scheduler interval."""
+    SOON = 1
+    """Empty, or its jobs end within the time a boot takes."""
+    LATER = 2
+    """Nothing says when its jobs end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """A worker that could make room."""
+
+    machine: WorkerState
+    emptied: Host | None
+    """What it would offer with nothing on it; None where it is no execution host any more."""
+    readiness: Readiness
+    dry_at: float
+    price: float | None
+
+    @property
+    def id(self) -> str:
+        return self.machine.worker.id
+
+    @property
+    def slots(self) -> int:
+        return sum(self.emptied.slots.values()) if self.emptied else 0
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """The readiest first, then the weakest, the dearest, who is empty first."""
+        return self.readiness, self.slots, -(self.price or 0.0), self.dry_at, self.id
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What makes two of them the same to a change."""
+        worker = self.machine.worker
+        return worker.type.name, worker.price_type, self.price, self.readiness
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayState:
+    """How a node array stands of which nothing more can be launched for some demand."""
+
+    array: NodeArrayPolicy
+    options: tuple[LaunchOffer, ...]
+    """What can be ordered now; its room is not looked at."""
+    positions: frozenset[int]
+    """Where the stuck demands stand among the wanted ones."""
+    stuck: tuple[Want, ...]
+    """Expired tasks that fit nowhere, and would not if every job that runs had ended."""
+    lacking: tuple[Want, ...]
+    """All tasks that fit nowhere now, the stuck ones included."""
+    fitting: tuple[Want, ...]
+    """What fits on what is there and coming."""
+    supply: tuple[Host, ...]
+    """That supply: free now and coming."""
+    workers: Mapping[str, Host]
+    """Every worker emptied, by id."""
+    others: tuple[Host, ...]
+    """What serves besides: persistent hosts as they soon will be, and what is coming."""
+    usage: Usage
+    """Of the array, all that has not ended."""
+    soon: Usage
+    """The same without those that leave anyway within a boot's time."""
+    floor: Floor
+    present: frozenset[str]
+    """Instance types of the array's workers in service."""
+
+    def stuck_for(self, option: LaunchOffer) -> tuple[Want, ...]:
+        """The stuck tasks that this option may be thought to serve. What wants one host and is stuck beside a worker of
+        the same type is not: whatever the catalogue says, that type does not serve it.
+        """
+        if option.type.name not in self.present:
+            return self.stuck
+        return tuple((demand, count) for demand, count in self.stuck if not demand.one_host)
+
+    def usage_without(self, leaving: Iterable[Leaver]) -> Usage:
+        usage = self.usage
+        for one in leaving:
+            usage = usage.plus(one.machine.worker.type.vcpus, one.price, -1)
+        return usage
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Workers that leave, and what comes in their place."""
+
+    leaving: tuple[Leaver, ...]
+    option: LaunchOffer
+    count: int
+    """How many of it come."""
+    served: int
+    """Stuck tasks that these could run at once."""
+    lost: int
+    """Slots of what waits that those who leave would serve, were they empty."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(one.id for one in self.leaving)
+
+    @property
+    def readiness(self) -> Readiness:
+        return max((one.readiness for one in self.leaving), default=Readiness.IDLE)
+
+    @property
+    def added_price(self) -> float:
+        """What it costs more, an hour; endless where a price is not known."""
+        return self.option.price * self.count - sum(one.price or 0.0 for one in self.leaving)
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Best first: who can leave soonest; the most tasks served, the least lost, the least price added; the fewest
+        and weakest to leave.
+        """
+        return (
+            self.readiness,
+            -self.served,
+            self.lost,
+            self.added_price,
+            len(self.leaving),
+            sum(one.slots for one in self.leaving),
+            max((one.dry_at for one in self.leaving), default=0.0),
+            self.option.offer.slots,
+            self.option.type.name,
+            self.option.price_type,
+            self.ids,
+        )
+
+
+def serving_options(standing: ArrayState) -> tuple[LaunchOffer, ...]:
+    """The options of which some number would serve a stuck task if the array had no other worker."""
+    return options_with_room(standing, Usage())
+
+
+def options_with_room(standing: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...]:
+    """The options that would serve stuck tasks beside so much usage; the most tasks first, then the least price."""
+    found: list[tuple[int, float, int, LaunchOffer]] = []
+    for at, option in enumerate(standing.options):
+        most = _room(option, standing, usage)
+        placed = _board(standing).with_new(option.host, most).place(standing.stuck_for(option))
+        if placed.new_used:
+            found.append((-sum(placed.placed), option.price * placed.new_used, at, option))
+    return tuple(option for *_, option in sorted(found, key=lambda entry: entry[:3]))
+
+
+def best_change(standing: ArrayState, leavers: Sequence[Leaver]) -> Change | None:
+    """The best change that any of these could make, None where none would do: each of them alone for each option, and
+    only where one is not enough as many as that takes, the readiest and weakest first.
+    """
+    ordered = sorted(leavers, key=lambda one: one.order)
+    found: list[Change] = []
+    for option in serving_options(standing):
+        alone = [change for one in _one_of_each(ordered) if (change := weigh(standing, (one,), option)) is not None]
+        found += alone
+        together = None if alone else _several(standing, ordered, option)
+        if together is not None:
+            found.append(together)
+    return min(found, key=lambda change: change.order, default=None)
+
+
+def weigh(standing: ArrayState, leaving: Sequence[Leaver], option: LaunchOffer) -> Change | None:
+    """What comes of it if these leave for as many of that option as there is then room for.
+
+    None where it must not be: one of them is of the type that would come; no stuck task would be served; the floor of
+    workers would not be kept; something that fits now would not fit; something would be left that nothing there could
+    ever serve; or fewer slots of what waits would be served than those who leave would serve.
+    """
+    names, ids = {one.machine.name for one in leaving}, {one.id for one in leaving}
+    most = _room(option, standing, standing.usage_without(leaving))
+    if most <= 0 or any(one.machine.worker.type.name == option.type.name for one in leaving):
+        return None
+    staying = OpenPlacement([host for host in standing.supply if host.name not in names])
+    moved = _unplaced(standing.fitting, staying)
+    stuck = standing.stuck_for(option)
+    found = staying.with_new(option.host, most).place(stuck)
+    count = found.new_used
+    if not count or not _keeps_floor(standing, leaving, count):
+        return None
+    after = staying.with_new(option.host, count)
+    after.place(stuck)
+    if not after.place(moved).complete or not _keeps_serving(standing, ids, option, count):
+        return None
+    waits = as_shares((*moved, *standing.lacking))
+    lost = _slots_served(waits, place(waits, [one.emptied for one in leaving if one.emptied is not None]).placed)
+    won = _slots_served(waits, place(waits, (), option.host, count).placed)
+    return Change(tuple(leaving), option, count, sum(found.placed), lost) if won >= lost else None
+
+
+def _several(standing: ArrayState, ordered: Sequence[Leaver], option: LaunchOffer) -> Change | None:
+    """The first so many of these who together make room for a change, without those it does not take."""
+    bearable = {one.kind: _keeps_serving(standing, {one.id}, option, 1) for one in _one_of_each(ordered, 1)}
+    chosen: list[Leaver] = []
+    attempts = 0
+    for one in ordered:
+        if not bearable[one.kind]:
+            continue
+        chosen.append(one)
+        if len(chosen) < 2 or _room(option, standing, standing.usage_without(chosen)) <= 0:
+            continue
+        change = weigh(standing, chosen, option)
+        attempts += 1
+        if change is not None:
+            return _without_superfluous(standing, change)
+        if attempts >= _ALIKE_TRIED:
+            return None
+    return None
+
+
+def _without_superfluous(standing: ArrayState, change: Change) -> Change:
+    for one in reversed(change.leaving):
+        fewer = tuple(other for other in change.leaving if other is not one)
+        if _room(change.option, standing, standing.usage_without(fewer)) >= change.count:
+            change = weigh(standing, fewer, change.option) or change
+    return change
+
+
+def _one_of_each(ordered: Iterable[Leaver], most: int = _ALIKE_TRIED) -> Iterator[Leaver]:
+    """Up to `most` of those who are alike."""
+    kinds: dict[tuple[object, ...], list[Leaver]] = {}
+    for one in ordered:
+        kinds.setdefault(one.kind, []).append(one)
+    for alike in kinds.values():
+        yield from islice(alike, most)
+
+
+def _board(standing: ArrayState) -> OpenPlacement:
+    board = OpenPlacement(standing.supply)
+    board.place(standing.fitting)
+    return board
+
+
+def _unplaced(wants: Sequence[Want], board: OpenPlacement) -> tuple[Want, ...]:
+    """Put these on the board; what finds no room there."""
+    unmet = board.place(wants).unmet
+    return tuple((demand, count) for (demand, _), count in zip(wants, unmet, strict=True) if count)
+
+
+def _room(option: LaunchOffer, standing: ArrayState, usage: Usage) -> int:
+    """How many of an option limits and availability leave room for beside so much usage."""
+
+    def room(bucket: Bucket) -> int:
+        return room_for(bucket, standing.array.limits, usage).count
+
+    most = min(room(bucket) for bucket in option.buckets)
+    return most if option.available is None else min(most, option.available)
+
+
+def _keeps_floor(standing: ArrayState, leaving: Sequence[Leaver], count: int) -> bool:
+    """Whether no fewer workers stay than must, or than stay now."""
+    serving = sum(one.machine.in_service for one in leaving)
+    without = standing.floor.staying - serving
+    return without + count >= min(standing.floor.min_workers, without + len(leaving))
+
+
+def _keeps_serving(standing: ArrayState, ids: set[str], option: LaunchOffer, count: int) -> bool:
+    """Whether all that waits and that these hosts could serve, were they empty, could still be served afterwards.
+
+    It is what ends all swapping: every change leaves fewer kinds of demand that nothing there could ever run.
+    """
+    staying = (*standing.others, *(host for worker_id, host in standing.workers.items() if worker_id not in ids))
+    now = (*standing.others, *standing.workers.values())
+    for demand in dict.fromkeys(demand for demand, tasks in (*standing.fitting, *standing.lacking) if tasks):
+        one = ((demand, 1),)
+        if not place(one, staying, option.host, count).complete and place(one, now).complete:
+            return False
+    return True
+
+
+def _slots_served(wants: Sequence[Want], placed: Sequence[int]) -> int:
+    return sum(demand.slots * tasks for (demand, _), tasks in zip(wants, placed, strict=True))

@@ -1,0 +1,75 @@
+"""When running jobs end at the latest, by their own time limits, and what will then be free.
+
+A job without a limit may run for ever: nothing is promised of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+
+from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, HostJob, Queue, QueueInstance
+from autoscaler.core.model.complexes import amount
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.hosts import emptied_host, joined_host
+from autoscaler.core.placement.placement import SLOTS
+
+_LIMIT = "h_rt"
+
+
+def dry_at(host: ExecutionHost | None, cluster: Cluster) -> float:
+    """When the last job of a host has ended at the latest: 0 where none runs, endless where nothing says so.
+
+    Reserved slots promise nothing either.
+    """
+    if host is None or not host.busy:
+        return 0.0
+    if any(instance.reserved or (instance.used and not instance.jobs) for instance in host.instances):
+        return inf
+    return max(
+        (_ends_at(job, instance, cluster) for instance in host.instances for job in instance.jobs),
+        default=0.0,
+    )
+
+
+def freed_host(host: ExecutionHost, by: float, cluster: Cluster, names: frozenset[str]) -> Host | None:
+    """What is free on a host once every job that ends before `by` has ended; None where that is no slot.
+
+    `names` are the complexes that some demand asks for.
+    """
+    parted = [_parted(instance, by, cluster) for instance in host.instances]
+    after = replace(host, instances=tuple(left for left, _ in parted))
+    ended = replace(host, instances=tuple(gone for _, gone in parted))
+    freed = joined_host(after, cluster.complexes, names)
+    if freed is None or not ended.jobs:
+        return freed
+    free, given_back = dict(freed.free), dict(emptied_host(ended, cluster.complexes, names).free)
+    for name in free:
+        free[name] = free[name] + sum(job.slots for job in ended.jobs) if name == SLOTS else given_back[name]
+    return replace(freed, free=tuple(sorted(free.items())))
+
+
+def _parted(instance: QueueInstance, by: float, cluster: Cluster) -> tuple[QueueInstance, QueueInstance]:
+    """A queue instance with the jobs that run on, and with those that will have ended."""
+    ended = tuple(job for job in instance.jobs if _ends_at(job, instance, cluster) <= by)
+    left = tuple(job for job in instance.jobs if job not in ended)
+    used = instance.used - sum(job.slots for job in ended)
+    return replace(instance, jobs=left, used=max(used, 0)), replace(instance, jobs=ended)
+
+
+def _ends_at(job: HostJob, instance: QueueInstance, cluster: Cluster) -> float:
+    """Its start and the tightest `h_rt` that binds it: its own, or its queue's."""
+    if job.started is None:
+        return inf
+    limits = [text for name, text in job.hard if _is_limit(name, cluster.complexes)]
+    queue: Queue | None = cluster.queues.get(instance.queue)
+    if queue is not None and _LIMIT in queue.limits:
+        limits.append(queue.limits[_LIMIT])
+    seconds = [value for text in limits if (value := amount(text, "TIME")) is not None]
+    return job.started + min(seconds, default=inf)
+
+
+def _is_limit(name: str, complexes: Mapping[str, Complex]) -> bool:
+    entry = complexes.get(_LIMIT)
+    return name == _LIMIT or (entry is not None and name == entry.shortcut)

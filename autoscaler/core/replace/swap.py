@@ -1,0 +1,232 @@
+"""When a node array has all the workers it may have and what waits needs stronger ones: who makes room, and until when.
+
+One change at a time for each array, noted in `Memory.swaps`: first *considered* (a change that has to wait for jobs is
+looked at twice), then *begun* (its workers are disabled to run dry and leave), then *open* until the stronger worker is
+ordered. At every look it is weighed anew, and called off when it no longer helps. What a change brings is `change`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.capacity.offers import LaunchOffer
+from autoscaler.core.limits.limits import launches_left
+from autoscaler.core.model.memory import SwapNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.replace.change import (
+    ArrayState,
+    Change,
+    Leaver,
+    Readiness,
+    best_change,
+    options_with_room,
+    serving_options,
+    weigh,
+)
+from autoscaler.core.replace.swap_context import SwapContext, array_state_of, boot_time, leaver, leavers_of, revocable
+from autoscaler.core.requests.arrays import family_of
+from autoscaler.core.sizing.replacement import Replacement, SwapPlan
+from autoscaler.core.sizing.sizing import Replacing
+from autoscaler.core.workers.observed import ObservedWorkers
+
+
+@dataclass(frozen=True, slots=True)
+class _ArraySwap:
+    """What one array does."""
+
+    note: SwapNote
+    leaving: Mapping[str, Reason] = field(default_factory=dict)
+    replacement: Replacement | None = None
+    told: Reason | None = None
+    hopeless: frozenset[int] = frozenset()
+    due: float | None = None
+
+
+def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed: bool) -> SwapPlan:
+    """One turn of every node array, and who of those disabled for a swap no longer needs to be."""
+    turns: dict[str, _ArraySwap] = {}
+    for array in context.launch_context.policy.node_arrays:
+        note = notes.get(array.name, SwapNote())
+        standing = array_state_of(array, context, note.leaving if note.begun_at is not None else ())
+        if note.begun_at is not None:
+            turns[array.name] = _go_on(note, standing, context, allowed)
+            note = turns[array.name].note
+        if note.begun_at is None:
+            turns[array.name] = _begin(note, standing, context, allowed)
+    standing_by = {worker_id for turn in turns.values() if turn.note.begun_at for worker_id in turn.note.leaving}
+    return SwapPlan(
+        notes={name: turn.note for name, turn in turns.items() if turn.note != SwapNote()},
+        leaving={worker_id: reason for turn in turns.values() for worker_id, reason in turn.leaving.items()},
+        called_off={
+            machine.worker.id: because(Code.SWAP_CANCELLED)
+            for machine in context.observed.machines
+            if revocable(machine) and machine.worker.id not in standing_by
+        },
+        replacements={name: turn.replacement for name, turn in turns.items() if turn.replacement is not None},
+        told={name: turn.told for name, turn in turns.items() if turn.told is not None},
+        hopeless=frozenset().union(*(turn.hopeless for turn in turns.values())),
+        due=min((turn.due for turn in turns.values() if turn.due is not None), default=None),
+    )
+
+
+def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
+    """Ids of the workers that make room, as far as their change was begun."""
+    return frozenset(worker_id for note in notes.values() if note.begun_at is not None for worker_id in note.leaving)
+
+
+# -- beginning ---------------------------------------------------------------------------------------------------------
+
+
+def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
+    """Consider a change; begin it once its workers are idle, or it was the same at two looks."""
+    now = context.moment.now
+    nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
+    if standing is None or not _may_begin(standing.array, context):
+        return _ArraySwap(nothing)
+    if not serving_options(standing) or options_with_room(standing, standing.soon):
+        return _ArraySwap(nothing)  # nothing that can be had would do, or a launch will without any swap
+    array = standing.array
+    if not allowed:
+        return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=standing.positions)
+    rest = boot_time(array, context.observed)
+    if note.ended_at is not None and now - note.ended_at < rest:
+        told = because(Code.SWAP_COOLDOWN, node_array=array.name, limit_s=rest)
+        return _ArraySwap(nothing, told=told, due=note.ended_at + rest)
+    leavers = tuple(leavers_of(array, context, note.spared, now + rest))
+    best = best_change(standing, leavers)
+    if best is None:
+        return _ArraySwap(nothing, told=because(Code.NO_SWAP, node_array=array.name), hopeless=standing.positions)
+    change = _same_again(note, standing, leavers, best)
+    since = note.since if change.ids == note.leaving and note.since is not None else now
+    considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
+    if change.readiness is not Readiness.IDLE and (since == now or now - since < context.moment.schedule_interval):
+        told = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
+        return _ArraySwap(considered, told=told, due=since + context.moment.schedule_interval)
+    return _begun(considered, change, standing, context)
+
+
+def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapContext) -> _ArraySwap:
+    reason = because(Code.SWAP, type=change.option.type.name, tasks=change.served)
+    return _ArraySwap(
+        replace(note, begun_at=context.moment.now),
+        leaving={one.id: reason for one in change.leaving if one.machine.in_service},
+        replacement=_replacement(note, change, standing),
+        told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
+    )
+
+
+def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver], best: Change) -> Change:
+    """What was considered at the last look, where it still holds and nobody became readier: of many busy workers
+    another is the best at every look, as their jobs come and go.
+    """
+    by_id = {one.id: one for one in leavers}
+    if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
+        return best
+    same = [by_id[worker_id] for worker_id in note.leaving]
+    changes = (weigh(standing, same, option) for option in standing.options if option.type.name == note.type)
+    last = min((change for change in changes if change is not None), key=lambda change: change.order, default=None)
+    return best if last is None or best.readiness < last.readiness else last
+
+
+def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
+    """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the brake's window."""
+    moment, launch_context = context.moment, context.launch_context
+    if moment.held_back is not None or moment.wishes.stop is not None or array.name in launch_context.stopped:
+        return False
+    rooms = launches_left(array.limits, launch_context.launches, family_of(array), moment.now), launch_context.paced()
+    return all(room is None or room.count > 0 for room in rooms)
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
+    """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
+    now, observed = context.moment.now, context.observed
+    by_id = {machine.worker.id: machine for machine in observed.machines if not machine.gone}
+    there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
+    back = [machine.worker.id for machine in there if machine.note.disabling is None]
+    spared = tuple(dict.fromkeys((*note.spared, *back)))
+    ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
+    if standing is None or back or not allowed or context.moment.wishes.stop is not None:
+        return ended
+    if any(context.moment.kept(machine) is not None for machine in there):
+        return ended
+    if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
+        return _launching(note, standing) or ended
+    if not there:
+        return _ArraySwap(note, told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
+    if options_with_room(standing, standing.soon) and not options_with_room(standing, standing.usage):
+        return ended
+    soon = now + boot_time(standing.array, observed)
+    leaving = [leaver(machine, context, soon) for machine in there]
+    change = _best_of(note, standing, leaving)
+    if change is None:
+        return ended
+    note = replace(note, type=change.option.type.name)
+    busy = any(revocable(machine) and not machine.empty for machine in there)
+    other = _readier(note, standing, context, soon) if busy and context.moment.held_back is None else None
+    if other is not None:
+        return other
+    return _ArraySwap(
+        note,
+        replacement=_replacement(note, change, standing),
+        told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
+    )
+
+
+def _best_of(note: SwapNote, standing: ArrayState, leaving: Sequence[Leaver]) -> Change | None:
+    """What may come for these: what was to come, as long as that is right."""
+    changes = (weigh(standing, leaving, option) for option in serving_options(standing))
+    found = sorted((change for change in changes if change is not None), key=lambda change: change.order)
+    return next((change for change in found if change.option.type.name == note.type), found[0] if found else None)
+
+
+def _readier(note: SwapNote, standing: ArrayState, context: SwapContext, soon: float) -> _ArraySwap | None:
+    """Another worker has become idle while one was still running dry: it makes room instead, in the same swap."""
+    if not _may_begin(standing.array, context):
+        return None
+    best = best_change(standing, tuple(leavers_of(standing.array, context, note.spared, soon)))
+    if best is None or best.readiness is not Readiness.IDLE:
+        return None
+    taking_over = replace(note, leaving=best.ids, hosts=_hosts(best), type=best.option.type.name)
+    turn = _begun(taking_over, best, standing, context)
+    return replace(turn, note=replace(turn.note, begun_at=note.begun_at))
+
+
+def _launching(note: SwapNote, standing: ArrayState) -> _ArraySwap | None:
+    """All who made room are gone: the stronger worker is launched, as long as one can be had that fits in."""
+    usage = standing.usage
+    options = options_with_room(standing, usage)
+    if not options:
+        return None
+    successor = Replacement(standing.positions, _replacing(note, options), usage, usage, options[0].host, 0)
+    return _ArraySwap(note, replacement=successor)
+
+
+def _replacement(note: SwapNote, change: Change, standing: ArrayState) -> Replacement:
+    """The room is kept for what comes, unless there is room for it already."""
+    usage, after = standing.usage, standing.usage_without(change.leaving)
+    type_ = change.option.type
+    after = after.plus(type_.vcpus, change.option.buckets[0].price_per_hour, change.count)
+    replacing = _replacing(note, options_with_room(standing, usage))
+    reserved = usage.at_least(after)
+    return Replacement(standing.positions, replacing, reserved, usage, change.option.host, change.count)
+
+
+def _hosts(change: Change) -> tuple[str, ...]:
+    return tuple(one.machine.name for one in change.leaving)
+
+
+def _replacing(note: SwapNote, options: Sequence[LaunchOffer]) -> Replacing:
+    """What was to come first: it serves all that those who left could have served, which others may not."""
+    first = sorted(options, key=lambda option: option.type.name != note.type)
+    keys = tuple((option.type.name, option.price_type) for option in first)
+    return Replacing(keys, because(Code.LAUNCH_REPLACES, worker=", ".join(note.hosts)))
+
+
+def _still_there(spared: Sequence[str], observed: ObservedWorkers) -> tuple[str, ...]:
+    there = {machine.worker.id for machine in observed.machines if not machine.gone} | observed.missing.keys()
+    return tuple(worker_id for worker_id in spared if worker_id in there)

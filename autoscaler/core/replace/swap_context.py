@@ -1,0 +1,195 @@
+"""How a full node array stands: what there, were it empty, could run what waits, who could make room, and how soon.
+
+Reads one look into the words of `change`. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autoscaler.core.capacity.forecast import Forecast
+from autoscaler.core.capacity.offers import offers_for
+from autoscaler.core.capacity.supply import Supply, price_of
+from autoscaler.core.limits.limits import Usage
+from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.hosts import emptied_host, host_values_of
+from autoscaler.core.placement.placement import Want, place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.replace.change import ArrayState, Leaver, Readiness
+from autoscaler.core.replace.free_soon import dry_at, freed_host
+from autoscaler.core.scale_down.floors import Floor
+from autoscaler.core.sizing.sizing import LaunchContext
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class SwapContext:
+    """What a swap is judged by, of every array alike."""
+
+    observed: ObservedWorkers
+    cluster: Cluster
+    wanted: Sequence[CategoryDemand]
+    names: frozenset[str]
+    """Complexes that demand asks for."""
+    supply: Supply
+    forecast: Forecast
+    usage: Mapping[str, Usage]
+    floors: Mapping[str, Floor]
+    disabled: frozenset[str]
+    """Ids of the workers in service that leave from now on in any case, such as idle ones."""
+    launch_context: LaunchContext
+    moment: PassContext
+    held: frozenset[str] = frozenset()
+    """Ids of workers that requests keep: no swap takes them."""
+
+    def price_of(self, machine: WorkerState) -> float | None:
+        return price_of(machine.worker, self.launch_context.buckets)
+
+
+def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
+    """How long a worker of this array took at most from its making until it was heard; the timeout where none tells."""
+    taken = [
+        machine.note.heard_at - machine.worker.created_at
+        for machine in observed.machines
+        if machine.array == array and machine.note.heard_at is not None
+    ]
+    return max((time for time in taken if 0 < time <= array.boot_timeout), default=array.boot_timeout)
+
+
+def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float) -> Iterator[Leaver]:
+    """Workers in service that may make room: not those that a person keeps, sends away or has enabled, that broke, or
+    that hold reserved slots.
+    """
+    moment = context.moment
+    for machine in context.observed.machines:
+        if machine.array != array or not machine.in_service or machine.host is None:
+            continue
+        if (
+            machine.before is None
+            or machine.enabled_by_hand
+            or machine.worker.id in {*spared, *context.disabled, *context.held}
+        ):
+            continue
+        if moment.kept(machine) is not None or moment.let_go(machine) is not None:
+            continue
+        if any("E" in instance.states or instance.reserved for instance in machine.host.instances):
+            continue
+        yield leaver(machine, context, soon)
+
+
+def leaver(machine: WorkerState, context: SwapContext, soon: float) -> Leaver:
+    end, since = dry_at(machine.host, context.cluster), machine.note.idle_since
+    if since is not None and machine.before is not None and machine.before.idle_since is not None:
+        idle = context.moment.now - since >= context.moment.schedule_interval
+    else:
+        idle = False
+    return Leaver(
+        machine=machine,
+        emptied=emptied_host(machine.host, context.cluster.complexes, context.names) if machine.host else None,
+        readiness=Readiness.IDLE if idle else Readiness.SOON if end <= soon else Readiness.LATER,
+        dry_at=end,
+        price=context.price_of(machine),
+    )
+
+
+def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> ArrayState | None:
+    """How an array stands that has stuck demand; None where it has none. `making_room`: ids of those that do so now."""
+    launch_context, forecast, usage = context.launch_context, context.forecast, context.usage[array.name]
+    queue = launch_context.policy.queue(array.queue)
+    lacking = forecast.lacking(context.wanted)
+    waiting = [
+        at
+        for at, (want, count) in enumerate(zip(context.wanted, lacking, strict=True))
+        if count and want.expired and array.queue in want.launches
+    ]
+    if not waiting or queue is None or queue.node_array != array.name:
+        return None
+    soon = context.moment.now + boot_time(array, context.observed)
+    workers = dict(_emptied(array, context, making_room))
+    others = (*_others(context, soon), *context.supply.coming)
+    hosts = (*others, *workers.values())
+    stuck = [at for at in waiting if not place(((context.wanted[at].demand, 1),), hosts).complete]
+    if not stuck:
+        return None
+    options, _ = offers_for(array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes)
+    fits = [result.now + result.coming for result in forecast.results]
+    return ArrayState(
+        array=array,
+        options=options,
+        positions=frozenset(stuck),
+        stuck=tuple((context.wanted[at].demand, lacking[at]) for at in stuck),
+        lacking=_wants(context.wanted, lacking),
+        fitting=_wants(context.wanted, fits),
+        supply=forecast.supply,
+        workers=workers,
+        others=others,
+        usage=usage,
+        soon=_usage_soon(array, usage, context, soon),
+        floor=context.floors[array.name],
+        present=frozenset(
+            machine.worker.type.name
+            for machine in context.observed.machines
+            if machine.array == array and machine.in_service
+        ),
+    )
+
+
+def _wants(wanted: Sequence[CategoryDemand], counts: Sequence[int]) -> tuple[Want, ...]:
+    return tuple((want.demand, count) for want, count in zip(wanted, counts, strict=True) if count)
+
+
+def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence[str]) -> Iterator[tuple[str, Host]]:
+    """Every worker that jobs can come to, or will when it is heard again, as if empty; and those that make room, until
+    they are gone: what only they could run is not stuck, their successors will.
+    """
+    coming = {host.name for host in context.supply.coming}
+    complexes = context.cluster.complexes
+    for machine in context.observed.machines:
+        host, worker = machine.host, machine.worker
+        if worker.id in making_room and not machine.gone:
+            bare = host_values_of(worker.type, array, complexes, worker.bucket).host(worker.id, array.queue)
+            yield worker.id, emptied_host(host, complexes, context.names) if host is not None else bare
+            continue
+        if host is None or machine.name in coming or context.moment.let_go(machine) is not None:
+            continue
+        if any("E" in instance.states for instance in host.instances):
+            continue
+        if machine.in_service or machine.unheard or machine.name in context.forecast.again:
+            yield worker.id, emptied_host(host, complexes, context.names)
+
+
+def _others(context: SwapContext, soon: float) -> Iterator[Host]:
+    """Hosts that are not ours, as they will be when the jobs have ended that end soon."""
+    for host in (*context.observed.others, *context.observed.missing_hosts.values()):
+        freed = freed_host(host, soon, context.cluster, context.names) if host.heard else None
+        if freed is not None:
+            yield freed
+
+
+def _usage_soon(array: NodeArrayPolicy, usage: Usage, context: SwapContext, soon: float) -> Usage:
+    """Without the workers that leave anyway, and for no swap, before a new one would be up."""
+    for machine in context.observed.machines:
+        if machine.note.disabling is Disabling.SWAP:
+            continue
+        leaves = machine.worker.id in context.disabled
+        leaves |= machine.draining and machine.name not in context.forecast.again
+        ends = machine.going or machine.decisive is Condition.INTERRUPTED
+        if ends or (leaves and dry_at(machine.host, context.cluster) <= soon):
+            vcpus, price = machine.worker.type.vcpus, context.price_of(machine)
+            if machine.array == array:
+                usage = usage.plus(vcpus, price, -1)
+            else:
+                usage = usage.plus_elsewhere(Usage().plus(vcpus, price, -1))
+    return usage
+
+
+def revocable(machine: WorkerState) -> bool:
+    """Whether it was disabled for a swap and could be enabled again."""
+    return machine.draining and machine.note.disabling is Disabling.SWAP

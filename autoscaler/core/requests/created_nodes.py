@@ -1,0 +1,72 @@
+"""Nodes that callers created one by one: which worker serves which, and which still need one.
+
+The nth node of an order is served by the nth worker that the provider answered with. The loop writes that into the
+node's row; until it has, the order itself tells. A node that had a worker gets another only when somebody wants it to
+be tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from autoscaler.core.model.fleet import Fleet, Order, OrderState
+from autoscaler.core.model.request_sets import CreatedNode
+
+Wish = tuple[str, str | None, str | None]
+"""What nodes that are launched together have in common: node array, machine type, placement group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How created nodes fare."""
+
+    by_worker: Mapping[str, CreatedNode] = field(default_factory=dict)
+    """By worker id: the node it serves."""
+    unserved: tuple[CreatedNode, ...] = ()
+    """Those that have no worker, and for which none is ordered; oldest first."""
+    ordered: frozenset[str] = frozenset()
+    """Ids of orders for nodes: no worker of theirs is anybody else's."""
+
+
+def serve(nodes: Sequence[CreatedNode], fleet: Fleet) -> Service:
+    """Who serves whom now."""
+    found = bindings(fleet.orders, {node.id: node.lost for node in nodes if node.lost})
+    by_worker: dict[str, CreatedNode] = {}
+    unserved: list[CreatedNode] = []
+    awaited = {node for order in fleet.orders if order.state is OrderState.SENT for node in order.nodes}
+    for node in nodes:
+        worker_id = node.worker_id or found.get(node.id)
+        if worker_id is not None:
+            by_worker[worker_id] = node
+        elif node.id not in awaited:
+            unserved.append(node)
+    live = {node.id for node in nodes}
+    orders = frozenset(order.id for order in fleet.orders if not live.isdisjoint(order.nodes))
+    return Service(by_worker, tuple(unserved), orders)
+
+
+def bindings(orders: Sequence[Order], lost: Mapping[str, Collection[str]] = MappingProxyType({})) -> dict[str, str]:
+    """Node id → worker id, of nodes whose order was answered. Where a node was ordered twice (the first order failed),
+    the first answer holds that is none of its lost ones.
+    """
+    found: dict[str, str] = {}
+    for node, worker_id in answers(orders):
+        if worker_id not in lost.get(node, ()):
+            found.setdefault(node, worker_id)
+    return found
+
+
+def answers(orders: Sequence[Order]) -> Iterator[tuple[str, str]]:
+    """Node id and worker id of all that was ever ordered for a node and came, what was ordered first before."""
+    for order in sorted(orders, key=lambda order: order.ordered_at):
+        yield from zip(order.nodes, order.ids, strict=False)
+
+
+def by_wish(nodes: Sequence[CreatedNode]) -> Mapping[Wish, tuple[CreatedNode, ...]]:
+    """Nodes that one launch can bring, in the order in which they were created."""
+    together: dict[Wish, list[CreatedNode]] = {}
+    for node in nodes:
+        together.setdefault((node.node_array, node.machine_type, node.placement_group), []).append(node)
+    return {wish: tuple(alike) for wish, alike in together.items()}

@@ -1,0 +1,58 @@
+"""Orders of which workers are still to show up (rule 3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from autoscaler.core.model.fleet import Fleet, Order, OrderState
+from autoscaler.core.policy import Policy
+
+
+def outstanding(fleet: Fleet, policy: Policy, now: float) -> list[tuple[Order, int]]:
+    """Orders of which workers are still to show up in the listing, and how many (rule 3)."""
+    listed = {worker.id for worker in fleet.workers}
+    acknowledged = {worker_id for order in fleet.orders for worker_id in order.ids}
+    by_order: dict[str, int] = {}
+    for worker in fleet.workers:
+        if worker.order_id and worker.id not in acknowledged:
+            by_order[worker.order_id] = by_order.get(worker.order_id, 0) + 1
+    found: list[tuple[Order, int]] = []
+    for order in fleet.orders:
+        if order.state is OrderState.SENT:
+            # Several offers of one set are orders of one id: each worker is one of theirs, and told by none of them.
+            shown = min(order.count, by_order.get(order.id, 0))
+            by_order[order.id] = by_order.get(order.id, 0) - shown
+            count = order.count - shown
+        elif order.state is OrderState.ACCEPTED and now - order.ordered_at < policy.order_grace:
+            count = sum(worker_id not in listed for worker_id in order.ids)
+        else:
+            count = 0
+        if count > 0:
+            found.append((order, count))
+    return found
+
+
+def named(coming: Iterable[tuple[Order, int]]) -> Iterator[tuple[Order, tuple[str, ...]]]:
+    """The same orders with a name in the supply for each worker that is still to show up. Offers of one set share the
+    order's id; their workers' names differ.
+    """
+    used: Counter[str] = Counter()
+    for order, count in coming:
+        first = used[order.id]
+        used[order.id] += count
+        yield order, tuple(f"{order.id}#{number}" for number in range(first, first + count))
+
+
+def whole(orders: Iterable[Order]) -> dict[str, Order]:
+    """Orders by id, each once: of a set of several offers with the workers of all, and open while one of them is."""
+    found: dict[str, Order] = {}
+    for order in orders:
+        known = found.get(order.id)
+        if known is None:
+            found[order.id] = order
+        else:
+            state = OrderState.SENT if OrderState.SENT in (known.state, order.state) else known.state
+            found[order.id] = replace(known, ids=(*known.ids, *order.ids), count=known.count + order.count, state=state)
+    return found

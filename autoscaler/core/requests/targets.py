@@ -1,0 +1,155 @@
+"""What request sets want of each node array, and which workers are there for it.
+
+A worker is *spare* that the queues' own demand leaves over: idle and not needed by any counted waiting job, or coming
+and not needed either. Targets of all live sets on an array add up and are met by spare workers; growth launches what
+these lack, shrink keeps as many. Where the queues' demand is switched off, every worker counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import Requests, RequestSet
+from autoscaler.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What all live sets together want of one node array besides the queue's demand."""
+
+    node_array: str
+    workers: int = 0
+    cores: int = 0
+    """vCPUs, had by further workers than those `workers`."""
+    sets: tuple[str, ...] = ()
+    """Who wants it, sorted."""
+
+    @property
+    def reason(self) -> Reason:
+        workers, cores = self.workers or None, self.cores or None
+        return because(Code.REQUESTED, node_array=self.node_array, sets=self.sets, workers=workers, cores=cores)
+
+    def met_by(self, vcpus: Iterable[int]) -> bool:
+        """Whether workers of so many cores each are enough: the smallest of them stand for `workers`."""
+        ascending = sorted(vcpus)
+        return len(ascending) >= self.workers and sum(ascending[self.workers :]) >= self.cores
+
+    def lacking(self, vcpus: Sequence[int], each: int) -> int:
+        """How many more workers of `each` cores are needed beside those there are."""
+        most = self.workers + -(-self.cores // each)
+        return bisect_left(range(most), True, key=lambda count: self._met_with(vcpus, each, count))
+
+    def _met_with(self, vcpus: Sequence[int], each: int, count: int) -> bool:
+        """Whether these and `count` more of `each` cores are enough, however many those are."""
+        if len(vcpus) + count < self.workers:
+            return False
+        skipped, cores = self.workers, 0
+        for size, some in sorted([*((size, 1) for size in vcpus), (each, count)]):
+            taken = min(skipped, some)
+            skipped -= taken
+            cores += (some - taken) * size
+        return cores >= self.cores
+
+
+def needs_of(requests: Requests, policy: Policy, now: float) -> dict[str, Need]:
+    """By node array, in the policy's order. Groups are not counted here; nor is what no array is there for."""
+    found: dict[str, Need] = {}
+    for array in policy.node_arrays:
+        asked = [
+            (live.name, target)
+            for live in requests.sets
+            if live.expires_at is None or live.expires_at > now
+            for target in live.targets
+            if target.node_array == array.name and (target.count or target.cores)
+        ]
+        if asked and array.wanted:
+            found[array.name] = Need(
+                array.name,
+                workers=sum(target.count or 0 for _, target in asked),
+                cores=sum(target.cores or 0 for _, target in asked),
+                sets=tuple(sorted({name for name, _ in asked})),
+            )
+    return found
+
+
+def unknown_arrays(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
+    """What is asked of node arrays that are not there (any more)."""
+    asked = {(target.node_array, live.name) for live in requests.sets for target in live.targets}
+    asked |= {(node.node_array, node.name) for node in requests.nodes if node.worker_id is None}
+    return tuple(
+        because(Code.NO_SUCH_NODE_ARRAY, node_array=name, by=by)
+        for name, by in sorted(asked)
+        if policy.node_array(name) is None
+    )
+
+
+def unknown_types(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
+    """Arrays of the settings for which callers name only instance types that the provider does not offer."""
+    return tuple(
+        because(
+            Code.TYPES_NOT_OFFERED,
+            node_array=array.name,
+            asked=array.unknown_types,
+            sets=tuple(live.name for live in requests.sets if array.name in _arrays_of(live)) or None,
+        )
+        for array in policy.node_arrays
+        if array.unknown_types and array.extends is None
+    )
+
+
+def _arrays_of(live: RequestSet) -> frozenset[str]:
+    return frozenset(target.node_array for target in live.targets)
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """One worker that demand leaves over."""
+
+    id: str
+    vcpus: int
+    leaving: bool = False
+    """Drains, and could be let in again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What requests keep."""
+
+    held: Mapping[str, Reason] = field(default_factory=dict)
+    """By worker id, of all that stay for a request: why."""
+    back: Mapping[str, Reason] = field(default_factory=dict)
+    """By worker id, of those that drain and are let in again for one."""
+    vcpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By node array with a need: cores of every worker that counts towards it."""
+
+
+def hold(needs: Mapping[str, Need], spares: Mapping[str, Sequence[Spare]]) -> Holding:
+    """Who stays. `spares`: by node array, whom to let go last first, those that drain at the end."""
+    held: dict[str, Reason] = {}
+    back: dict[str, Reason] = {}
+    vcpus: dict[str, tuple[int, ...]] = {}
+    for name, need in needs.items():
+        chosen = _chosen(need, spares.get(name, ()))
+        held |= {spare.id: need.reason for spare in chosen if not spare.leaving}
+        back |= {spare.id: need.reason for spare in chosen if spare.leaving}
+        vcpus[name] = tuple(spare.vcpus for spare in chosen)
+    return Holding(held, back, vcpus)
+
+
+def _chosen(need: Need, spares: Sequence[Spare]) -> list[Spare]:
+    """As many as the need takes, first come first kept, and of these none that it could do without."""
+    chosen: list[Spare] = []
+    for spare in spares:
+        if need.met_by(each.vcpus for each in chosen):
+            break
+        chosen.append(spare)
+    if not need.met_by(each.vcpus for each in chosen):
+        return chosen
+    for spare in reversed(tuple(chosen)):
+        rest = [each for each in chosen if each is not spare]
+        if need.met_by(each.vcpus for each in rest):
+            chosen = rest
+    return chosen

@@ -1,0 +1,1 @@
+"""Why workers leave, who stays, and how a worker leaves step by step."""

@@ -1,0 +1,24 @@
+"""Since when the queues are empty: the rule that lets workers go only then."""
+
+from __future__ import annotations
+
+from autoscaler.core.demand.demand import PendingDemand
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.policy import Policy
+from autoscaler.core.workers.observed import ObservedWorkers
+
+
+def quiet_since(
+    observed: ObservedWorkers, reading: PendingDemand, memory: Memory, policy: Policy, now: float
+) -> float | None:
+    """Since when no counted job waits and none runs in any autoscaled queue."""
+    hosts = [*observed.others, *observed.missing_hosts.values(), *(m.host for m in observed.machines if m.host)]
+    running = any(
+        instance.jobs or instance.used
+        for host in hosts
+        for instance in host.instances
+        if policy.queue(instance.queue) is not None
+    )
+    if reading.wanted or running:
+        return None
+    return memory.quiet_since if memory.quiet_since is not None else now

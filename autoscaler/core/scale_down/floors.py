@@ -1,0 +1,52 @@
+"""The floor of every node array (`min_workers`), who stays there, and how many workers are lacking to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.policy import Policy
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.overdue import counts_as_coming
+from autoscaler.core.workers.step import PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How many workers of an array must stay, and how many stay if nobody leaves."""
+
+    min_workers: int
+    staying: int
+
+
+def floors_of(
+    observed: ObservedWorkers,
+    policy: Policy,
+    moment: PassContext,
+    making_room: Mapping[str, Reason] = MappingProxyType({}),
+) -> dict[str, Floor]:
+    """The floor of every array, and who stays there if nobody leaves but those that make room for a stronger worker."""
+    return {
+        array.name: Floor(
+            array.limits.min_workers,
+            sum(
+                machine.array == array and (machine.in_service or counts_as_coming(machine, moment))
+                for machine in observed.machines
+                if machine.worker.id not in making_room
+            ),
+        )
+        for array in policy.node_arrays
+    }
+
+
+def short_of_floors(snapshot: Snapshot, floors: Mapping[str, Floor]) -> dict[str, int]:
+    """By node array: how many workers are lacking to `min_workers`, ordered ones included."""
+    short = {name: floor.min_workers - floor.staying for name, floor in floors.items()}
+    for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
+        if order.node_array in short:
+            short[order.node_array] -= count
+    return short

@@ -1,0 +1,128 @@
+"""What becomes of each group as a whole: wanted, held back until all are ready, given back, kept, or let go.
+
+A group that demand leaves over meets a target of a request set; where the queues' demand is off, every group does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from autoscaler.core.capacity.group_targets import GroupTarget
+from autoscaler.core.capacity.placement_groups import Group, GroupKind
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.workers.group_verdict import GroupVerdict
+from autoscaler.core.workers.idle import could_leave, idle_for
+from autoscaler.core.workers.step import PassContext
+
+
+def judge_groups(
+    groups: Sequence[Group],
+    used: frozenset[str],
+    targets: Mapping[GroupKind, GroupTarget],
+    given_up: Mapping[str, Reason],
+    moment: PassContext,
+    *,
+    quiet: Callable[[NodeArrayPolicy], Reason | None],
+    policy: Policy,
+) -> Mapping[str, GroupVerdict]:
+    """By group id. `used`: names of the supply that waiting demand would use. A group that demand leaves over meets a
+    target; where the queues' demand is off, every group does.
+    """
+    targeted = _targeted(groups, used, targets, given_up, queue_demand=policy.queue_demand)
+    found: dict[str, GroupVerdict] = {}
+    for group in groups:
+        group_verdict = _judge_group(
+            group, group.used(used), targeted.get(group.id), given_up.get(group.id), moment, quiet
+        )
+        found[group.id] = replace(group_verdict, targeted=group.id in targeted, surplus=group.surplus)
+    return found
+
+
+def _targeted(
+    groups: Sequence[Group],
+    used: frozenset[str],
+    targets: Mapping[GroupKind, GroupTarget],
+    given_up: Mapping[str, Reason],
+    *,
+    queue_demand: bool,
+) -> dict[str, Reason]:
+    """Which groups meet the targets, and whose."""
+    spare = [
+        group
+        for group in sorted(groups, key=lambda group: group.preference)
+        if not group.leaving and group.id not in given_up
+        if not queue_demand or not (group.busy or group.used(used))
+    ]
+    if not queue_demand:
+        spare.sort(key=lambda group: not group.busy)
+    found: dict[str, Reason] = {}
+    for kind, target in targets.items():
+        mine = [group for group in spare if group.kind == kind]
+        found |= {group.id: target.reason for group in mine[: target.count]}
+    return found
+
+
+def _judge_group(
+    group: Group,
+    used: bool,
+    target: Reason | None,
+    given_up: Reason | None,
+    moment: PassContext,
+    quiet: Callable[[NodeArrayPolicy], Reason | None],
+) -> GroupVerdict:
+    """A ladder: the first that speaks decides."""
+    wanted = used or target is not None
+    if group.leaving:
+        return GroupVerdict(back=because(Code.GROUP_LEAVES, group=group.id))
+    if given_up is not None:
+        return GroupVerdict(back=given_up)
+    if not group.served:
+        if group.lacking and not wanted:
+            return GroupVerdict(back=because(Code.GROUP_NOT_NEEDED, group=group.id))
+        if group.ready < group.want:
+            hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)
+            return GroupVerdict(hold=hold, wanted=wanted)
+        return GroupVerdict(keep=target, wanted=wanted)
+    keep = _why_kept(group, used, target, moment, quiet)
+    if keep is not None:
+        return GroupVerdict(keep=keep, wanted=wanted)
+    idle = min(idle_for(machine, moment.now) or 0.0 for machine in group.serving)
+    reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
+    if idle < group.array.idle_timeout and _asking(group, moment):
+        reason = because(Code.ASKED_TO_STOP)
+    return GroupVerdict(back=reason.then(because(Code.GROUP_LEAVES, group=group.id)))
+
+
+def _why_kept(
+    group: Group,
+    used: bool,
+    target: Reason | None,
+    moment: PassContext,
+    quiet: Callable[[NodeArrayPolicy], Reason | None],
+) -> Reason | None:
+    """Why a group that served stays; None: nothing speaks for it."""
+    if group.busy:
+        return because(Code.GROUP_IN_USE, group=group.id)
+    if used:
+        return because(Code.NEEDED)
+    if target is not None:
+        return target
+    kept = next((why for machine in group.machines if (why := moment.kept(machine)) is not None), None)
+    if kept is not None:
+        return kept
+    if any(machine.enabled_by_hand for machine in group.serving):
+        return because(Code.ENABLED_BY_HAND)
+    others = tuple(machine.name for machine in group.serving if not could_leave(machine, moment))
+    if others and _asking(group, moment):
+        return because(Code.GROUP_STAYS, group=group.id, others=others)
+    if others or not group.serving:
+        idle = min((idle_for(machine, moment.now) or 0.0 for machine in group.serving), default=0.0)
+        return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)
+    return quiet(group.array)
+
+
+def _asking(group: Group, moment: PassContext) -> bool:
+    """Whether some worker of it asks to stop."""
+    return any(machine.worker.id in moment.asking for machine in group.serving)

@@ -1,0 +1,141 @@
+"""How a worker leaves: disabled, seen empty twice, removed from Grid Engine, ended. Every step may still be taken back
+but the last two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.workers.drain import leave
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.core.workers.step import PassContext, WorkerStep, disable, enable, first_step, keep, terminate, wait
+from autoscaler.core.workers.worker_state import WorkerState
+
+_BY_MARK = {
+    Disabling.ENROL: because(Code.JOIN_TIMEOUT),
+    Disabling.IDLE: because(Code.IDLE),
+    Disabling.COMMAND: because(Code.DRAINED_BY_COMMAND),
+    Disabling.STOP: because(Code.STOPPING),
+    Disabling.BROKEN: because(Code.INSTANCE_IN_ERROR),
+    Disabling.SILENT: because(Code.NO_LOAD_REPORT),
+    Disabling.INTERRUPTED: because(Code.RECLAIMED),
+    Disabling.ADVISED: because(Code.REBALANCE_RECOMMENDED),
+    Disabling.LOST: because(Code.ENDING),
+    Disabling.SWAP: because(Code.SWAP),
+    Disabling.GROUP: because(Code.IDLE),
+    Disabling.AUTO_STOP: because(Code.ASKED_TO_STOP),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A worker on its way out."""
+
+    machine: WorkerState
+    moment: PassContext
+    needed: Reason | None = None
+    """Why it is wanted back: waiting demand, a request, or a swap that was called off."""
+
+    @property
+    def revocable(self) -> bool:
+        """Whether it may be enabled again by anything but a person."""
+        asked_away = self.moment.let_go(self.machine)
+        return self.machine.draining and asked_away is None and Condition.FOR_GOOD not in self.machine.conditions
+
+
+def leave_further(machine: WorkerState, moment: PassContext, *, needed: Reason | None) -> WorkerStep:
+    """The next step of a worker on its way out. `needed`: waiting demand would use it."""
+    return first_step(RULES, Departure(machine, moment, needed))
+
+
+def end_removed(departure: Departure) -> WorkerStep | None:
+    machine, moment = departure.machine, departure.moment
+    if machine.phase is not Phase.LEAVING or machine.host is not None:
+        return None
+    by_person = _by_person(machine, moment)
+    failure = "boot" if machine.note.disabling is Disabling.ENROL and not by_person else None
+    return terminate(machine, moment, because(Code.REMOVED_FROM_GRID_ENGINE), failure=failure, by_person=by_person)
+
+
+def enable_kept(departure: Departure) -> WorkerStep | None:
+    kept = departure.moment.kept(departure.machine) if departure.revocable else None
+    return None if kept is None else enable(departure.machine, departure.moment, kept)
+
+
+def enable_needed(departure: Departure) -> WorkerStep | None:
+    needed = departure.needed if departure.revocable else None
+    return None if needed is None else enable(departure.machine, departure.moment, needed)
+
+
+def drain_further(departure: Departure) -> WorkerStep:
+    machine, moment = departure.machine, departure.moment
+    reason = moment.let_go(machine) or _why(machine)
+    return leave(machine, moment, reason, by_person=_by_person(machine, moment))
+
+
+RULES: tuple[Callable[[Departure], WorkerStep | None], ...] = (
+    # Out of Grid Engine: only the machine is left.
+    end_removed,
+    # A person, a request set or a rule keeps it after all.
+    enable_kept,
+    # Cheaper than a launch.
+    enable_needed,
+    # Disabled, seen empty twice, then removed (rule 1).
+    drain_further,
+)
+"""Read from the top; the first rule that has a step takes it."""
+
+
+def _why(machine: WorkerState) -> Reason:
+    """Why it leaves, as far as its note tells."""
+    mark, quarantined = machine.note.disabling or Disabling.IDLE, machine.note.quarantined
+    return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
+
+
+def _by_person(machine: WorkerState, moment: PassContext) -> bool:
+    return moment.let_go(machine) is not None or moment.winding_down is not None
+
+
+def leave_alone(machine: WorkerState, moment: PassContext) -> WorkerStep:
+    """A worker that nothing is done about, and why; unless a person wants it gone."""
+    return first_step(SET_ASIDE, Departure(machine, moment))
+
+
+def drain_by_command(departure: Departure) -> WorkerStep | None:
+    machine, moment = departure.machine, departure.moment
+    asked_away = moment.let_go(machine)
+    if asked_away is None or asked_away.code is not Code.DRAINED_BY_COMMAND:
+        return None
+    if machine.decisive is Condition.DISABLED_BY_HAND:
+        return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
+    return _drain(machine, moment, asked_away) if machine.decisive is Condition.UNKNOWN_ARRAY else None
+
+
+def stand_aside(departure: Departure) -> WorkerStep:
+    machine = departure.machine
+    match machine.decisive:
+        case Condition.DISABLED_BY_HAND:
+            return keep(machine, because(Code.DISABLED_BY_HAND))
+        case Condition.NAME_TAKEN:
+            return wait(machine, because(Code.NAME_TAKEN))
+        case _:
+            return keep(machine, because(Code.UNKNOWN_NODE_ARRAY, node_array=machine.worker.node_array))
+
+
+SET_ASIDE: tuple[Callable[[Departure], WorkerStep | None], ...] = (
+    # A person's word alone lets go what is set aside.
+    drain_by_command,
+    stand_aside,
+)
+
+
+def _drain(machine: WorkerState, moment: PassContext, asked_away: Reason) -> WorkerStep:
+    """A worker of a node array that is not known (any more) leaves by a person's word alone, as any other does."""
+    if machine.host is None:
+        return terminate(machine, moment, asked_away, by_person=True)
+    if machine.note.disabling is None:
+        return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
+    return leave(machine, moment, asked_away, by_person=True)

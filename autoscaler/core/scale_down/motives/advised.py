@@ -1,0 +1,21 @@
+"""The worker's cloud advises to move away: it may take the machine soon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, enabled_by_hand, kept, needed
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """It is disabled while it still runs jobs: those may end before the machine does."""
+
+    mark: Disabling = Disabling.ADVISED
+    keepers: tuple[Keeper, ...] = (kept, needed, enabled_by_hand)
+    by_person: bool = False
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return because(Code.REBALANCE_RECOMMENDED) if to.machine.advised else None

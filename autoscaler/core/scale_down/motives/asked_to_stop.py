@@ -1,0 +1,31 @@
+"""The worker itself asks to stop (auto-stop). Its idle time does not matter: it knows better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.scale_down.motives.motive import (
+    Candidate,
+    Keeper,
+    busy,
+    enabled_by_hand,
+    floor_reached,
+    held,
+    kept,
+    kept_for_group,
+    needed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedToStop:
+    """It leaves for good where without it all that is needed, asked for and kept still holds."""
+
+    mark: Disabling = Disabling.AUTO_STOP
+    keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held, kept_for_group, needed, floor_reached)
+    by_person: bool = False
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return because(Code.ASKED_TO_STOP) if to.asks and to.idle is not None else None

@@ -1,0 +1,45 @@
+"""A person wants the worker gone: `drain`, `stop --now`, or `stop`, which waits until no job needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, kept, needed
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """`drain` names it. Nothing speaks against that; what runs there runs on."""
+
+    mark: Disabling = Disabling.COMMAND
+    keepers: tuple[Keeper, ...] = ()
+    by_person: bool = True
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return None if to.moment.wishes.stop == "now" else to.moment.let_go(to.machine)
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedNow:
+    """`stop --now`: no further job starts anywhere."""
+
+    mark: Disabling = Disabling.STOP
+    keepers: tuple[Keeper, ...] = ()
+    by_person: bool = True
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return to.moment.let_go(to.machine) if to.moment.wishes.stop == "now" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """`stop`: every worker leaves as soon as neither a running nor a waiting job needs it."""
+
+    mark: Disabling = Disabling.STOP
+    keepers: tuple[Keeper, ...] = (kept, busy, needed)
+    by_person: bool = True
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return to.moment.winding_down

@@ -1,0 +1,21 @@
+"""The worker's group leaves as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, enabled_by_hand, held, kept
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLeaves:
+    """Whether a group leaves is judged for all its workers at once (`group_verdicts.py`)."""
+
+    mark: Disabling = Disabling.GROUP
+    keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held)
+    by_person: bool = False
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return to.group_verdict.back

@@ -1,0 +1,118 @@
+"""What a motive of leaving is, what each is judged by, and what keeps a worker nevertheless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.scale_down.floors import Floor
+from autoscaler.core.scale_down.quarantine import Suspect
+from autoscaler.core.workers.drain import busy_reason
+from autoscaler.core.workers.group_verdict import GroupVerdict
+from autoscaler.core.workers.idle import idle_for
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A worker in service, with all that speaks for and against its leaving."""
+
+    machine: WorkerState
+    array: NodeArrayPolicy
+    moment: PassContext
+    needed: bool
+    """Waiting demand would use it."""
+    floor: Floor
+    batch: int
+    """So many idle workers of its array may still be disabled now."""
+    quiet: Callable[[NodeArrayPolicy], Reason | None]
+    """Why the rule of empty queues speaks against an array's leaving."""
+    making_room: Reason | None
+    """Why it leaves for a stronger worker."""
+    suspect: Suspect | None
+    """Why it seems broken."""
+    held: Reason | None
+    """Why it stays for a request."""
+    group_verdict: GroupVerdict
+
+    @property
+    def idle(self) -> float | None:
+        """Seconds since it was last seen busy."""
+        return idle_for(self.machine, self.moment.now)
+
+    @property
+    def asks(self) -> bool:
+        """It asks to stop."""
+        return self.machine.worker.id in self.moment.asking
+
+
+Keeper = Callable[[Candidate], Reason | None]
+"""Why a worker stays although a motive applies; None: it does not speak."""
+
+
+class Motive(Protocol):
+    """One reason why a worker in service is disabled, to be removed when it is empty."""
+
+    @property
+    def mark(self) -> Disabling:
+        """What is remembered as the cause."""
+
+    @property
+    def keepers(self) -> tuple[Keeper, ...]:
+        """What keeps the worker nevertheless; the first that speaks gives the reason."""
+
+    @property
+    def by_person(self) -> bool:
+        """Whether it holds although the autoscaler is paused."""
+
+    def applies(self, to: Candidate) -> Reason | None:
+        """Why the worker is to leave; None: not for this motive."""
+
+
+def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
+    """The first word against a motive."""
+    return next((reason for keeper in of.keepers if (reason := keeper(candidate)) is not None), None)
+
+
+# -- what keeps a worker ----------------------------------------------------------------------------------------------
+
+
+def kept(candidate: Candidate) -> Reason | None:
+    """A person, a request set or a rule keeps it."""
+    return candidate.moment.kept(candidate.machine)
+
+
+def busy(candidate: Candidate) -> Reason | None:
+    """It runs jobs, or holds reserved slots (rule 1)."""
+    return None if candidate.machine.empty else busy_reason(candidate.machine)
+
+
+def needed(candidate: Candidate) -> Reason | None:
+    """Waiting demand would use it."""
+    return because(Code.NEEDED) if candidate.needed else None
+
+
+def enabled_by_hand(candidate: Candidate) -> Reason | None:
+    """A person has just enabled it."""
+    return because(Code.ENABLED_BY_HAND) if candidate.machine.enabled_by_hand else None
+
+
+def held(candidate: Candidate) -> Reason | None:
+    """A request set or a created node counts on it."""
+    return candidate.held
+
+
+def kept_for_group(candidate: Candidate) -> Reason | None:
+    """Its group stays."""
+    return candidate.group_verdict.keep
+
+
+def floor_reached(candidate: Candidate) -> Reason | None:
+    """No fewer workers of its node array may stay."""
+    least = candidate.floor.min_workers
+    return because(Code.MIN_WORKERS, min_workers=least) if candidate.floor.staying <= least else None

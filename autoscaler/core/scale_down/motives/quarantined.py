@@ -1,0 +1,21 @@
+"""The worker seems broken: jobs fail on it, its health check says so, or Grid Engine closed its queue instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """What runs there runs on, and the worker leaves when it is empty. Demand does not keep it: jobs would fail."""
+
+    mark: Disabling = Disabling.BROKEN
+    keepers: tuple[Keeper, ...] = (kept,)
+    by_person: bool = False
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return to.suspect.reason if to.suspect is not None and to.suspect.acts else None

@@ -1,0 +1,21 @@
+"""The worker makes room for a stronger one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The swap was judged as a whole before: no floor and no batch speaks against its parts."""
+
+    mark: Disabling = Disabling.SWAP
+    keepers: tuple[Keeper, ...] = (kept,)
+    by_person: bool = False
+
+    def applies(self, to: Candidate) -> Reason | None:
+        return to.making_room

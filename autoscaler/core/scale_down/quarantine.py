@@ -1,0 +1,153 @@
+"""Which workers seem broken, and which of them are taken out of service: where jobs fail one after another, where the
+health check says so, where Grid Engine itself closed a queue instance.
+
+Jobs may fail for their own fault, and all hosts for one cause, so few are taken out at a time; the rest is only told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.model.evidence import Evidence, Health, JobFailure
+from autoscaler.core.model.job_faults import Fault, fault_of
+from autoscaler.core.model.memory import Event
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import Policy
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.worker_state import WorkerState, same_host
+
+WINDOW = 1800.0
+"""Seconds for which a failure counts, and within which so few workers are quarantined."""
+SHARE = 0.2
+"""Part of the workers in service that may be quarantined within the window; one always may."""
+JOBS = 2
+"""Failures of so many different jobs: one that always fails says nothing of where it does."""
+STALE = 3.0
+"""A health check that is older than so many of its intervals says nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A worker that seems broken. `acts`: it is to be quarantined; else that is only told, with why not."""
+
+    reason: Reason
+    acts: bool
+
+
+def find_suspects(
+    observed: ObservedWorkers, evidence: Evidence, quarantines: Sequence[Event], policy: Policy, now: float
+) -> dict[str, Suspect]:
+    """By worker id, all in service that seem broken. `quarantines`: when workers were quarantined before."""
+    serving = [machine for machine in observed.machines if machine.in_service]
+    found: dict[str, tuple[Reason, Reason | None]] = {}
+    for machine in serving:
+        what = _broken(machine, evidence, policy, now)
+        if what is not None:
+            found[machine.worker.id] = what
+    recent = sum(event.count for event in quarantines if now - event.at < WINDOW)
+    most = max(1, int(SHARE * (len(serving) + recent)))
+    full = because(Code.QUARANTINE_LIMIT, most=most, window_s=WINDOW, count=len(found) + recent)
+    suspects: dict[str, Suspect] = {}
+    for worker_id, (why, doubt) in sorted(found.items(), key=_gravest_first):
+        if doubt is None and recent >= most:
+            doubt = full
+        recent += doubt is None
+        suspects[worker_id] = Suspect(why, True) if doubt is None else Suspect(_only_told(why, doubt), False)
+    return suspects
+
+
+def _only_told(why: Reason, doubt: Reason) -> Reason:
+    return because(Code.SUSPECT).then(why).then(doubt)
+
+
+def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
+    """What the pass as a whole tells of those that nothing is done about: one note for each cause."""
+    names = {machine.worker.id: machine.name for machine in observed.machines}
+    by_cause: dict[tuple[Code, ...], list[str]] = {}
+    first: dict[tuple[Code, ...], Reason] = {}
+    for worker_id, suspect in suspects.items():
+        if not suspect.acts:
+            cause = tuple(link.code for link in suspect.reason.trail)
+            by_cause.setdefault(cause, []).append(names[worker_id])
+            first.setdefault(cause, suspect.reason)
+    return tuple(
+        replace(because(Code.SUSPECT, workers=tuple(sorted(by_cause[cause]))), trail=reason.trail)
+        for cause, reason in first.items()
+    )
+
+
+_GRAVITY = (Code.BLACK_HOLE, Code.UNHEALTHY, Code.INSTANCE_IN_ERROR)
+"""A black hole devours jobs; into a queue instance in error none enters."""
+
+
+def _gravest_first(item: tuple[str, tuple[Reason, Reason | None]]) -> tuple[int, str]:
+    worker_id, (why, _) = item
+    return _GRAVITY.index(why.code), worker_id
+
+
+def _broken(
+    machine: WorkerState, evidence: Evidence, policy: Policy, now: float
+) -> tuple[Reason, Reason | None] | None:
+    """Why a worker seems broken, and why that is not certain; None: it does not."""
+    host, note = machine.host, machine.note
+    if host is None:
+        return None
+    trusted = note.trusted_at is not None and now - note.trusted_at < WINDOW
+    if not trusted and any("E" in instance.states for instance in host.instances):
+        return because(Code.INSTANCE_IN_ERROR), None
+    health = evidence.health.get(machine.worker.id)
+    if health is not None and _sick(machine, health, now):
+        return because(Code.UNHEALTHY, since_at=health.sick_since, message=health.message), None
+    return _black_hole(machine, evidence, policy, now)
+
+
+def _sick(machine: WorkerState, health: Health, now: float) -> bool:
+    """Whether two checks or more in a row, the last of them a short while ago, said so since a person trusted it."""
+    since, array = health.sick_since, machine.array
+    if health.healthy or since is None or array is None or not array.health_check:
+        return False
+    trusted = machine.note.trusted_at or 0.0
+    return health.at > since > trusted and now - health.at <= STALE * array.health_interval
+
+
+def _black_hole(
+    machine: WorkerState, evidence: Evidence, policy: Policy, now: float
+) -> tuple[Reason, Reason | None] | None:
+    """Whether jobs fail on it one after another; of a machine that had its name before nothing is counted."""
+    name, least = machine.name, policy.black_hole_failures
+    ran = [success.at for success in evidence.successes if same_host(success.host, name)]
+    since = max(machine.note.heard_at or machine.worker.created_at, machine.note.trusted_at or 0.0, now - WINDOW, *ran)
+    failures = [
+        failure
+        for failure in evidence.failures
+        if failure.at >= since and same_host(failure.host, name) and fault_of(failure.failed) is not None
+    ]
+    if not least or not _enough(failures, least):
+        return None
+    jobs = tuple(dict.fromkeys(str(failure.job) for failure in failures))
+    why = because(Code.BLACK_HOLE, failures=len(failures), jobs=jobs, said=failures[-1].failed)
+    return why, _doubt(failures, name, evidence, least)
+
+
+def _enough(failures: Sequence[JobFailure], least: int) -> bool:
+    return len(failures) >= least and len({failure.job for failure in failures}) >= JOBS
+
+
+def _doubt(failures: Sequence[JobFailure], host: str, evidence: Evidence, least: int) -> Reason | None:
+    """Why the jobs themselves may be at fault. They are not where another owner's failed too, the owner's ran on
+    another host, or Grid Engine did not hold the job at fault and let it fail again.
+    """
+    starts = Counter((failure.job, failure.task) for failure in failures if fault_of(failure.failed) is Fault.AGAIN)
+    hosts = {Fault.HOST, Fault.AGAIN} if any(count > 1 for count in starts.values()) else {Fault.HOST}
+    if _enough([failure for failure in failures if fault_of(failure.failed) in hosts], least):
+        return None
+    owner = failures[0].owner
+    if any(failure.owner != owner for failure in failures):
+        return None
+    ran_elsewhere = any(
+        success.owner == owner and success.at >= failures[0].at and not same_host(success.host, host)
+        for success in evidence.successes
+    )
+    return None if ran_elsewhere else because(Code.ONE_OWNER, owner=owner)

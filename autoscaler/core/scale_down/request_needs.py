@@ -1,0 +1,108 @@
+"""What callers ask for beside the queues' own demand, read from one look: needs of request sets and created nodes, and
+whom they keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.requests.created_nodes import Service, serve
+from autoscaler.core.requests.orders import named, outstanding
+from autoscaler.core.requests.targets import Holding, Need, hold, needs_of
+from autoscaler.core.scale_down.surplus import SurplusContext, surplus_workers
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.step import PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class RequestNeeds:
+    """All that holds of it now."""
+
+    needs: Mapping[str, Need]
+    service: Service
+
+    @property
+    def nodes(self) -> dict[str, Reason]:
+        """By worker id of every worker that serves a created node: that it does."""
+        return {
+            worker_id: because(Code.CREATED_NODE, node=node.name) for worker_id, node in self.service.by_worker.items()
+        }
+
+
+ASKED_OF_LATE = 600.0
+"""For so many seconds a worker of a group counts as asking to stop, if it has not been busy since."""
+
+
+def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
+    """Ids of workers that ask, and of those of groups that asked of late; without those that a person enabled after
+    they had been told that they stop.
+    """
+    notes, since = snapshot.memory.workers, snapshot.now - ASKED_OF_LATE
+    of_late = {worker_id for worker_id, note in notes.items() if _still_asks(note, since)}
+    return frozenset(
+        worker_id
+        for worker_id in snapshot.requests.auto_stops | of_late
+        if worker_id not in notes or not notes[worker_id].stop_undone
+    )
+
+
+def _still_asks(note: WorkerNote, since: float) -> bool:
+    asked, idle_since = note.asked_at, note.idle_since
+    return asked is not None and asked > since and idle_since is not None and idle_since <= asked
+
+
+def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
+    """Who stops the autoscaler wants nothing any more."""
+    if snapshot.wishes.stop is not None:
+        return RequestNeeds({}, serve((), snapshot.fleet))
+    needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
+    return RequestNeeds(needs, serve(snapshot.requests.nodes, snapshot.fleet))
+
+
+def coming_for_requests(asked: RequestNeeds, snapshot: Snapshot, observed: ObservedWorkers) -> frozenset[str]:
+    """Names in the supply of what comes for callers: no job needs it as long as others are there for it."""
+    orders = {order.id for order in snapshot.fleet.orders if order.asked} | asked.service.ordered
+    if not orders and not asked.service.by_worker:
+        return frozenset()
+    coming = (machine.worker for machine in observed.machines if machine.coming)
+    names = {each.id for each in coming if each.order_id in orders or each.id in asked.service.by_worker}
+    for order, of_order in named(outstanding(snapshot.fleet, snapshot.policy, snapshot.now)):
+        if order.id in orders:
+            names.update(of_order)
+    return frozenset(names)
+
+
+def hold_for(
+    asked: RequestNeeds,
+    snapshot: Snapshot,
+    observed: ObservedWorkers,
+    moment: PassContext,
+    *,
+    used: Set[str],
+    silent: Set[str],
+    again: Set[str],
+    going: Set[str],
+) -> Holding:
+    """Whom the needs keep. `used`: names of the supply's hosts that demand uses; the rest as of `SurplusContext`."""
+    if not asked.needs:
+        return Holding()
+    return hold(
+        asked.needs,
+        surplus_workers(
+            SurplusContext(
+                observed,
+                outstanding(snapshot.fleet, snapshot.policy, snapshot.now),
+                frozenset(order.id for order in snapshot.fleet.orders if order.asked),
+                moment,
+                asked.service,
+                used if snapshot.policy.queue_demand else None,
+                silent,
+                again,
+                going,
+            )
+        ),
+    )

@@ -1,0 +1,168 @@
+"""Which workers in service may leave: a list of motives, a verdict for every worker.
+
+A worker is needed when some waiting demand would use it, found by placing all counted demand with those that could
+leave last, and checked by placing it once more without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.placement.placement import Want, as_shares, place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.scale_down.floors import Floor
+from autoscaler.core.scale_down.motives.advised import Advised
+from autoscaler.core.scale_down.motives.asked_to_stop import AskedToStop
+from autoscaler.core.scale_down.motives.by_operator import Drained, Stopped, StoppedNow
+from autoscaler.core.scale_down.motives.group_leaves import GroupLeaves
+from autoscaler.core.scale_down.motives.idle_too_long import IdleTooLong
+from autoscaler.core.scale_down.motives.motive import Candidate, Motive, kept_by_keeper
+from autoscaler.core.scale_down.motives.quarantined import Quarantined
+from autoscaler.core.scale_down.motives.swapped import Swapped
+from autoscaler.core.scale_down.quarantine import Suspect
+from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
+from autoscaler.core.workers.idle import let_go_order
+from autoscaler.core.workers.step import PassContext, WorkerStep, disable, keep, wait
+from autoscaler.core.workers.worker_state import WorkerState
+
+MOTIVES: tuple[Motive, ...] = (
+    # A person wants it gone: nothing speaks against that.
+    StoppedNow(),
+    Drained(),
+    # What breaks jobs goes before anything that demand could keep.
+    Quarantined(),
+    # A swap was judged as a whole: its workers leave together.
+    Swapped(),
+    # Its cloud may take it: it goes first where nothing needs it.
+    Advised(),
+    # A person stops the autoscaler: each goes as soon as no job needs it.
+    Stopped(),
+    # Groups leave as a whole, before their workers are judged one by one.
+    GroupLeaves(),
+    # Who asks to stop goes before those that are merely idle, and counts for the floor.
+    AskedToStop(),
+    # All others, longest idle and dearest first (`let_go_order`).
+    IdleTooLong(),
+)
+"""Why workers in service leave, in the order in which it is asked. The first motive that applies and that nothing
+speaks against disables the worker; what speaks against the last one says why it stays.
+"""
+
+
+def needed_hosts(
+    wanted: Sequence[CategoryDemand],
+    fixed: Sequence[Host],
+    leaving: Sequence[tuple[WorkerState, Host]],
+    hopeless: frozenset[int] = frozenset(),
+    last: Sequence[Host] = (),
+) -> frozenset[str]:
+    """Names among `leaving` that waiting demand would use, `fixed` capacity coming first, and `last` what comes for
+    others than jobs.
+
+    Demand over several hosts that does not fit as a whole yet holds what it could use of them: it may be waiting for
+    the rest. Not so at the `hopeless` positions: the rest has no room beside those who are there.
+    """
+    if not leaving:
+        return frozenset()
+    wants: tuple[Want, ...] = tuple((want.demand, want.count) for want in wanted)
+    hosts = [*fixed, *(host for _, host in leaving), *last]
+    full = place(wants, hosts)
+    spread = [
+        (demand, unmet)
+        for at, ((demand, _), unmet) in enumerate(zip(wants, full.unmet, strict=True))
+        if unmet and not demand.one_host and not demand.together and at not in hopeless
+    ]
+    names = frozenset(host.name for _, host in leaving)
+    needed = full.used & names
+    if spread:
+        fitting = [(demand, placed) for (demand, _), placed in zip(wants, full.placed, strict=True)]
+        needed |= place((*fitting, *as_shares(spread)), hosts).used & names
+    without = place(wants, [host for host in hosts if host.name not in names or host.name in needed])
+    return needed if sum(without.unmet) <= sum(full.unmet) else names
+
+
+def scale_down(
+    machines: Sequence[WorkerState],
+    moment: PassContext,
+    *,
+    needed: frozenset[str],
+    floors: dict[str, Floor],
+    quiet: Callable[[NodeArrayPolicy], Reason | None],
+    under_way: Mapping[str, int],
+    making_room: Mapping[str, Reason],
+    suspects: Mapping[str, Suspect],
+    held: Mapping[str, Reason] = MappingProxyType({}),
+    group_verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
+) -> list[WorkerStep]:
+    """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
+    leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet;
+    `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against; `suspects`: by
+    worker id, who seems broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what
+    holds for all workers of it.
+    """
+    steps: list[WorkerStep] = []
+    disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
+    for machine in sorted(machines, key=lambda machine: let_go_order(machine, moment.asking)):
+        array = machine.array
+        if array is None:
+            continue
+        gone = disabled[array.name]
+        floor = floors[array.name]
+        batch = array.scale_down_batch - under_way.get(array.name, 0) - gone
+        step = judge(
+            Candidate(
+                machine,
+                array,
+                moment,
+                needed=machine.name in needed,
+                floor=replace(floor, staying=floor.staying - gone - stopped[array.name]),
+                batch=batch,
+                quiet=quiet,
+                making_room=making_room.get(machine.worker.id),
+                suspect=suspects.get(machine.worker.id),
+                held=held.get(machine.worker.id),
+                group_verdict=group_verdict_of(machine, group_verdicts),
+            )
+        )
+        if step.action is not None and step.note.disabling is Disabling.IDLE:
+            disabled[array.name] += 1
+        if step.action is not None and step.note.disabling is Disabling.AUTO_STOP:
+            stopped[array.name] += 1
+        steps.append(with_suspicion(step, suspects.get(machine.worker.id)))
+    return steps
+
+
+def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
+    """That step, with the suspicion that nothing is done about."""
+    if suspect is None or suspect.acts:
+        return step
+    return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
+
+
+def judge(candidate: Candidate) -> WorkerStep:
+    """The step of one worker in service: the first motive that nothing speaks against, or why it stays."""
+    machine, against = candidate.machine, None
+    for motive in MOTIVES:
+        reason = motive.applies(candidate)
+        if reason is None:
+            continue
+        against = kept_by_keeper(motive, candidate)
+        if against is None:
+            return _disable(candidate, motive, reason)
+    assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
+    step = wait(machine, against) if against.code is Code.SCALE_DOWN_BATCH else keep(machine, against)
+    return replace(step, rule=type(MOTIVES[-1]).__name__)
+
+
+def _disable(candidate: Candidate, motive: Motive, reason: Reason) -> WorkerStep:
+    step = disable(candidate.machine, candidate.moment, motive.mark, reason, by_person=motive.by_person)
+    step = replace(step, rule=type(motive).__name__)
+    if step.action is None or motive.mark is not Disabling.BROKEN:
+        return step
+    return replace(step, note=replace(step.note, quarantined=reason))

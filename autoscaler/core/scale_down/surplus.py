@@ -1,0 +1,116 @@
+"""Which workers the queues' own demand leaves over, in the order in which requests should keep them.
+
+First those that cost already and cannot be sent back (ordered, booting), then those in service, whom idle time would
+let go last first; then what was ordered for requests and waits for jobs by now, since its successor is launched when
+they run; at the end those that drain and could be let in again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from autoscaler.core.model.fleet import Order
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.requests.created_nodes import Service
+from autoscaler.core.requests.orders import named
+from autoscaler.core.requests.targets import Spare
+from autoscaler.core.workers.drain import wanted_back
+from autoscaler.core.workers.idle import could_leave, let_go_order
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.overdue import counts_as_coming
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+_OTHERS_BUSINESS = frozenset({Disabling.ADVISED, Disabling.SWAP})
+"""Marks of workers that drain and are not let in again for a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurplusContext:
+    """All that tells who is spare."""
+
+    observed: ObservedWorkers
+    ordered: Sequence[tuple[Order, int]]
+    """Orders of which workers are still to show up, and how many."""
+    asked: Set[str]
+    """Ids of orders for requests."""
+    moment: PassContext
+    service: Service
+    used: Set[str] | None
+    """Names of the supply's hosts that demand uses; None: demand asks for nothing, and every worker is spare."""
+    silent: Set[str]
+    """Hosts that are expected to be heard again."""
+    again: Set[str]
+    """Hosts that are let in again."""
+    going: Set[str]
+    """Ids of workers in service that leave in any case."""
+
+    def unused(self, name: str) -> bool:
+        return self.used is None or name not in self.used
+
+    def idle(self, machine: WorkerState) -> bool:
+        return self.used is None or (machine.empty and machine.name not in self.used)
+
+
+def surplus_workers(view: SurplusContext) -> dict[str, list[Spare]]:
+    """By node array."""
+    coming, late = [], []
+    for name, array, order, spare in _coming(view):
+        if view.unused(name):
+            coming.append((array, spare))
+        elif order in view.asked:
+            late.append((array, spare))
+    there = [(each.worker.node_array, _spare(each)) for each in _there(view)]
+    drains = [(each.worker.node_array, _spare(each, leaving=True)) for each in _draining(view)]
+    found: dict[str, list[Spare]] = {}
+    for array, spare in (*coming, *there, *late, *drains):
+        found.setdefault(array, []).append(spare)
+    return found
+
+
+def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, Spare]]:
+    """Name in the supply, node array and order of every ordered or booting worker that is nobody else's."""
+    for order, names in named(view.ordered):
+        if order.id not in view.service.ordered:
+            for name in names:
+                yield name, order.node_array, order.id, Spare(name, order.type.vcpus)
+    for machine in _free(view):
+        if counts_as_coming(machine, view.moment):
+            worker = machine.worker
+            yield worker.id, worker.node_array, worker.order_id, _spare(machine)
+
+
+def _there(view: SurplusContext) -> Iterator[WorkerState]:
+    """In service, or heard again soon."""
+    free = [machine for machine in _free(view) if view.idle(machine)]
+    yield from (each for each in free if each.unheard and each.name in view.silent)
+    if view.used is None:
+        yield from (each for each in free if each.draining and each.name in view.again)
+    serving = [each for each in free if each.in_service and each.worker.id not in view.going and not each.advised]
+    moment = view.moment
+    stay = {each.worker.id for each in serving if moment.kept(each) is not None or not could_leave(each, moment)}
+    yield from (each for each in serving if each.worker.id in stay)
+    may_leave = (each for each in serving if each.worker.id not in stay)
+    yield from sorted(may_leave, key=lambda each: let_go_order(each, moment.asking), reverse=True)
+
+
+def _draining(view: SurplusContext) -> Iterator[WorkerState]:
+    for machine in _free(view):
+        may_return = machine.name not in view.again and machine.note.disabling not in _OTHERS_BUSINESS
+        if may_return and view.idle(machine) and wanted_back(machine, view.moment):
+            yield machine
+
+
+def _free(view: SurplusContext) -> Iterator[WorkerState]:
+    """Workers of known arrays that serve no created node, and that no person wants gone."""
+    for machine in view.observed.machines:
+        worker, service = machine.worker, view.service
+        if machine.array is None or worker.id in service.by_worker or worker.order_id in service.ordered:
+            continue
+        if view.moment.let_go(machine) is None:
+            yield machine
+
+
+def _spare(machine: WorkerState, *, leaving: bool = False) -> Spare:
+    return Spare(machine.worker.id, machine.worker.type.vcpus, leaving)

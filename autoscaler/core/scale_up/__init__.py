@@ -1,0 +1,1 @@
+"""What all node arrays launch together, groups of workers included."""

@@ -1,0 +1,271 @@
+"""What to launch for groups: what those that are wanted lack, and new ones, each one order of one instance type in one
+zone, whole or not at all. Limits win over whatever is wanted (rule 5); batches do not divide a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.capacity.group_targets import GroupTarget, group_targets, groups_to_give_up
+from autoscaler.core.capacity.placement_groups import Group, GroupKind, groups_of, kind_of, of_kind
+from autoscaler.core.demand.categories import assignment_of
+from autoscaler.core.limits.protected_mode import Protection
+from autoscaler.core.model.actions import Candidate, Launch
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.fleet import Fleet
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import Requests
+from autoscaler.core.placement.placement import OpenPlacement
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.arrays import family_of
+from autoscaler.core.requests.group_names import group_id
+from autoscaler.core.requests.instance_types import not_offered
+from autoscaler.core.scale_up.group_offers import (
+    Ledger,
+    Site,
+    Usages,
+    Way,
+    array_for,
+    can_complete,
+    options_like,
+    ways_for,
+)
+from autoscaler.core.sizing.sizing import LaunchContext
+from autoscaler.core.workers.group_verdict import GroupVerdict
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.step import PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLaunches:
+    """What is launched for groups, and why not more."""
+
+    launches: tuple[Launch, ...] = ()
+    notes: tuple[Reason, ...] = ()
+    told: Mapping[str, Reason] = field(default_factory=dict)
+    """By queue, for jobs that want to stay inside one group: what is done, or why nothing is."""
+    held_back: Mapping[int, Reason] = field(default_factory=dict)
+    """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """All groups as this look shows them."""
+
+    groups: tuple[Group, ...]
+    given_up: Mapping[str, Reason]
+    """By group id: never to be completed."""
+    targets: Mapping[GroupKind, GroupTarget]
+    site: Site
+
+
+def find_groups(
+    observed: ObservedWorkers,
+    fleet: Fleet,
+    taken: frozenset[str],
+    requests: Requests,
+    moment: PassContext,
+    launch_context: LaunchContext,
+    usage: Usages,
+) -> Grouping:
+    """Every group, which of them are hopeless, and what callers want. `taken`: ids that no new group may have."""
+    groups = groups_of(observed, fleet, launch_context.policy, moment)
+    site = Site(launch_context, fleet.failures, taken, usage)
+    targets = {} if moment.wishes.stop is not None else group_targets(requests, launch_context.policy, moment.now)
+    return Grouping(
+        groups, groups_to_give_up(groups, fleet.failures, lambda group: can_complete(group, site)), targets, site
+    )
+
+
+def launch_groups(
+    grouping: Grouping,
+    group_verdicts: Mapping[str, GroupVerdict],
+    wanted: Sequence[CategoryDemand],
+    lacking: Sequence[int],
+    board: OpenPlacement,
+    earlier: Sequence[Launch] = (),
+    protection: Protection | None = None,
+) -> GroupLaunches:
+    """`lacking` is parallel to `wanted`: tasks that found no group. `board`: the supply with all demand on it that
+    fits. `earlier`: what this pass launches besides.
+    """
+    groups, policy = grouping.groups, grouping.site.launch_context.policy
+    ledger, board = _opened(grouping, group_verdicts, earlier), board.with_new(Host("", {}), 0)
+    notes: list[Reason | None] = []
+    told: dict[str, Reason] = {}
+    held_back: dict[int, Reason] = {}
+    for at, (want, count) in enumerate(zip(wanted, lacking, strict=True)):
+        root = _root(want, policy.node_arrays) if want.demand.together and want.expired and count else None
+        if root is not None and protection is not None:
+            (held,) = protection.hold_back(root, (want,), (count,))
+            count = held.tasks
+            if not count and held.reason is not None:
+                held_back[at] = held.reason
+        if root is not None and count:
+            ledger, board, reason = _for_demand(want, count, root, grouping, group_verdicts, board, ledger)
+            told[root.queue] = reason
+    for group in groups:
+        if group_verdicts[group.id].wanted and group.lacking and not ledger.has(group.id):
+            ledger, note = _refill(group, ledger, because(Code.GROUP_LOST_WORKERS, group=group.id, have=group.have))
+            notes.append(note)
+    for kind, target in grouping.targets.items():
+        name, of_workers = kind
+        known = policy.node_array(name)
+        if known is not None:
+            array = of_kind(known, of_workers=of_workers)
+            there = sum(group_verdicts[group.id].targeted and group.kind == kind for group in groups)
+            ledger, note = _for_target(array, target.count - there, target.reason, ledger)
+            notes.append(note)
+    return GroupLaunches(ledger.launches, tuple(note for note in notes if note is not None), told, held_back)
+
+
+def _opened(grouping: Grouping, group_verdicts: Mapping[str, GroupVerdict], earlier: Sequence[Launch]) -> Ledger:
+    """With what this pass launches besides groups."""
+    site, policy = grouping.site, grouping.site.launch_context.policy
+    backs = [(group.array.name, group_verdicts[group.id].back) for group in grouping.groups if not group.served]
+    ledger = Ledger(site, site.usage, ending={name: back for name, back in backs if back is not None})
+    for launch in earlier:
+        array = policy.node_array(launch.node_array)
+        ledger = ledger if array is None else ledger.plus(array, launch)
+    return replace(ledger, launches=())
+
+
+# -- for whom ----------------------------------------------------------------------------------------------------------
+
+
+def _root(want: CategoryDemand, arrays: Sequence[NodeArrayPolicy]) -> NodeArrayPolicy | None:
+    """The node array of the settings whose groups such jobs get."""
+    roots = (array for array in arrays if array.extends is None and array.queue in want.launches)
+    return min(roots, key=lambda array: want.launches.index(array.queue), default=None)
+
+
+def _for_demand(
+    want: CategoryDemand,
+    count: int,
+    root: NodeArrayPolicy,
+    grouping: Grouping,
+    group_verdicts: Mapping[str, GroupVerdict],
+    board: OpenPlacement,
+    ledger: Ledger,
+) -> tuple[Ledger, OpenPlacement, Reason]:
+    """Groups for so many tasks: those that this pass launches anyway, what incomplete ones lack, then new ones. The
+    reason tells the first launch, or why there is none.
+    """
+    demand = want.demand
+    reason = because(Code.DEMAND, queue=root.queue, tasks=count, slots=demand.slots * count)
+    told: Reason | None = ledger.launches[-1].reason if ledger.launches else None
+    if ledger.launches:
+        count -= board.place(((demand, count),)).placed[0]
+    for group in grouping.groups:
+        usable = group.array.queue == root.queue and group.lacking and group_verdicts[group.id].back is None
+        if not usable or not count or ledger.has(group.id):
+            continue
+        like = options_like(group, ledger)
+        grown = board.with_new(replace(like[0].host, group=group.id), group.lacking) if like else board
+        placed = grown.place(((demand, count),)).placed[0] if like else 0
+        if placed:
+            ledger, note = _refill(group, ledger, reason)
+            ledger = ledger if note is not None else _assigned(ledger, want, placed)
+            board, count = (grown, count - placed) if note is None else (board, count)
+            told = note or ledger.launches[-1].reason
+    if not count:
+        return ledger, board, told or reason
+    waited = ledger.site.launch_context.now - want.oldest
+    array = array_for(demand, root, ledger, waited)
+    ways, begun, left = ways_for(array, ledger, demand, waited), len(ledger.launches), count
+    while left > 0:
+        answer = _new(array, ways, ledger, reason)
+        if isinstance(answer, Reason):
+            told = answer if told is None or begun == len(ledger.launches) else told
+            break
+        ledger, way = answer
+        ledger = _assigned(ledger, want, min(way.tasks, left))
+        told = ledger.launches[begun].reason
+        launch = ledger.launches[-1]
+        board = board.with_new(replace(way.option.host, group=launch.group_id), way.workers)
+        left -= way.tasks
+    board.place(((demand, min(count, count - left)),))
+    return ledger, board, told or reason
+
+
+def _assigned(ledger: Ledger, want: CategoryDemand, tasks: int) -> Ledger:
+    """With the last launch made for so many of these tasks."""
+    *others, last = ledger.launches
+    return replace(ledger, launches=(*others, replace(last, assignment=assignment_of((want,), (tasks,)))))
+
+
+def _for_target(array: NodeArrayPolicy, count: int, reason: Reason, ledger: Ledger) -> tuple[Ledger, Reason | None]:
+    """So many new groups, as far as limits and its cloud allow."""
+    ways = ways_for(array, ledger) if count > 0 else ()
+    for _ in range(count):
+        answer = _new(array, ways, ledger, reason)
+        if isinstance(answer, Reason):
+            return ledger, answer
+        ledger, _ = answer
+    return ledger, None
+
+
+# -- one launch --------------------------------------------------------------------------------------------------------
+
+
+def _new(array: NodeArrayPolicy, ways: Sequence[Way], ledger: Ledger, reason: Reason) -> tuple[Ledger, Way] | Reason:
+    """One new group, and the way that it is tried in first; or why there is none."""
+    launch_context = ledger.site.launch_context
+    stopped = next((name for name in (array.name, family_of(array)) if name in launch_context.stopped), None)
+    if stopped is not None:
+        return because(Code.NODE_ARRAY_STOPPED, node_array=stopped, message=launch_context.stopped[stopped])
+    later = ledger.ending.get(array.name) or _too_soon(array, launch_context)
+    if later is not None:
+        return later
+    capped: Reason | None = None
+    first: Way | None = None
+    candidates: list[Candidate] = []
+    for way in ways:
+        room = ledger.room_of(way.option, array)
+        if room.count < way.workers:
+            too_large = because(Code.GROUP_TOO_LARGE, workers=way.workers, type=way.option.type.name)
+            capped = capped or too_large.then(room.cap)
+            continue
+        buckets = [bucket for bucket in way.option.buckets if ledger.enough(bucket, way.workers)]
+        first = first or (way if buckets else None)
+        candidates += [Candidate((bucket,), way.workers) for bucket in buckets]
+    if first is None:
+        asked = not_offered(array, launch_context.buckets) or array.machine_types
+        return capped or because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
+    number = ledger.next_number(array)
+    name, of_workers = kind_of(array)
+    name = group_id(name, number, of_workers=of_workers)
+    made = because(Code.GROUP_LAUNCHED, group=name, workers=first.workers, type=first.option.type.name)
+    launch = Launch(array.name, tuple(candidates), reason.then(made), group_id=name)
+    return ledger.plus(array, launch, number=number), first
+
+
+def _refill(group: Group, ledger: Ledger, reason: Reason) -> tuple[Ledger, Reason | None]:
+    """What a group lacks, of its own kind. One that never served wants all of it at once."""
+    if (soon := _too_soon(group.array, ledger.site.launch_context)) is not None:
+        return ledger, soon
+    least = 1 if group.served else group.lacking
+    for option in options_like(group, ledger):
+        room = ledger.room_of(option, group.array)
+        count = min(group.lacking, room.count)
+        if count < least:
+            wanted = because(Code.GROUP_TOO_LARGE, workers=group.lacking, type=option.type.name)
+            return ledger, wanted.then(room.cap)
+        buckets = [bucket for bucket in option.buckets if ledger.enough(bucket, count)]
+        if buckets:
+            made = because(Code.GROUP_LAUNCHED, group=group.id, workers=count, type=option.type.name)
+            candidates = tuple(Candidate((bucket,), count) for bucket in buckets)
+            return ledger.plus(group.array, Launch(group.array.name, candidates, reason.then(made), group.id)), None
+    return ledger, because(Code.NOTHING_TO_LAUNCH, node_array=group.array.name)
+
+
+def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext) -> Reason | None:
+    """Why nothing is ordered just now: an order went wrong a moment ago, and so might the next."""
+    if launch_context.throttled is not None:
+        return launch_context.throttled
+    delay, last = launch_context.policy.batch_delay, launch_context.setbacks.get(array.name)
+    if last is None or launch_context.now - last >= delay:
+        return None
+    return because(Code.BATCH_DELAY, node_array=array.name, delay_s=delay)

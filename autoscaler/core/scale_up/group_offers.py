@@ -1,0 +1,219 @@
+"""What could be launched for a group: instance types in the node array's order, and how far limits and clouds let it.
+
+A type of which its cloud lately had not enough is left out for a while: for a group, a part is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.capacity.offers import LaunchOffer, offers_for
+from autoscaler.core.capacity.placement_groups import NO_MORE, Group, GroupKind, kind_of, of_kind, workers_of
+from autoscaler.core.limits.limits import Room, Usage, launches_left, most_of, room_for
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, LaunchFailure
+from autoscaler.core.model.memory import Backoff
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.placement.placement import PLENTY, OpenPlacement, place
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.arrays import GROUPS, family_of
+from autoscaler.core.requests.group_names import group_id
+from autoscaler.core.sizing.sizing import LaunchContext
+from autoscaler.core.sizing.strategies import strategy_of
+
+Usages = Mapping[str, Usage]
+"""By node array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What growth of groups stands on, besides what any growth does."""
+
+    launch_context: LaunchContext
+    failures: Sequence[LaunchFailure]
+    taken: frozenset[str]
+    """Ids of groups that no new one may have."""
+    usage: Usages
+    """Before this pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What this pass launches so far, which counts against limits like what is there."""
+
+    site: Site
+    usage: Usages
+    launches: tuple[Launch, ...] = ()
+    """For groups."""
+    kin: Mapping[str, str] = field(default_factory=dict)
+    """Node arrays that only this pass brings, with the one of the settings that each stems from."""
+    numbers: Mapping[GroupKind, int] = field(default_factory=dict)
+    """Up to which number the groups of a kind are taken by this pass."""
+    had: Mapping[BucketKey, int] = field(default_factory=dict)
+    """Workers that launches of this pass want of each bucket first."""
+    spent: Mapping[str, int] = field(default_factory=dict)
+    """Workers launched in this pass, by the array of the settings."""
+    ending: Mapping[str, Reason] = field(default_factory=dict)
+    """By node array: why a group of it that never served is given back, and is not gone yet. It still takes room that
+    the next one may need: of the limits, and of its cloud's quota.
+    """
+
+    def plus(self, array: NodeArrayPolicy, launch: Launch, *, number: int = 0) -> Ledger:
+        """With one more launch. `number`: of the group, where it is new."""
+        family, first = family_of(array), launch.candidates[0]
+        usage = {**self.usage, array.name: self.usage_of(array)}
+        kin = {**self.kin, array.name: family}
+        for name, known in usage.items():
+            owner = self.site.launch_context.policy.node_array(name)
+            if (family_of(owner) if owner is not None else kin.get(name)) == family:
+                usage[name] = known.plus_launch(launch, owner or replace(array, name=name))
+            else:
+                usage[name] = known.plus_elsewhere(most_of(launch))
+        had = dict(self.had)
+        for offer in first.offers:
+            had |= {bucket.key: had.get(bucket.key, 0) + offer.count for bucket in offer.buckets}
+        return replace(
+            self,
+            usage=usage,
+            launches=(*self.launches, launch),
+            kin=kin,
+            numbers={**self.numbers, kind_of(array): number} if number else self.numbers,
+            had=had,
+            spent={**self.spent, family: self.spent.get(family, 0) + most_of(launch).workers},
+        )
+
+    def usage_of(self, array: NodeArrayPolicy) -> Usage:
+        """Of the array with its kin; one that is new has nothing of its own yet."""
+        known = self.usage.get(array.name)
+        return known or replace(self.usage[family_of(array)], own_workers=0, own_cores=0)
+
+    def room_of(self, option: LaunchOffer, array: NodeArrayPolicy) -> Room:
+        """How many workers of this option limits allow, those of an hour included."""
+        usage = self.usage_of(array)
+        rooms = [room_for(bucket, array.limits, usage) for bucket in option.buckets]
+        hourly = launches_left(
+            array.limits, self.site.launch_context.launches, family_of(array), self.site.launch_context.now
+        )
+        if hourly is not None:
+            rooms.append(replace(hourly, count=max(hourly.count - self.spent.get(family_of(array), 0), 0)))
+        rooms += [room for room in (self._paced(),) if room is not None]
+        return min(rooms, key=lambda room: room.count)
+
+    def _paced(self) -> Room | None:
+        """What the window of the brake allows. A group comes as a whole: where nothing else counts it may be larger."""
+        room, done = self.site.launch_context.paced(), sum(self.spent.values())
+        if room is None or (not done and room.count == self.site.launch_context.policy.brake.max_launches):
+            return None
+        return replace(room, count=max(room.count - done, 0))
+
+    def enough(self, bucket: Bucket, count: int) -> bool:
+        """Whether its cloud has so many, as far as it says."""
+        return bucket.available is None or bucket.available - self.had.get(bucket.key, 0) >= count
+
+    def next_number(self, array: NodeArrayPolicy) -> int:
+        """The smallest that no group of the array and of this kind has."""
+        name, of_workers = kind_of(array)
+        number = self.numbers.get((name, of_workers), 0) + 1
+        while group_id(name, number, of_workers=of_workers) in self.site.taken:
+            number += 1
+        return number
+
+    def has(self, group: str) -> bool:
+        return any(launch.group_id == group for launch in self.launches)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One option for a whole group."""
+
+    option: LaunchOffer
+    workers: int
+    tasks: int = 0
+    """How many of the demanded tasks it runs at once."""
+
+
+def ways_for(
+    array: NodeArrayPolicy, ledger: Ledger, demand: Demand | None = None, waited: float = float("inf")
+) -> tuple[Way, ...]:
+    """Every option that makes a group of this array, and for a demand only those that hold it."""
+    found: list[Way] = []
+    for option in _options(array, ledger, waited):
+        count = workers_of(array, option.type) or 0
+        host = replace(option.host, group=array.name)
+        tasks = place(((demand, PLENTY),), (), host, count).placed[0] if demand is not None else 0
+        if count and (tasks or demand is None):
+            found.append(Way(replace(option, buckets=tuple(_near(option.buckets))), count, tasks))
+    return tuple(found)
+
+
+def options_like(group: Group, ledger: Ledger) -> tuple[LaunchOffer, ...]:
+    """Of a group's own instance type, price type, zone and placement group."""
+    alike = (
+        replace(option, buckets=tuple(_near([bucket for bucket in option.buckets if _is_near(bucket, group)])))
+        for option in _options(group.array, ledger)
+        if (option.type.name, option.price_type) == (group.type.name, group.price_type)
+    )
+    return tuple(option for option in alike if option.buckets)
+
+
+def can_complete(group: Group, site: Site) -> bool:
+    """Whether what a group lacks could be ordered, of the same kind: its own workers on their way out make room."""
+    room = len(group.machines) - len(group.staying)
+    ledger = Ledger(site, site.usage)
+    return any(
+        option.room.count >= group.lacking - room
+        and any(ledger.enough(bucket, group.lacking) for bucket in option.buckets)
+        for option in options_like(group, ledger)
+    )
+
+
+def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: float) -> NodeArrayPolicy:
+    """The array of groups that hold one such task: as many vCPUs as it has slots, and more where its hosts cannot be
+    filled (a fixed number of slots a host, memory, cores kept back).
+    """
+    policy, size = ledger.site.launch_context.policy, demand.slots
+    for option in _options(replace(root, group_cores=size), ledger, waited):
+        found = place(((demand, 1),), (), replace(option.host, group=root.name), PLENTY)
+        if found.complete:
+            by_cores = -(-size // option.type.vcpus)
+            size = size if found.new_used <= by_cores else found.new_used * option.type.vcpus
+            break
+    name = f"{root.name}{GROUPS}{size}"
+    if (known := policy.node_array(name)) is not None:
+        return of_kind(known, of_workers=False)
+    own = replace(root.limits, min_workers=0)
+    return replace(root, name=name, extends=root.name, group_cores=size, limits=own)
+
+
+def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[LaunchOffer, ...]:
+    """In the array's order of preference; what lately could not be had is left out."""
+    launch_context, usage = ledger.site.launch_context, ledger.usage_of(array)
+    rests = (*launch_context.rests, *_short_ones(array, ledger.site))
+    wanted = replace(array, wanted=True)
+    options, _ = offers_for(wanted, launch_context.buckets, rests, usage, launch_context.complexes, waited=waited)
+    cores = array.group_cores or 1
+    return strategy_of(array)(((Demand(frozenset({array.queue}), slots=cores), 1),), OpenPlacement(), options)
+
+
+def _short_ones(array: NodeArrayPolicy, site: Site) -> tuple[Backoff, ...]:
+    """Buckets that lately had not enough rest for groups after the first failure."""
+    ends = ((failure, failure.at + array.unavailability_delay) for failure in site.failures)
+    return tuple(
+        Backoff(failure.bucket, end, 1, failure.kind, failure.message)
+        for failure, end in ends
+        if failure.kind in NO_MORE and end > site.launch_context.now and array.takes(failure.bucket)
+    )
+
+
+def _is_near(bucket: Bucket, group: Group) -> bool:
+    """Whether workers of this bucket come to stand with those of the group."""
+    key = bucket.key
+    return key.zone in (ANY, group.zone) and key.placement_group in (ANY, group.placement_group)
+
+
+def _near(buckets: Sequence[Bucket]) -> Sequence[Bucket]:
+    """Those of placement groups, where there are any."""
+    grouped = [bucket for bucket in buckets if bucket.key.placement_group != ANY]
+    return grouped or buckets

@@ -1,0 +1,296 @@
+"""What all node arrays launch together: for the queues' demand and floors first, then for created nodes, then for what
+request sets lack. What one launch may bring counts against the limits for the next (rule 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.limits.limits import Usage, as_event, most_of
+from autoscaler.core.limits.protected_mode import HeldBack, Protection
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.model.request_sets import CreatedNode
+from autoscaler.core.placement.placement import OpenPlacement
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.arrays import GROUPS, families, family_of
+from autoscaler.core.requests.created_nodes import by_wish
+from autoscaler.core.requests.targets import Holding, Need
+from autoscaler.core.scale_up.group_launches import GroupLaunches
+from autoscaler.core.sizing.replacement import SwapPlan
+from autoscaler.core.sizing.sizing import ArrayLaunch, LaunchContext, size_launch, size_requested
+from autoscaler.core.snapshot import BucketVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNeeds:
+    """All that workers may be launched for."""
+
+    wanted: Sequence[CategoryDemand]
+    lacking: Sequence[int]
+    """Parallel to `wanted`: tasks that fit nowhere."""
+    board: OpenPlacement
+    """The supply with all demand placed on it that fits."""
+    floors: Mapping[str, int]
+    """By node array: workers lacking to `min_workers`."""
+    nodes: Sequence[CreatedNode] = ()
+    """Created nodes without a worker, oldest first."""
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    holding: Holding = field(default_factory=Holding)
+    protection: Protection = field(default_factory=Protection)
+
+    def lacks(self, node_array: str) -> bool:
+        """Whether request sets want more workers of it than they have."""
+        need = self.needs.get(node_array)
+        return need is not None and not need.met_by(self.holding.vcpus.get(node_array, ()))
+
+    def short_of_floor(self, array: NodeArrayPolicy) -> int:
+        """What requests lack is launched anyway, and counts for the floor; unless nothing can be launched for them."""
+        launched_anyway = self.lacks(array.name) and not array.unknown_types
+        return 0 if launched_anyway else self.floors.get(array.name, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What all node arrays do together."""
+
+    launches: tuple[Launch, ...]
+    buckets: tuple[BucketVerdict, ...]
+    notes: tuple[Reason, ...]
+    told: Mapping[str, Reason]
+    """By queue: what is done for its demand, or why nothing is."""
+    withheld: Mapping[str, Reason] = field(default_factory=dict)
+    """By id of each created node for which nothing is launched now: why."""
+    held_back: Mapping[int, Reason] = field(default_factory=dict)
+    """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
+
+    @property
+    def paced(self) -> bool:
+        """Whether the brake's window keeps some of it back."""
+        reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.told.values())
+        return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
+
+    def besides(self, groups: GroupLaunches) -> Launches:
+        """With what is launched for groups."""
+        told = {f"{queue}{GROUPS}": reason for queue, reason in groups.told.items()}
+        return replace(
+            self,
+            launches=(*self.launches, *groups.launches),
+            notes=(*self.notes, *groups.notes),
+            told={**self.told, **told},
+            held_back={**self.held_back, **groups.held_back},
+        )
+
+
+def launch_all(
+    calls: LaunchNeeds,
+    launch_context: LaunchContext,
+    usage: Mapping[str, Usage],
+    swaps: SwapPlan,
+    blocked: Reason | None,
+) -> Launches:
+    """`blocked`: why nothing may be launched at all. `usage`: by node array."""
+    demand, usage, launch_context, held_back = _for_demand(
+        calls, launch_context, _reserving_in_total(usage, launch_context, swaps), swaps, blocked
+    )
+    taken = _reserving(usage, launch_context, swaps, [growth for _, growth in demand])
+    nodes, taken, withheld = _for_nodes(calls, launch_context, taken, blocked)
+    asked = _for_needs(calls, _later(launch_context, *(growth for _, growth in nodes)), taken, blocked)
+    found = [*demand, *nodes, *asked]
+    told = {
+        array.queue: growth.launch.reason if growth.launch else growth.note
+        for array, growth in demand
+        if array.extends is None
+    }
+    return Launches(
+        launches=tuple(growth.launch for _, growth in found if growth.launch is not None),
+        buckets=tuple(verdict for _, growth in found for verdict in growth.buckets),
+        notes=tuple(growth.note for _, growth in found if growth.note is not None and growth.note is not blocked),
+        told={queue: reason for queue, reason in told.items() if reason is not None},
+        withheld=withheld,
+        held_back=held_back,
+    )
+
+
+_Found = list[tuple[NodeArrayPolicy, ArrayLaunch]]
+_CountOf = Callable[[InstanceType], int]
+
+
+def _for_demand(
+    calls: LaunchNeeds,
+    launch_context: LaunchContext,
+    usage: Mapping[str, Usage],
+    swaps: SwapPlan,
+    blocked: Reason | None,
+) -> tuple[_Found, Mapping[str, Usage], LaunchContext, Mapping[int, Reason]]:
+    """Array after array, in policy order; what one array brings the next need not."""
+    found: _Found = []
+    held_back: dict[int, Reason] = {}
+    board, lacking = calls.board, list(calls.lacking)
+    for array in launch_context.policy.node_arrays:
+        queue = launch_context.policy.queue(array.queue)
+        default = queue is not None and queue.node_array == array.name
+        mine = [
+            count if default and want.expired and array.queue in want.launches and not want.demand.together else 0
+            for want, count in zip(calls.wanted, lacking, strict=True)
+        ]
+        held = calls.protection.hold_back(array, calls.wanted, mine)
+        mine = [each.tasks for each in held]
+        held_back |= {at: each.reason for at, each in enumerate(held) if each.reason is not None and not each.tasks}
+        short = calls.short_of_floor(array)
+        if blocked is not None:
+            found.append((array, ArrayLaunch(note=blocked) if any(mine) or short > 0 else ArrayLaunch()))
+            continue
+        replacement = swaps.replacements.get(array.name)
+        if replacement is None:
+            growth = size_launch(
+                array, calls.wanted, mine, board, usage[array.name], launch_context, short_of_floor=short
+            )
+        else:
+            growth = replacement.size_launch(
+                array, calls.wanted, mine, board, usage[array.name], launch_context, short_of_floor=short
+            )
+        found.append((array, _as_trial(growth, held).besides(swaps.told.get(array.name))))
+        board = growth.board or board
+        usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
+        if growth.covered:
+            lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]
+    return found, usage, launch_context, {at: reason for at, reason in held_back.items() if lacking[at]}
+
+
+def _as_trial(growth: ArrayLaunch, held: Sequence[HeldBack]) -> ArrayLaunch:
+    """A launch that goes on although others like it helped nobody says so."""
+    tried = next((each.reason for each in held if each.tasks and each.reason is not None), None)
+    if growth.launch is None or tried is None:
+        return growth
+    return replace(growth, launch=replace(growth.launch, reason=growth.launch.reason.then(tried)))
+
+
+def _for_nodes(
+    calls: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
+) -> tuple[_Found, Mapping[str, Usage], Mapping[str, Reason]]:
+    """Created nodes, those alike together; and why nothing is launched for some of them."""
+    found: _Found = []
+    withheld: dict[str, Reason] = {}
+    for (name, machine_type, placement_group), nodes in by_wish(calls.nodes).items():
+        array = launch_context.policy.node_array(name)
+        if array is None:
+            continue
+        if blocked is not None:
+            found.append((array, ArrayLaunch(note=blocked)))
+            withheld |= {node.id: blocked for node in nodes}
+            continue
+        kind = array if machine_type is None else replace(array, machine_types=(machine_type,))
+        reason = because(Code.NODE_REQUESTED, node_array=name, nodes=tuple(node.name for node in nodes))
+        growth = size_requested(
+            kind, reason, _exactly(len(nodes)), usage[name], launch_context, placement_group=placement_group
+        )
+        if growth.launch is not None:
+            most = max(candidate.workers for candidate in growth.launch.candidates)
+            ids = tuple(node.id for node in nodes[:most])
+            growth = replace(growth, launch=replace(growth.launch, nodes=ids))
+        found.append((array, growth))
+        withheld |= _withheld(nodes, growth)
+        usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
+    return found, usage, withheld
+
+
+def _withheld(nodes: Sequence[CreatedNode], growth: ArrayLaunch) -> Mapping[str, Reason]:
+    """Why nothing is launched for those of these nodes that wait on; that they are wanted their callers know."""
+    launch = growth.launch
+    reason = growth.note if launch is None else launch.reason
+    if reason is not None and reason.code is Code.NODE_REQUESTED and reason.trail:
+        reason = reason.trail[-1]
+    if reason is None:
+        return {}
+    return {node.id: reason for node in nodes if launch is None or node.id not in launch.nodes}
+
+
+def _exactly(count: int) -> _CountOf:
+    return lambda _: count
+
+
+def _for_needs(
+    calls: LaunchNeeds, launch_context: LaunchContext, usage: Mapping[str, Usage], blocked: Reason | None
+) -> _Found:
+    """What the targets of request sets lack."""
+    found: _Found = []
+    for name, need in calls.needs.items():
+        array, there = launch_context.policy.node_array(name), calls.holding.vcpus.get(name, ())
+        if array is None or not calls.lacks(name):
+            continue
+        if blocked is not None:
+            found.append((array, ArrayLaunch(note=blocked)))
+            continue
+        if array.unknown_types:
+            nothing = because(Code.NOTHING_TO_LAUNCH, node_array=name, asked=array.unknown_types)
+            found.append((array, ArrayLaunch(note=need.reason.then(nothing))))
+            continue
+        growth = size_requested(array, need.reason, _lacking(need, there), usage[name], launch_context)
+        if growth.launch is not None:
+            growth = replace(growth, launch=replace(growth.launch, asked=True))
+        found.append((array, growth))
+        usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
+    return found
+
+
+def _lacking(need: Need, there: Sequence[int]) -> _CountOf:
+    return lambda type_: need.lacking(there, type_.vcpus)
+
+
+def _after(usage: Mapping[str, Usage], growth: ArrayLaunch, launch_context: LaunchContext) -> Mapping[str, Usage]:
+    """What limits have to hold for once a launch brought all that it may."""
+    launch = growth.launch
+    array = launch_context.policy.node_array(launch.node_array) if launch is not None else None
+    if launch is None or array is None:
+        return usage
+    kin, most = families(launch_context.policy).get(family_of(array), (array,)), most_of(launch)
+    elsewhere = {name: each.plus_elsewhere(most) for name, each in usage.items()}
+    return {**elsewhere, **{each.name: usage[each.name].plus_launch(launch, each) for each in kin}}
+
+
+def _later(launch_context: LaunchContext, *done: ArrayLaunch) -> LaunchContext:
+    """With what was launched just now, which counts among the launches of an hour."""
+    launches = [growth.launch for growth in done if growth.launch is not None]
+    events = (as_event(launch, launch_context.policy, launch_context.now) for launch in launches)
+    return replace(launch_context, launches=(*launch_context.launches, *events))
+
+
+def _reserving_in_total(
+    usage: Mapping[str, Usage], launch_context: LaunchContext, swaps: SwapPlan
+) -> Mapping[str, Usage]:
+    """That usage with what the limits of the whole cell are to keep for stronger workers to come: no other array takes
+    the room that a worker made.
+    """
+    reserved = dict(usage)
+    for name, replacement in swaps.replacements.items():
+        array = launch_context.policy.node_array(name)
+        if array is None:
+            continue
+        limits, kept = array.limits, replacement.reserved.total_alone()
+        if replacement.replacing.options:  # it comes as soon as it may, and takes what it needs
+            all_of_it = (limits.total_workers or 0, limits.total_cores or 0, limits.total_price_per_hour or 0.0)
+            kept = kept.at_least(Usage().plus_elsewhere(Usage(*all_of_it)))
+        kin = {each.name for each in families(launch_context.policy).get(family_of(array), (array,))}
+        reserved |= {other: reserved[other].at_least(kept) for other in reserved.keys() - kin}
+    return reserved
+
+
+def _reserving(
+    usage: Mapping[str, Usage], launch_context: LaunchContext, swaps: SwapPlan, done: Sequence[ArrayLaunch]
+) -> Mapping[str, Usage]:
+    """That usage with the room that is kept for stronger workers to come, so that no request takes it."""
+    launching = {growth.launch.node_array for growth in done if growth.launch is not None}
+    reserved = dict(usage)
+    for name, replacement in swaps.replacements.items():
+        array = launch_context.policy.node_array(name)
+        if array is None or name in launching:
+            continue
+        all_of_it = bool(replacement.replacing.options)  # it comes as soon as it may, and takes what it needs
+        kept = Usage(array.limits.max_workers) if all_of_it else replacement.reserved
+        for each in families(launch_context.policy).get(family_of(array), (array,)):
+            reserved[each.name] = reserved[each.name].at_least(kept)
+    return reserved

@@ -1,0 +1,309 @@
+"""What to launch for a node array: candidates in the strategy's order, each sized by placement for the same demand,
+then capped.
+
+Every cap that holds appends itself to the launch's reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from autoscaler.core.capacity.offers import LaunchOffer, offers_for
+from autoscaler.core.constraints.ruleset import Rules
+from autoscaler.core.demand.categories import assignment_of
+from autoscaler.core.demand.constraint_demand import unmet_by
+from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_paced
+from autoscaler.core.model.actions import Candidate, Launch
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
+from autoscaler.core.model.memory import Backoff, Event
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.placement import PLENTY, OpenPlacement, Want
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.requests.arrays import family_of
+from autoscaler.core.requests.instance_types import not_offered
+from autoscaler.core.sizing.strategies import strategy_of
+from autoscaler.core.snapshot import BucketVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchContext:
+    """What growth of any array stands on."""
+
+    policy: Policy
+    buckets: Sequence[Bucket]
+    rests: Sequence[Backoff]
+    stopped: Mapping[str, str]
+    launches: Sequence[Event]
+    complexes: Mapping[str, Complex]
+    now: float
+    setbacks: Mapping[str, float] = field(default_factory=dict)
+    """By node array, when an order of it last failed, as a whole or in part, or was planned and is not seen yet."""
+    throttled: Reason | None = None
+    """Why its provider takes no launch just now."""
+    resumed_at: float | None = None
+    """When a person last resumed."""
+
+    def paced(self) -> Room | None:
+        """How many more launches the window of the brake allows."""
+        return launches_paced(self.policy.brake, self.launches, self.now, self.resumed_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLaunch:
+    """What one array does about unmet demand."""
+
+    launch: Launch | None = None
+    covered: tuple[int, ...] = ()
+    """Parallel to the wanted demands: tasks that what is wanted here, paced or not, will serve. No other array need."""
+    board: OpenPlacement | None = None
+    """The supply with those tasks placed."""
+    buckets: tuple[BucketVerdict, ...] = ()
+    note: Reason | None = None
+    """Why nothing is launched although something is wanted."""
+
+    def besides(self, told: Reason | None) -> ArrayLaunch:
+        """With what is done about it otherwise."""
+        if told is None or self.launch is not None:
+            return self
+        return replace(self, note=told if self.note is None else self.note.then(told))
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """What a launch is kept to that comes in the place of weaker workers."""
+
+    options: tuple[tuple[str, PriceType], ...]
+    """Instance and price types, best first."""
+    reason: Reason
+
+    def sorted(self, options: Sequence[LaunchOffer]) -> tuple[LaunchOffer, ...]:
+        """The options that it may be, in its order."""
+        return tuple(
+            option for key in self.options for option in options if (option.type.name, option.price_type) == key
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    option: LaunchOffer
+    count: int
+    """Workers of it to have, as far as standing limits and availability allow."""
+    wanted: int
+    """Workers of it that the demand would use without limits."""
+    cap: Reason | None
+    """The limit without which it would be more."""
+    covered: tuple[int, ...] = ()
+    board: OpenPlacement | None = None
+
+
+def size_launch(
+    array: NodeArrayPolicy,
+    wanted: Sequence[CategoryDemand],
+    unmet: Sequence[int],
+    board: OpenPlacement,
+    usage: Usage,
+    launch_context: LaunchContext,
+    *,
+    short_of_floor: int = 0,
+    replacing: Replacing | None = None,
+) -> ArrayLaunch:
+    """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is.
+
+    `board` is the supply with all demand placed on it that fits. `replacing` stands in for the array's strategy.
+    """
+    lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True)]
+    if not any(unmet) and short_of_floor <= 0:
+        return ArrayLaunch()
+    if array.name in launch_context.stopped:
+        return ArrayLaunch(
+            note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=launch_context.stopped[array.name])
+        )
+    waiting = [want.oldest for want, count in zip(wanted, unmet, strict=True) if count]
+    waited = launch_context.now - min(waiting, default=float("-inf"))
+    options, refused = offers_for(
+        array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes, waited=waited
+    )
+    if any(unmet):
+        ordered = strategy_of(array)(lacking, board, options) if replacing is None else replacing.sorted(options)
+        sized = _sizes_for_demand(ordered, lacking, board)
+        slots = sum(demand.slots * count for demand, count in lacking)
+        reason = because(Code.DEMAND, queue=array.queue, tasks=sum(unmet), slots=slots)
+        reason = reason if replacing is None else reason.then(replacing.reason)
+    else:
+        sized = [_size_for_floor(option, short_of_floor) for option in _by_preference(array, options)]
+        reason = because(Code.MIN_WORKERS_FLOOR, node_array=array.name, min_workers=array.limits.min_workers)
+    chosen = [entry for entry in sized if entry.count]
+    verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
+    if not chosen:
+        return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context))
+    growth = _launch(array, chosen, reason, verdicts, launch_context)
+    if growth.launch is None or not any(unmet):
+        return growth
+    served = _served(chosen[0], growth.launch, lacking, board)
+    return replace(growth, launch=replace(growth.launch, assignment=assignment_of(wanted, served)))
+
+
+def _served(first: _Sized, launch: Launch, lacking: Sequence[Want], board: OpenPlacement) -> tuple[int, ...]:
+    """Parallel to what lacks: how many tasks the launch serves, which may be paced."""
+    count = launch.candidates[0].count
+    return first.covered if count == first.count else board.with_new(first.option.host, count).place(lacking).placed
+
+
+def size_requested(
+    array: NodeArrayPolicy,
+    reason: Reason,
+    count_of: Callable[[InstanceType], int],
+    usage: Usage,
+    launch_context: LaunchContext,
+    *,
+    placement_group: str | None = None,
+) -> ArrayLaunch:
+    """Launch what was asked for, `count_of` a type if it were met by that type alone. What is explicit comes in no
+    batches: it waits only after a failure.
+    """
+    if array.name in launch_context.stopped:
+        return ArrayLaunch(
+            note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=launch_context.stopped[array.name])
+        )
+    options, refused = offers_for(array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes)
+    if placement_group is not None:
+        options = tuple(_within(option, placement_group) for option in options)
+    sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
+    if array.hybrid and not array.machine_types:  # the smallest type with which the limits let all of it be had
+        sized.sort(key=lambda entry: entry.count < entry.wanted)
+    chosen = [entry for entry in sized if entry.count]
+    verdicts = (*refused, *_verdicts(sized))
+    if not chosen:
+        return ArrayLaunch(buckets=verdicts, note=reason.then(_nothing_note(array, sized, refused, launch_context)))
+    return _launch(array, chosen, reason, verdicts, launch_context, asked=True)
+
+
+def _by_preference(array: NodeArrayPolicy, options: Sequence[LaunchOffer]) -> Sequence[LaunchOffer]:
+    return options if array.hybrid else strategy_of(array)((), OpenPlacement(), options)
+
+
+def _within(option: LaunchOffer, placement_group: str) -> LaunchOffer:
+    """That option in one placement group, where its provider has that or makes it."""
+    found = [bucket for bucket in option.buckets if bucket.key.placement_group == placement_group]
+    made = [
+        replace(bucket, key=replace(bucket.key, placement_group=placement_group))
+        for bucket in option.buckets
+        if bucket.any_group
+    ]
+    buckets = tuple(found or made)
+    return replace(option, buckets=buckets) if buckets else option
+
+
+def _launch(
+    array: NodeArrayPolicy,
+    chosen: Sequence[_Sized],
+    reason: Reason,
+    verdicts: tuple[BucketVerdict, ...],
+    launch_context: LaunchContext,
+    *,
+    asked: bool = False,
+) -> ArrayLaunch:
+    """The launch of what was chosen, kept to the pace that is set."""
+    first = chosen[0]
+    growth = ArrayLaunch(covered=first.covered, board=first.board, buckets=verdicts)
+    if launch_context.throttled is not None:
+        return replace(growth, note=launch_context.throttled)
+    if _too_soon(array, launch_context, asked=asked):
+        note = because(Code.BATCH_DELAY, node_array=array.name, delay_s=launch_context.policy.batch_delay)
+        return replace(growth, note=note)
+    hourly = launches_left(array.limits, launch_context.launches, family_of(array), launch_context.now)
+    batch = None if asked else Room(array.scale_up_batch, because(Code.SCALE_UP_BATCH, batch=array.scale_up_batch))
+    reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
+    if first.cap is not None:
+        reason = reason.then(first.cap)
+    pace = [room for room in (batch, hourly, launch_context.paced()) if room is not None]
+    tightest = min(pace, key=lambda room: room.count, default=None)
+    if tightest is not None and tightest.count <= 0:
+        return replace(growth, note=tightest.cap)
+    if tightest is not None and tightest.count < first.count:
+        reason = reason.then(tightest.cap)
+    most = PLENTY if tightest is None else tightest.count
+    candidates = tuple(Candidate(entry.option.buckets, min(entry.count, most)) for entry in chosen)
+    return replace(growth, launch=Launch(array.name, candidates, reason))
+
+
+def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: bool) -> bool:
+    """Whether a launch comes too close to the last one of this array, or to the last failed one of what was asked."""
+    launched = (event.at for event in launch_context.launches if event.node_array == array.name)
+    last = launch_context.setbacks.get(array.name) if asked else max(launched, default=None)
+    return last is not None and launch_context.now - last < launch_context.policy.batch_delay
+
+
+def _sizes_for_demand(options: Sequence[LaunchOffer], lacking: Sequence[Want], board: OpenPlacement) -> list[_Sized]:
+    """Every option sized for the same demand: how many workers of it that would use beside what the supply has left."""
+    sized: list[_Sized] = []
+    for option in options:
+        most, cap = _most(option)
+        grown = board.with_new(option.host, most)
+        found = grown.place(lacking)
+        wanted = found.new_used
+        if not found.complete and not any(entry.count for entry in sized):  # the preferred option tells its cap
+            wanted = board.with_new(option.host, PLENTY).place(lacking).new_used
+        sized.append(_Sized(option, found.new_used, wanted, cap if wanted > most else None, found.placed, grown))
+    return sized
+
+
+def _size_for_floor(option: LaunchOffer, short: int) -> _Sized:
+    most, cap = _most(option)
+    return _Sized(option, min(short, most), short, cap if short > most else None)
+
+
+def _most(option: LaunchOffer) -> tuple[int, Reason]:
+    """How many of this option could be had now, and what says so."""
+    if option.available is not None and option.available < option.room.count:
+        return option.available, because(Code.CAPPED, cap="availability", limit=option.available)
+    return option.room.count, option.room.cap
+
+
+def _verdicts(
+    sized: Sequence[_Sized], lacking: Sequence[Want] = (), rules: Rules | None = None
+) -> tuple[BucketVerdict, ...]:
+    """Of every bucket that could be had: chosen, next in line, or of no use."""
+    verdicts: list[BucketVerdict] = []
+    chosen: LaunchOffer | None = None
+    for entry in sized:
+        type_ = entry.option.type.name
+        if entry.count and chosen is None:
+            chosen, reason = entry.option, because(Code.BUCKET_CHOSEN, type=type_, count=entry.count)
+        elif entry.count and chosen is not None:
+            reason = because(Code.BUCKET_NOT_PREFERRED, type=type_, preferred=chosen.type.name)
+        elif entry.cap is not None:
+            reason = _no_use(entry, lacking, rules).then(entry.cap) if not entry.wanted else entry.cap
+        else:
+            reason = _no_use(entry, lacking, rules)
+        verdicts.extend(BucketVerdict(bucket.key, entry.option is chosen, reason) for bucket in entry.option.buckets)
+    return tuple(verdicts)
+
+
+def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reason:
+    """Why a worker of this option would run nothing of what waits."""
+    type_, host = entry.option.type.name, entry.option.host
+    unmet = [unmet_by(host, demand, rules) for demand, count in lacking if count]
+    if unmet and all(unmet):
+        return because(Code.BUCKET_AGAINST_RULES, type=type_, places=tuple(sorted({*chain.from_iterable(unmet)})))
+    return because(Code.BUCKET_TOO_SMALL, type=type_)
+
+
+def _nothing_note(
+    array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequence[BucketVerdict], launch_context: LaunchContext
+) -> Reason:
+    """Why nothing is launched although something is wanted: the cap of the preferred option, or that nothing can be
+    had, and why the first of what is allowed cannot.
+    """
+    capped = next((entry for entry in sized if entry.cap is not None), None)
+    if capped is not None and capped.cap is not None:
+        wanted = because(Code.LAUNCH_WANTED, workers=capped.wanted, type=capped.option.type.name)
+        return wanted.then(capped.cap)
+    asked = not_offered(array, launch_context.buckets) or array.machine_types
+    nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
+    why = next((verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED), None)
+    return nothing if why is None else nothing.then(why)

@@ -1,0 +1,259 @@
+"""The best cluster that is allowed, as a bound: what is more than this, no allowed configuration can ever run.
+
+Every estimate errs on the side of possible: all limits are taken one by one, workers of all types at once, existing
+hosts as if nothing ran there. What this calls impossible is so; what it calls possible may still not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+
+from autoscaler.core.capacity.array_ranges import Kind, Range, range_of
+from autoscaler.core.model.cluster import Cluster, Complex, Consumable, ExecutionHost
+from autoscaler.core.model.complexes import canonical
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.placement.hosts import emptied_host
+from autoscaler.core.placement.placement import PLENTY, SLOTS, as_shares, place
+from autoscaler.core.policy import Limits, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A setting that, changed alone, would allow more."""
+
+    limit: str
+    """Name of the policy's field."""
+    node_array: str
+    to: str | None
+    allowed: Allowed
+
+
+class Allowed:
+    """All ranges together, with the hosts that are there anyway."""
+
+    def __init__(
+        self,
+        ranges: Iterable[Range],
+        complexes: Mapping[str, Complex],
+        persistent: Sequence[Host] = (),
+        present: Sequence[Host] = (),
+        spreading: Mapping[str, str] | None = None,
+    ) -> None:
+        """`persistent`: hosts that are not ours, emptied. `present`: workers that are execution hosts, emptied.
+
+        `spreading`: by pool, a parallel environment there that lets slots stand on any hosts.
+        """
+        self.ranges = tuple(ranges)
+        self.complexes = complexes
+        self.persistent = persistent
+        self.present = present
+        self.spreading = spreading or {}
+        self._on_hosts: dict[Demand, tuple[bool, int, bool]] = {}
+
+    def of(self, demand: Demand) -> tuple[Range, ...]:
+        """The node arrays whose workers could serve it."""
+        return tuple(each for each in self.ranges if each.array.queue in demand.pools)
+
+    def there(self, demand: Demand) -> bool:
+        """Whether hosts that are there could run one such task, once they are free."""
+        return place(((replace(demand, together=False), 1),), (*self.persistent, *self.present)).complete
+
+    def serves(self, demand: Demand, *, only_to_be_had: bool = False) -> bool:
+        """Whether one such task might fit on what is allowed. `only_to_be_had`: without types that an obstacle bars."""
+        there, most, once = self._of_hosts(demand)
+        if there:
+            return True
+        for each in self.of(demand):
+            kinds = [kind for kind in each.kinds if not (only_to_be_had and kind.obstacle)]
+            most += most_visits(demand, kinds, each.array.limits)
+            once = once or any(_room(replace(_share(demand), per_job=demand.per_job), kind.host) for kind in kinds)
+        return once and most >= demand.slots // (demand.per_host or 1)
+
+    def _of_hosts(self, demand: Demand) -> tuple[bool, int, bool]:
+        """Of hosts that are there: whether they could run one such task, how many of its visits those not ours take,
+        and whether one of these has what it asks once. Worked out once for a demand, however many types are tried.
+        """
+        known = self._on_hosts.get(demand)
+        if known is None:
+            if len(self._on_hosts) >= _DEMANDS:
+                self._on_hosts.clear()
+            first = replace(_share(demand), per_job=demand.per_job)
+            most = sum(visits_on(demand, host) for host in self.persistent)
+            once = not (demand.per_job and not demand.one_host) or any(_room(first, host) for host in self.persistent)
+            known = self._on_hosts[demand] = self.there(demand), most, once
+        return known
+
+    def obstacles(self, demand: Demand) -> Iterator[Reason]:
+        """Why types cannot be had now, where that may pass."""
+        for each in self.of(demand):
+            yield from (kind.obstacle for kind in each.kinds if kind.obstacle is not None)
+
+    def most_slots(self, demand: Demand) -> int:
+        """A bound of the slots that one such task could have on all that is allowed together."""
+        workers = sum(most_visits(demand, each.kinds, each.array.limits) for each in self.of(demand))
+        visits = workers + sum(visits_on(demand, host) for host in self.persistent)
+        return visits * (demand.per_host or 1)
+
+    def hosts(self, demand: Demand) -> tuple[Host, ...]:
+        """One empty host of every allowed type, and all persistent ones, that have slots in its pools."""
+        kinds = [kind.host for each in self.of(demand) for kind in each.kinds]
+        return tuple(host for host in (*kinds, *self.persistent) if slots_in(demand.pools, host))
+
+    def lifts(self, demand: Demand) -> Iterator[Lift]:
+        """Single settings that, changed, allow this demand: limits first, then types, the cheapest that does."""
+        for each in self.of(demand):
+            if each.array.extends is not None:  # a caller's: no setting is its own
+                continue
+            limits = each.array.limits
+            for limit, without in (
+                ("max_workers", replace(limits, max_workers=PLENTY)),
+                ("max_cores", replace(limits, max_cores=None)),
+                ("max_price_per_hour", replace(limits, max_price_per_hour=None)),
+                ("total_workers", replace(limits, total_workers=None)),
+                ("total_cores", replace(limits, total_cores=None)),
+                ("total_price_per_hour", replace(limits, total_price_per_hour=None)),
+            ):
+                if without != limits:
+                    array = replace(each.array, limits=without)
+                    lifted = replace(each, array=array, kinds=(*each.kinds, *each.barred))
+                    yield from self._lift(demand, each, lifted, limit, self._enough(demand, lifted, limit))
+            for kind in each.others:
+                setting = _type_setting(each, kind.type)
+                # Most types of a catalogue would take nothing of it: that is asked first.
+                large = kind.type.vcpus >= (demand.per_host or 1)
+                if setting is not None and large and visits_on(demand, kind.host):
+                    yield from self._lift(demand, each, replace(each, kinds=(*each.kinds, kind)), *setting)
+
+    def _enough(self, demand: Demand, lifted: Range, limit: str) -> str | None:
+        """The least that this limit would have to be, where workers of one type do; None: only a mix might."""
+        visits = demand.slots // (demand.per_host or 1) - sum(visits_on(demand, host) for host in self.persistent)
+        needed: list[float] = []
+        for kind in lifted.kinds:
+            room = visits_on(demand, kind.host)
+            count = -(-visits // room) if room else 0
+            if not room or kind.most(lifted.array.limits) < count:
+                continue
+            price = kind.bucket.price_per_hour
+            if limit.endswith("workers"):
+                needed.append(count)
+            elif limit.endswith("cores"):
+                needed.append(count * kind.type.vcpus)
+            elif price is not None:
+                needed.append(ceil(count * price * 1000 - 1e-6) / 1000)
+        return f"{min(needed):g}" if needed else None
+
+    def _lift(self, demand: Demand, old: Range, new: Range, limit: str, to: str | None = None) -> Iterator[Lift]:
+        ranges = [new if each is old else each for each in self.ranges]
+        lifted = Allowed(ranges, self.complexes, self.persistent, self.present, self.spreading)
+        lifted._on_hosts = self._on_hosts
+        if lifted.serves(demand):
+            yield Lift(limit, old.array.name, to, lifted)
+
+
+def allowed_by(
+    policy: Policy,
+    buckets: Sequence[Bucket],
+    cluster: Cluster,
+    persistent: Sequence[Host] = (),
+    present: Sequence[Host] = (),
+    there: Iterable[tuple[str, BucketKey, InstanceType]] = (),
+) -> Allowed:
+    """The best that this policy allows. `there`: node array, bucket and type of machines that are there or coming, also
+    of types that are not allowed any more. A node array that nobody wants any more, and of which nothing is there, is
+    known by its name only and takes part in nothing.
+    """
+    machines = tuple(there)
+    alive = {name for name, _, _ in machines}
+    arrays = [array for array in policy.node_arrays if array.wanted or array.name in alive]
+    ranges = [range_of(array, buckets, cluster.complexes, machines) for array in arrays]
+    return Allowed(ranges, cluster.complexes, persistent, present, _spreading(cluster))
+
+
+def at_best(host: ExecutionHost, complexes: Mapping[str, Complex], names: frozenset[str]) -> Host:
+    """All that an execution host might have if nothing ran on it, where that cannot be told rather too much."""
+    empty = emptied_host(host, complexes, names)
+    free, properties = dict(empty.free), dict(empty.properties)
+    for name in names:
+        entry = complexes.get(name)
+        if entry is None or name == SLOTS:
+            continue
+        if entry.relop == "EXCL":
+            properties |= {name: "1"} if name in properties else {}
+        elif entry.consumable is not Consumable.NO and (not host.heard or (host.jobs and name in free)):
+            # What running jobs hold by default, or in a queue instance, is not seen.
+            free[name] = float("inf")
+    if "mem_free" in properties and "mem_total" in host.load:
+        properties["mem_free"] = canonical(host.load["mem_total"], "MEMORY")
+    return replace(empty, free=tuple(sorted(free.items())), properties=properties, empty=True)
+
+
+def slots_in(pools: Iterable[str], host: Host) -> int:
+    return sum(host.slots.get(pool, 0) for pool in pools)
+
+
+def _type_setting(each: Range, type_: InstanceType) -> tuple[str, str] | None:
+    """The setting that alone would bring this type in, and to what."""
+    array, most = each.array, each.array.max_cores_per_worker
+    if not array.hybrid:
+        return "instance_type", type_.name
+    if type_.family != each.family:
+        return ("family", type_.family) if not most or type_.vcpus <= most else None
+    return "max_cores_per_worker", str(type_.vcpus)
+
+
+def _spreading(cluster: Cluster) -> dict[str, str]:
+    rules = {name for name, pe in cluster.pes.items() if pe.allocation_rule in ("$fill_up", "$round_robin")}
+    found = {name: sorted(rules.intersection(queue.pe_list)) for name, queue in cluster.queues.items()}
+    return {name: pes[0] for name, pes in found.items() if pes}
+
+
+_DEMANDS = 1000
+"""So many demands are remembered."""
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+def most_visits(demand: Demand, kinds: Sequence[Kind], limits: Limits) -> int:
+    """How many visits of one task a node array's workers could take at most: the least of what each limit alone
+    allows. Sound for any mix of types, because each worker's visits are counted at the best rate.
+    """
+    rooms = [(kind, room) for kind in kinds if (room := visits_on(demand, kind.host)) and kind.most(limits) > 0]
+    if not rooms:
+        return 0
+    bounds: list[float] = [sum(kind.most(limits) * room for kind, room in rooms)]
+    bounds += [
+        most * max(room for _, room in rooms) for most in (limits.max_workers, limits.total_workers) if most is not None
+    ]
+    bounds += [
+        most * max(room / kind.type.vcpus for kind, room in rooms)
+        for most in (limits.max_cores, limits.total_cores)
+        if most is not None
+    ]
+    prices = [(kind.bucket.price_per_hour, room) for kind, room in rooms]
+    for most in (limits.max_price_per_hour, limits.total_price_per_hour):
+        if most is not None and all(price for price, _ in prices):
+            bounds.append(most * max(room / price for price, room in prices if price))
+    return int(min(bounds) + 1e-6)
+
+
+def visits_on(demand: Demand, host: Host) -> int:
+    """How many visits of one task such an empty host takes; where each must be on another host, at most one."""
+    room = _room(_share(demand), host)
+    return room if demand.per_host is None else min(room, 1)
+
+
+def _room(share: Demand, host: Host) -> int:
+    return place(((share, PLENTY),), (replace(host, empty=True),)).placed[0]
+
+
+@lru_cache(maxsize=1024)
+def _share(demand: Demand) -> Demand:
+    """What one visit asks of an empty host: there a demand for the whole host is like any other."""
+    return replace(as_shares(((demand, 1),))[0][0], exclusive=False, together=False)

@@ -1,0 +1,113 @@
+"""Where one job stands that nothing allowed could run: what speaks for leaving it alone, or that it is proven (rule 6).
+
+A ladder of early returns over what `proof` says of its request, what is remembered of it, and what Grid Engine said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from autoscaler.core.model.cluster import Cluster, JobRequest
+from autoscaler.core.model.evidence import Answer, Finding
+from autoscaler.core.model.memory import UnsatisfiableNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import DeadlockAnswer
+from autoscaler.core.unsatisfiable.proof import Case, Prover
+
+APART = 30.0
+"""Seconds, at least, between the two looks that evidence has to hold over."""
+HOLDS = 900.0
+"""Seconds for which an answer of Grid Engine is not asked for again, everything it rests on unchanged."""
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0
+"""Seconds until a question without an answer is asked again: doubled each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A waiting job for which growth found nothing that could ever serve it."""
+
+    job: int
+    ask: JobRequest
+    oldest: float
+    refusal: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a standing depends on besides the job."""
+
+    cluster: Cluster
+    prover: Prover
+    answer: DeadlockAnswer
+    findings: Mapping[int, Finding]
+    suspicions: Mapping[int, UnsatisfiableNote]
+    """As the last pass left them."""
+    now: float
+    held_back: Reason | None = None
+    """Paused, braked or stopping: nothing is done to any job, nothing is asked."""
+
+    @property
+    def apart(self) -> float:
+        return max(APART, 2 * self.cluster.schedule_interval)
+
+
+class NextStep(Enum):
+    """What a standing asks for."""
+
+    LEAVE = "leave"
+    ASK = "ask"
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where one job stands: what is to be done, the reason's last link, and when to look again."""
+
+    step: NextStep
+    link: Reason
+    due: float | None = None
+
+
+def standing(job: int, case: Case, suspicion: UnsatisfiableNote, runs: bool, situation: Situation) -> Verdict:
+    """The ladder: the first thing that speaks for leaving the job alone, or that it is proven."""
+    now = situation.now
+    if runs:
+        return _unproven(because(Code.RUNNING_TASKS))
+    if case.unproven is not None:
+        return _unproven(case.unproven)
+    if situation.held_back is not None:
+        return _unproven(situation.held_back)
+    if suspicion.spared:
+        return Verdict(NextStep.LEAVE, because(Code.RELEASED_BY_HAND))
+    since = suspicion.since if suspicion.since is not None else now
+    if now - since < situation.apart:
+        return _unproven(
+            because(Code.CHECKED_AGAIN_LATER, again_at=since + situation.apart), due=since + situation.apart
+        )
+    finding = answer_to(job, suspicion, situation)
+    if finding is not None and finding.answer is Answer.POSSIBLE:
+        return _unproven(because(Code.GRID_ENGINE_DISAGREES, said=finding.said))
+    if finding is not None and finding.answer is Answer.IMPOSSIBLE:
+        return Verdict(NextStep.ACT, because(Code.UNSATISFIABLE, said=finding.said))
+    if suspicion.asked_at is not None:
+        again = suspicion.asked_at + min(FIRST_PAUSE * 2.0 ** min(suspicion.asked - 1, 10), LONGEST_PAUSE)
+        if now < again:
+            said = finding.said if finding is not None else None
+            return _unproven(because(Code.NO_ANSWER, said=said, again_at=again), due=again)
+    return Verdict(NextStep.ASK, because(Code.UNPROVEN).then(because(Code.ASKING_GRID_ENGINE)))
+
+
+def _unproven(cause: Reason, due: float | None = None) -> Verdict:
+    return Verdict(NextStep.LEAVE, because(Code.UNPROVEN).then(cause), due)
+
+
+def answer_to(job: int, suspicion: UnsatisfiableNote, situation: Situation) -> Finding | None:
+    """Grid Engine's answer to this very question, given since the suspicion holds, and not too old."""
+    finding = situation.findings.get(job)
+    if finding is None or finding.fingerprint != suspicion.fingerprint:
+        return None
+    if suspicion.since is None or finding.at < suspicion.since or situation.now - finding.at >= HOLDS:
+        return None
+    return finding

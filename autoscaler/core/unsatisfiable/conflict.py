@@ -1,0 +1,142 @@
+"""What stands in the way of a demand that nothing allowed could ever serve: the smallest conflict, and the way out.
+
+A conflict is small where one request alone, asked otherwise, would let it fit. Only the request and the best that is
+allowed are looked at, so that the same words can be said when a job is submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autoscaler.core.model.complexes import written
+from autoscaler.core.model.demand_vector import Demand, Property
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
+
+
+def conflict(demand: Demand, allowed: Allowed) -> Reason:
+    """Why this demand can never be served, as facts; the ways out, where there are any, follow as its trail.
+
+    Only for a demand that `allowed` does not serve, and of which it knows node arrays with instance types.
+    """
+    reason = _conflict(demand, allowed)
+    ask = _spread_instead(demand, allowed)
+    lift = next(allowed.lifts(demand), None)
+    if lift is not None:
+        setting = (lift.limit, lift.node_array)
+        return reason.then(because(Code.WOULD_FIT_WITH_SETTING, ask=ask, limit_setting=setting, to=lift.to))
+    return reason if ask is None else reason.then(because(Code.WOULD_FIT_WITH_REQUEST, ask=ask))
+
+
+def _conflict(demand: Demand, allowed: Allowed) -> Reason:
+    bare = replace(demand, per_slot=(), per_job=(), properties=(), assumed=(), exclusive=False)
+    if not allowed.serves(bare):
+        return _of_slots(bare, allowed)
+    for asked in demand.properties:
+        others = tuple(one for one in demand.properties if one is not asked)
+        entry = allowed.complexes.get(asked.name)
+        exclusive = demand.exclusive and not (entry is not None and entry.relop == "EXCL")
+        if allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
+            return because(Code.NO_SUCH_HOST, asked=_shown(asked, allowed), offered=_offered(asked, demand, allowed))
+    for name, amount in (*demand.per_slot, *demand.per_job):
+        if allowed.serves(_without(demand, name)):
+            return _of_resource(demand, name, amount, allowed)
+    _, most = _largest(demand, allowed)
+    return because(
+        Code.NO_TYPE_FITS,
+        slots=demand.slots,
+        where="one host" if demand.one_host else None,
+        largest=most,
+        workers=max((kind.most(each.array.limits) for each in allowed.of(demand) for kind in each.kinds), default=0),
+        besides=tuple(_besides(demand, allowed)),
+    )
+
+
+def _of_slots(demand: Demand, allowed: Allowed) -> Reason:
+    """It asks for too many slots, whatever else it asks for."""
+    largest, most = _largest(demand, allowed)
+    if demand.one_host or (demand.per_host or 1) > most:
+        together = demand.per_host or 1
+        return because(Code.TOO_LARGE_FOR_ONE_HOST, slots=together, largest=largest, most=most)
+    if demand.per_host is not None:
+        hosts, there = demand.slots // demand.per_host, allowed.most_slots(demand) // demand.per_host
+        return because(Code.TOO_MANY_HOSTS, hosts=hosts, slots=demand.per_host, most=there)
+    workers = sum(max((kind.most(each.array.limits) for kind in each.kinds), default=0) for each in allowed.of(demand))
+    return because(
+        Code.TOO_MANY_SLOTS, slots=demand.slots, most=allowed.most_slots(demand), workers=workers, largest=largest
+    )
+
+
+def _of_resource(demand: Demand, name: str, amount: float, allowed: Allowed) -> Reason:
+    """One consumable is asked for beyond what any host has, or all together have."""
+    kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
+    per_slot = name in dict(demand.per_slot)
+    together = amount * (demand.per_host or 1) if per_slot else amount
+    hosts = allowed.hosts(demand)
+    richest = max(hosts, key=lambda host: host.most_of(name), default=None)
+    most = richest.most_of(name) if richest is not None else 0.0
+    if not most:
+        return because(Code.NO_SUCH_RESOURCE, resource=name, asked=written(amount, kind))
+    if richest is None or together <= most:
+        return because(
+            Code.TOO_MUCH_TOGETHER, resource=name, asked=written(amount, kind), slots=demand.slots if per_slot else None
+        )
+    return because(
+        Code.TOO_MUCH_ON_ONE_HOST,
+        resource=name,
+        asked=written(amount, kind),
+        slots=demand.per_host if per_slot and together != amount else None,
+        together=written(together, kind),
+        largest=richest.name,
+        most=written(most, kind),
+    )
+
+
+def _without(demand: Demand, name: str) -> Demand:
+    return replace(
+        demand,
+        per_slot=tuple(pair for pair in demand.per_slot if pair[0] != name),
+        per_job=tuple(pair for pair in demand.per_job if pair[0] != name),
+    )
+
+
+def _largest(demand: Demand, allowed: Allowed) -> tuple[str, int]:
+    """The allowed type, or the host that is there, with the most slots for it, and how many."""
+    best: Host | None = max(allowed.hosts(demand), key=lambda host: slots_in(demand.pools, host), default=None)
+    return ("", 0) if best is None else (best.name, slots_in(demand.pools, best))
+
+
+def _spread_instead(demand: Demand, allowed: Allowed) -> str | None:
+    """What to ask instead, where the same slots would fit on several hosts."""
+    if demand.per_host is None or demand.slots == 1 or not allowed.serves(replace(demand, per_host=None)):
+        return None
+    pes = [allowed.spreading[pool] for pool in sorted(demand.pools) if pool in allowed.spreading]
+    return f"-pe {pes[0]} {demand.slots}" if pes else None
+
+
+def _shown(asked: Property, allowed: Allowed) -> str:
+    kind = allowed.complexes[asked.name].type if asked.name in allowed.complexes else "STRING"
+    try:
+        value = written(float(asked.value), kind)
+    except ValueError:
+        value = asked.value
+    return f"{asked.name}={value}" if asked.relop in ("==", "<=") else f"{asked.name}{asked.relop}{value}"
+
+
+def _offered(asked: Property, demand: Demand, allowed: Allowed) -> tuple[str, ...]:
+    """What allowed hosts have of it instead."""
+    found = {host.properties[asked.name] for host in allowed.hosts(demand) if asked.name in host.properties}
+    told = [_shown(replace(asked, relop="==", value=value), allowed).partition("=")[2] for value in found]
+    return tuple(sorted(told, key=lambda text: (len(text), text)))
+
+
+def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
+    """All it asks for besides slots."""
+    for name, amount in (*demand.per_slot, *demand.per_job):
+        kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
+        yield f"{name}={written(amount, kind)}"
+    yield from (_shown(asked, allowed) for asked in demand.properties)
+    if demand.exclusive:
+        yield "the host for itself"

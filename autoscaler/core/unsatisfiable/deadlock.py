@@ -1,0 +1,290 @@
+"""Jobs that no allowed configuration can ever run: doubted, asked about, told of, and at last deleted or held (rule 6).
+
+Growth finds them; `proof` says what is certain of what they ask for, `certainty` how far each job has come: found so at
+two looks far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is done, few
+jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.demand.eligibility import WAITING_STATES, CategoryPart
+from autoscaler.core.model.actions import Annotate, AskGridEngine, Hold, JobAction, Kill, ProbeHost, Question, Release
+from autoscaler.core.model.cluster import JobRequest, names_of
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.model.evidence import Answer
+from autoscaler.core.model.memory import UnsatisfiableNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import DeadlockAnswer
+from autoscaler.core.unsatisfiable.certainty import Candidate, NextStep, Situation, Verdict, answer_to, standing
+from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
+from autoscaler.core.unsatisfiable.proof import Case, request
+
+SUSPECTS = 200
+"""Jobs doubted at a time, the oldest: what is remembered of them has to stay small."""
+QUESTIONS = 50
+"""Jobs in one asking."""
+TOLD = 50
+"""Jobs whose context is written in one pass."""
+MOST_A_PASS = 5
+"""Jobs deleted or held in one pass, where a tenth of the waiting is not fewer."""
+AGAIN = 60.0
+"""Seconds after which a deletion, hold or release whose effect does not show is planned again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlockVerdicts:
+    """What becomes of impossible jobs in this pass."""
+
+    actions: tuple[AskGridEngine | JobAction, ...] = ()
+    told: Mapping[int, Reason] = field(default_factory=dict)
+    """By job, the whole reason of its verdict."""
+    suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
+    touched: int = 0
+    """Jobs deleted or held now that were not before: what the brake counts."""
+    due: float | None = None
+    """When time alone would change this."""
+
+
+def judge_jobs(
+    doubtful: Sequence[Candidate], held: Sequence[CategoryPart], possible: Iterable[CategoryPart], situation: Situation
+) -> DeadlockVerdicts:
+    """Every doubtful job's standing, and what follows from all of them.
+
+    `held`: parts that are held in Grid Engine, by whomever. `possible`: parts that are none of these.
+    """
+    suspects = sorted(doubtful, key=lambda one: (one.oldest, one.job))[:SUSPECTS]
+    ledger = _Ledger(situation)
+    for one in suspects:
+        ledger.examine(one)
+    ledger.ask()
+    ledger.act()
+    ledger.tell_owners()
+    ledger.look_after_held(held)
+    ledger.withdraw(possible)
+    ledger.keep_rest()
+    return ledger.judgement()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    one: Candidate
+    case: Case
+    standing: Verdict
+
+
+class _Ledger:
+    """What is found of each suspect, and what comes of it, while they are gone through."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._entries: list[_Entry] = []
+        self._kept: dict[int, UnsatisfiableNote] = {}
+        self._told: dict[int, Reason] = {}
+        self._actions: list[AskGridEngine | JobAction] = []
+        self._acted: set[int] = set()
+        self._touched = 0
+        self._withdrawn: frozenset[int] = frozenset()
+        self._running = frozenset(
+            job.number for host in situation.cluster.hosts for instance in host.instances for job in instance.jobs
+        )
+        self._waiting = {job for shape in situation.cluster.shapes for job in shape.jobs}
+
+    def judgement(self) -> DeadlockVerdicts:
+        dues = (entry.standing.due for entry in self._entries)
+        return DeadlockVerdicts(
+            actions=tuple(self._actions),
+            told=self._told,
+            suspicions=self._kept,
+            touched=self._touched,
+            due=min((due for due in dues if due is not None), default=None),
+        )
+
+    # -- suspects ------------------------------------------------------------------------------------------------
+
+    def examine(self, one: Candidate) -> None:
+        situation = self._situation
+        case = situation.prover.case(one.ask, one.refusal)
+        runs = one.job in self._running
+        suspicion = self._suspicion(one, case, runs=runs)
+        found = standing(one.job, case, suspicion, runs, situation)
+        if suspicion.since is not None or _matters(suspicion):
+            self._kept[one.job] = suspicion
+        self._entries.append(_Entry(one, case, found))
+        self._told[one.job] = case.reason.then(found.link)
+
+    def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
+        """Brought up to date with this look: anything that changed, or speaks against it, begins it anew."""
+        before = self._situation.suspicions.get(one.job, UnsatisfiableNote())
+        if before.held and before.released_at is None:
+            before = replace(before, spared=True)
+        if before.held:  # what was found before it was released counts no more
+            before = replace(before, since=None, held=False, held_at=None, released_at=None)
+        if case.unproven is not None or runs:
+            return replace(before, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
+        fingerprint = self._situation.prover.fingerprint(one.ask)
+        if before.since is None or before.fingerprint != fingerprint:
+            return replace(
+                before, since=self._situation.now, fingerprint=fingerprint, asked_at=None, asked=0, deleted_at=None
+            )
+        answer = answer_to(one.job, before, self._situation)
+        answered = answer is not None and answer.answer is not Answer.NONE
+        return replace(before, asked_at=None, asked=0) if answered else before
+
+    def ask(self) -> None:
+        """One asking for all whose phantoms do not get in each other's way, the oldest deciding which."""
+        wanting = [entry for entry in self._entries if entry.standing.step is NextStep.ASK]
+        if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
+            self._later(wanting, frozenset())
+            return
+        if not wanting:
+            return
+        first, chosen = wanting[0], list[_Entry]()
+        demands: tuple[Demand, ...] = ()
+        for entry in wanting:
+            if len(chosen) == QUESTIONS:
+                break
+            if entry.case.one_host != first.case.one_host:
+                continue
+            if not first.case.one_host and entry.case.phantoms != first.case.phantoms:
+                continue
+            together = tuple(dict.fromkeys((*demands, *entry.case.demands)))
+            if first.case.one_host and together != demands and self._phantoms(together) is None:
+                continue
+            chosen.append(entry)
+            demands = together
+        phantoms = (self._phantoms(demands) if first.case.one_host else None) or first.case.phantoms
+        questions = [Question(entry.one.job, self._kept[entry.one.job].fingerprint) for entry in chosen]
+        self._actions.append(AskGridEngine(tuple(questions), phantoms, because(Code.ASKING_GRID_ENGINE)))
+        asked = frozenset(entry.one.job for entry in chosen)
+        for job in asked:
+            mark = self._kept[job]
+            self._kept[job] = replace(mark, asked_at=self._situation.now, asked=mark.asked + 1)
+        self._later(wanting, asked)
+
+    def _later(self, wanting: Sequence[_Entry], asked: frozenset[int]) -> None:
+        for entry in wanting:
+            if entry.one.job not in asked:
+                link = because(Code.UNPROVEN).then(because(Code.OLDER_JOBS_FIRST))
+                self._told[entry.one.job] = entry.case.reason.then(link)
+
+    def _phantoms(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
+        return probe_hosts_for(demands, self._situation.prover.allowed)
+
+    def act(self) -> None:
+        """Delete or hold the proven, the oldest first, few in a pass."""
+        answer, now = self._situation.answer, self._situation.now
+        most = max(1, min(MOST_A_PASS, len(self._waiting) // 10))
+        groups: dict[Reason, list[tuple[str, JobRequest]]] = {}
+        under_way = sum(self._under_way(mark) for mark in self._kept.values())
+        for entry in self._entries:
+            if entry.standing.step is not NextStep.ACT:
+                continue
+            job, reason = entry.one.job, entry.case.reason.then(entry.standing.link)
+            mark = self._kept[job]
+            if answer is DeadlockAnswer.REPORT:
+                self._told[job] = reason.then(because(Code.UNSATISFIABLE_REPORTED))
+                continue
+            deletes = answer is DeadlockAnswer.KILL
+            self._told[job] = reason.then(because(Code.UNSATISFIABLE_DELETED if deletes else Code.UNSATISFIABLE_HELD))
+            if self._under_way(mark):
+                continue
+            if under_way + len(self._acted) >= most:
+                self._told[job] = reason.then(because(Code.UNSATISFIABLE_LIMIT, most=most))
+                continue
+            self._acted.add(job)
+            self._touched += (mark.deleted_at if deletes else mark.held_at) is None
+            mark = replace(mark, told=entry.case.reason)
+            self._kept[job] = replace(mark, deleted_at=now) if deletes else replace(mark, held_at=now)
+            groups.setdefault(reason, []).extend(self._tasks(entry.one))
+        kind = Kill if answer is DeadlockAnswer.KILL else Hold
+        for reason, found in groups.items():
+            names, asks = tuple(name for name, _ in found), tuple(ask for _, ask in found)
+            self._actions.append(kind(names, reason, asks=asks))
+
+    def _under_way(self, mark: UnsatisfiableNote) -> bool:
+        """Whether it was to be deleted or held a moment ago, and that only does not show yet."""
+        deletes = self._situation.answer is DeadlockAnswer.KILL
+        done_at = mark.deleted_at if deletes else mark.held_at
+        return done_at is not None and not mark.held and self._situation.now - done_at < AGAIN
+
+    def _tasks(self, one: Candidate) -> Iterator[tuple[str, JobRequest]]:
+        """All its tasks that wait for the same things, as Grid Engine takes them, and what each was seen to ask for."""
+        asked = request(one.ask)
+        for shape in self._situation.cluster.shapes:
+            if shape.ask.state in WAITING_STATES and request(shape.ask) == asked and one.job in shape.jobs:
+                for name in names_of(one.job, shape.tasks[shape.jobs.index(one.job)]):
+                    yield name, shape.ask
+
+    def tell_owners(self) -> None:
+        """Leave in the job's context what stands in its way, once, before anything else happens to it."""
+        groups: dict[Reason, list[str]] = {}
+        room = TOLD
+        for entry in self._entries:
+            mark = self._kept.get(entry.one.job)
+            if (
+                mark is None
+                or mark.since is None
+                or mark.since == self._situation.now
+                or mark.told == entry.case.reason
+            ):
+                continue
+            if self._situation.held_back is not None or not room:
+                continue
+            room -= 1
+            self._kept[entry.one.job] = replace(mark, told=entry.case.reason)
+            groups.setdefault(entry.case.reason, []).append(str(entry.one.job))
+        self._actions += [Annotate(tuple(jobs), reason) for reason, jobs in groups.items()]
+
+    # -- others ---------------------------------------------------------------------------------------------------
+
+    def look_after_held(self, held: Sequence[CategoryPart]) -> None:
+        """Jobs that we hold: they are told apart from what others hold, and released when they can run after all."""
+        groups: dict[Reason, list[str]] = {}
+        for part in held:
+            for job, tasks in zip(part.jobs, part.tasks, strict=True):
+                mark = self._situation.suspicions.get(job)
+                if mark is None or mark.held_at is None or job in self._kept:
+                    continue
+                case = self._situation.prover.case(part.ask)
+                self._kept[job] = mark = replace(mark, held=True)
+                self._told[job] = because(Code.UNSATISFIABLE_HELD).then(mark.told or case.reason)
+                reason = self._release(case, mark)
+                if reason is not None:
+                    self._kept[job] = replace(mark, released_at=self._situation.now)
+                    self._told[job] = because(Code.UNSATISFIABLE_HELD).then(reason)
+                    groups.setdefault(reason, []).extend(names_of(job, tasks))
+        self._actions += [Release(tuple(jobs), reason) for reason, jobs in groups.items()]
+
+    def _release(self, case: Case, mark: UnsatisfiableNote) -> Reason | None:
+        """Why a job that we hold is to be released now; None: it is not."""
+        situation = self._situation
+        if situation.held_back is not None:
+            return None
+        if mark.released_at is not None and situation.now - mark.released_at < AGAIN:
+            return None
+        if case.possible:
+            return because(Code.SATISFIABLE_AGAIN)
+        return because(Code.HOLDING_OFF) if situation.answer is DeadlockAnswer.REPORT else None
+
+    def withdraw(self, possible: Iterable[CategoryPart]) -> None:
+        """What was told the owner of a job is taken back when it is so no more."""
+        told = {job for job, mark in self._situation.suspicions.items() if mark.told is not None} - self._kept.keys()
+        if not told or self._situation.held_back is not None:
+            return
+        found = list(dict.fromkeys(job for part in possible for job in part.jobs if job in told))[:TOLD]
+        self._withdrawn = frozenset(found)
+        if found:
+            self._actions.append(Annotate(tuple(map(str, found)), because(Code.SATISFIABLE_AGAIN)))
+
+    def keep_rest(self) -> None:
+        """What must not be forgotten of jobs that wait for something else now."""
+        for job, mark in self._situation.suspicions.items():
+            if job in self._waiting and job not in self._kept and job not in self._withdrawn and _matters(mark):
+                self._kept[job] = replace(mark, since=None, fingerprint="", asked_at=None, asked=0, deleted_at=None)
+
+
+def _matters(mark: UnsatisfiableNote) -> bool:
+    return mark.told is not None or mark.held_at is not None or mark.spared

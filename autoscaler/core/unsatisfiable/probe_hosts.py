@@ -1,0 +1,142 @@
+"""Which execution hosts without a machine show Grid Engine the best that is allowed, so that it can say "never".
+
+For a demand that needs one host: one of every allowed type that no other dominates. For one over several hosts: as many
+as the limits allow; where that are too many to put up, fewer and larger ones that offer as much. Never less than what
+is allowed: an explicit "no suitable queues" then holds for every allowed configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from autoscaler.core.capacity.array_ranges import Kind, Range
+from autoscaler.core.model.actions import ProbeHost
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.complexes import amount, written
+from autoscaler.core.model.demand_vector import Demand
+from autoscaler.core.placement.hosts import host_values_of
+from autoscaler.core.unsatisfiable.best_cluster import Allowed, most_visits, visits_on
+
+MOST = 16
+"""Phantoms in one asking."""
+REPORTED = frozenset({"arch", "num_proc", "mem_total", "mem_free"})
+"""What an execd reports and a type lets predict. Swap, load, topology and load sensors of one's own do not."""
+
+
+def probe_hosts_for(demands: Iterable[Demand], allowed: Allowed) -> tuple[ProbeHost, ...] | None:
+    """The phantoms that judge all these demands, each perhaps more kindly than alone. None: it takes too many."""
+    every = tuple(demands)
+    names = frozenset(asked.name for demand in every for asked in demand.properties) & REPORTED
+    found: list[ProbeHost] = []
+    for demand in every:
+        ranges = allowed.of(demand)
+        for each in ranges:
+            some = _for(demand, each, names, MOST // len(ranges), allowed)
+            if some is None:
+                return None
+            found += _missing(some, found)
+    return tuple(sorted(found, key=_sorting)) if len(found) <= MOST else None
+
+
+def _missing(some: Sequence[ProbeHost], found: Sequence[ProbeHost]) -> list[ProbeHost]:
+    """Those of `some` that are not among `found` yet, counting equal ones."""
+    left = list(found)
+    more: list[ProbeHost] = []
+    for phantom in some:
+        if phantom in left:
+            left.remove(phantom)
+        else:
+            more.append(phantom)
+    return more
+
+
+def _sorting(phantom: ProbeHost) -> tuple[str, int, tuple[tuple[str, str], ...]]:
+    return phantom.queue, -phantom.slots, phantom.complex_values
+
+
+def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed: Allowed) -> list[ProbeHost] | None:
+    complexes = allowed.complexes
+    able = [kind for kind in each.kinds if visits_on(demand, kind.host)]
+    if demand.one_host or not able:
+        return _dominant([_probe_host(kind, each, names, complexes) for kind in each.kinds], complexes)
+    bound = most_visits(demand, each.kinds, each.array.limits)
+    best = max(able, key=lambda kind: kind.most(each.array.limits) * visits_on(demand, kind.host))
+    count = best.most(each.array.limits)
+    if demand.per_host is not None:
+        # Every visit needs a host of its own: a larger host would not do for two.
+        return None if bound > most else [_united(able, each, names, complexes)] * bound
+    if count <= most and count * visits_on(demand, best.host) >= bound:
+        one = _united(able, each, names, complexes) if demand.per_job else _probe_host(best, each, names, complexes)
+        return [one] * count
+    count = min(count, most)
+    return [_enlarged(_united(able, each, names, complexes), demand, -(-bound // count), complexes)] * count
+
+
+def _probe_host(kind: Kind, each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
+    """A worker of this type as it would stand in Grid Engine, with what its execd would report of `names`."""
+    offer = host_values_of(kind.type, each.array, complexes)
+    reported = {name: _notation(offer.properties[name], complexes[name]) for name in names if name in offer.properties}
+    return ProbeHost(each.array.queue, offer.slots, tuple(sorted({**reported, **dict(offer.complex_values)}.items())))
+
+
+def _notation(value: str, entry: Complex) -> str:
+    number = amount(value, entry.type) if entry.type in _NUMBERS else None
+    return value if number is None else written(number, entry.type)
+
+
+_NUMBERS = frozenset({"INT", "DOUBLE", "MEMORY", "TIME"})
+
+
+def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
+    """A host that has the most of everything that any of these types has."""
+    first, *others = (_probe_host(kind, each, names, complexes) for kind in reversed(kinds))
+    slots, values = first.slots, dict(first.complex_values)
+    for other in others:
+        slots = max(slots, other.slots)
+        values |= {
+            name: text
+            for name, text in other.complex_values
+            if (more := _number(text, name, complexes)) is not None
+            and more > (_number(values.get(name, "0"), name, complexes) or 0)
+        }
+    return ProbeHost(first.queue, slots, tuple(sorted(values.items())))
+
+
+def _enlarged(phantom: ProbeHost, demand: Demand, slots: int, complexes: Mapping[str, Complex]) -> ProbeHost:
+    """The same host with at least so many slots, and of what each slot takes as much as they need."""
+    values = dict(phantom.complex_values)
+    for name, each in (*demand.per_slot, *demand.assumed):
+        if name in values and (_number(values[name], name, complexes) or 0) < each * slots:
+            values[name] = written(each * slots, complexes[name].type)
+    return ProbeHost(phantom.queue, max(slots, phantom.slots), tuple(sorted(values.items())))
+
+
+def _dominant(phantoms: Sequence[ProbeHost], complexes: Mapping[str, Complex]) -> list[ProbeHost]:
+    """Those that no other offers at least as much as, in everything."""
+    return [
+        phantom
+        for phantom in sorted(dict.fromkeys(phantoms), key=_sorting)
+        if not any(_offers_more(other, phantom, complexes) for other in phantoms if other != phantom)
+    ]
+
+
+def _offers_more(one: ProbeHost, other: ProbeHost, complexes: Mapping[str, Complex]) -> bool:
+    """At least as much of everything. More processors count as more: who asks for `num_proc` beyond all types fits
+    nowhere either way.
+    """
+    if one.slots < other.slots or one.queue != other.queue:
+        return False
+    values = dict(one.complex_values)
+    for name, text in other.complex_values:
+        mine, theirs = (_number(each, name, complexes) for each in (values.get(name, ""), text))
+        if mine is None or theirs is None:
+            if values.get(name) != text:
+                return False
+        elif mine < theirs:
+            return False
+    return True
+
+
+def _number(text: str, name: str, complexes: Mapping[str, Complex]) -> float | None:
+    entry = complexes.get(name)
+    return amount(text, entry.type) if entry is not None and entry.type in {*_NUMBERS, "BOOL"} else None

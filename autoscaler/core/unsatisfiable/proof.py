@@ -1,0 +1,350 @@
+"""Whether a job is surely impossible as things are allowed, or why that is not certain (rule 6).
+
+One case for all jobs that ask for the same things: a ladder of early returns, each naming a cause that may pass, or
+something that cannot be known before. What comes through is worth asking Grid Engine about. Time, answers and single
+jobs are `deadlock`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from autoscaler.core.capacity.array_ranges import Range
+from autoscaler.core.demand.job_requests import RequestReader
+from autoscaler.core.demand.shared_limits import more_than_the_cell_has
+from autoscaler.core.model.actions import ProbeHost
+from autoscaler.core.model.cluster import Cluster, JobRequest, ParallelEnvironment, Queue, QuotaRule
+from autoscaler.core.model.complexes import amount, by_any_name, matches, satisfies
+from autoscaler.core.model.demand_vector import Demand, Property
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.constraint_effects import complexes_given
+from autoscaler.core.placement.hosts import HOSTNAME, host_values_of
+from autoscaler.core.policy import Policy
+from autoscaler.core.unsatisfiable.best_cluster import Allowed, visits_on
+from autoscaler.core.unsatisfiable.conflict import conflict
+from autoscaler.core.unsatisfiable.probe_hosts import MOST, REPORTED, probe_hosts_for
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is known of all jobs that ask for the same things, at this look."""
+
+    reason: Reason
+    """What stands in their way."""
+    unproven: Reason | None = None
+    """Why it is not certain; None: as far as we know it, nothing allowed could ever run them."""
+    possible: bool = False
+    """Whether what can be had could run them."""
+    demands: tuple[Demand, ...] = ()
+    """What they ask of hosts, under every parallel environment they may use."""
+    phantoms: tuple[ProbeHost, ...] = ()
+
+    @property
+    def one_host(self) -> bool:
+        return all(demand.one_host for demand in self.demands)
+
+
+@dataclass(slots=True)
+class Readings:
+    """What jobs ask for, in the words of placement; read before it is known which complexes of hosts matter."""
+
+    reader: RequestReader
+    cluster: Cluster
+    policy: Policy
+    unlimited: RequestReader | None = None
+    """Reads as if parallel environments had any number of slots."""
+    _read: dict[tuple[object, ...], tuple[Demand, ...] | Reason] = field(default_factory=dict, init=False)
+
+    def demands(self, ask: JobRequest) -> tuple[Demand, ...] | Reason:
+        """What it asks of hosts, once for every parallel environment it may use; or why that cannot be told."""
+        key = self.key(ask)
+        if key not in self._read:
+            self._read[key] = self._demands(ask)
+        return self._read[key]
+
+    def key(self, ask: JobRequest) -> tuple[object, ...]:
+        """What makes two jobs alike here: what they ask for, and what their owners may use."""
+        return (*request(ask), *self.reader.rights.key(ask))
+
+    def _demands(self, ask: JobRequest) -> tuple[Demand, ...] | Reason:
+        whole = self.reader.read(ask)
+        if not isinstance(whole, Reason) and whole.demand.together:
+            return because(Code.GROUP_NOT_PROBED)  # a phantom has none of the groups' parallel environments
+        found: list[Demand] = []
+        for one in [ask] if ask.pe is None else [replace(ask, pe=pe.name) for pe in matching_pes(ask, self.cluster)]:
+            served = self.reader.read(one)
+            if isinstance(served, Reason) and served.code is Code.PE_SLOTS and self.beyond_cell(ask) is not None:
+                served = served if self.unlimited is None else self.unlimited.read(one)
+            if not isinstance(served, Reason):
+                found.append(served.demand)
+            elif served.code not in (Code.UNKNOWN_PE, Code.PE_RULE, Code.PE_SLOTS):
+                return served
+            elif self._elsewhere(one.pe or ""):
+                return because(Code.OTHER_PE, pe=one.pe)
+        return tuple(dict.fromkeys(found))
+
+    def beyond_cell(self, ask: JobRequest) -> Reason | None:
+        """That it asks for more than there is in all of what all jobs share: of a licence, or of the slots of every
+        parallel environment it may use. One of no slots at all is closed for a while, which may pass.
+        """
+        whole = self.reader.read(ask)
+        if not isinstance(whole, Reason):
+            return more_than_the_cell_has(self.cluster, ask, whole)
+        return whole if whole.code is Code.PE_SLOTS and whole["most"] != 0 else None
+
+    def _elsewhere(self, pe: str) -> bool:
+        """Whether some queue that is not ours to grow has this parallel environment."""
+        return any(
+            self.policy.queue(queue.name) is None
+            and (pe in queue.pe_list or any(pe in some for some in queue.pe_list_by_host.values()))
+            for queue in self.cluster.queues.values()
+        )
+
+
+@dataclass(slots=True)
+class Prover:
+    """Judges what is asked for against the best that is allowed."""
+
+    readings: Readings
+    cluster: Cluster
+    policy: Policy
+    allowed: Allowed
+    """As it is told: hosts as if nothing ran there, as far as is known."""
+    most: Allowed
+    """As it is judged by: hosts with all that they might have."""
+    silent: frozenset[str] = frozenset()
+    """Persistent hosts that do not report: what they are is not known now."""
+    enrols_itself: bool = False
+    """Whether workers tell Grid Engine by themselves what they have: it is then not ours to predict."""
+    _cases: dict[tuple[object, ...], Case] = field(default_factory=dict, init=False)
+    _prints: dict[tuple[object, ...], str] = field(default_factory=dict, init=False)
+
+    def case(self, ask: JobRequest, refusal: Reason | None = None) -> Case:
+        """`refusal`: what growth said of it, where nothing smaller is found to stand in the way."""
+        key = self.readings.key(ask)
+        if key not in self._cases:
+            self._cases[key] = self._case(ask, refusal or because(Code.HELD, state=ask.state))
+        return self._cases[key]
+
+    def _case(self, ask: JobRequest, refusal: Reason) -> Case:
+        if refusal.code is Code.RULES_FORBID:
+            return Case(refusal, unproven=because(Code.ONLY_RULES))
+        demands = self.readings.demands(ask)
+        if isinstance(demands, Reason):
+            return Case(refusal, unproven=demands)
+        beyond = self.readings.beyond_cell(ask)
+        if beyond is not None:
+            return self._beyond_cell(ask, beyond, demands)
+        if not demands:
+            return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
+        possible = any(self.allowed.serves(demand, only_to_be_had=True) for demand in demands)
+        nothing = self._nothing_known(demands)
+        if nothing is not None or any(self.most.serves(demand) for demand in demands):
+            cause = nothing or self._may_pass(demands)
+            return Case(refusal, unproven=cause, possible=possible and nothing is None, demands=demands)
+        reason = conflict(demands[0], self.allowed)
+        doubt = next(self._doubts(ask, demands), None)
+        if doubt is not None:
+            return Case(reason, unproven=doubt, demands=demands)
+        phantoms = probe_hosts_for(demands, self.most)
+        if phantoms is None:
+            return Case(reason, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
+        return Case(reason, demands=demands, phantoms=phantoms)
+
+    def _beyond_cell(self, ask: JobRequest, refusal: Reason, demands: tuple[Demand, ...]) -> Case:
+        """It asks for more of what all jobs share than there is in all: that stands in its way, whatever is launched.
+        Grid Engine is shown all that it asks of hosts, so that its answer is about nothing else.
+        """
+        if not demands:
+            return Case(refusal, unproven=because(Code.UNKNOWN_PE, pe=ask.pe, slots=ask.slots_min, queues=ask.queues))
+        cause = self._nothing_known(demands) or next(self._doubts(ask, demands), None)
+        if cause is not None:
+            return Case(refusal, unproven=cause, demands=demands)
+        phantoms = probe_hosts_for(demands, self.most)
+        if phantoms is None:
+            return Case(refusal, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
+        return Case(refusal, demands=demands, phantoms=phantoms)
+
+    def _nothing_known(self, demands: Iterable[Demand]) -> Reason | None:
+        """Where the catalogue shows nothing for a node array that may serve them, nothing follows from it; nor where a
+        limit allows it no worker at all, as an operator sets it for a while.
+        """
+        for demand in demands:
+            ranges = self.most.of(demand)
+            if not ranges:
+                return because(Code.NO_INSTANCE_TYPE, node_array=", ".join(sorted(demand.pools)), asked=None)
+            for each in ranges:
+                if not each.known:
+                    asked = each.array.family or each.array.instance_type
+                    return because(Code.NO_INSTANCE_TYPE, node_array=each.array.name, asked=asked or None)
+                if not each.kinds:
+                    return because(Code.NO_WORKER_ALLOWED, node_array=each.array.name)
+        return None
+
+    def _may_pass(self, demands: Iterable[Demand]) -> Reason:
+        """What keeps something from being launched for demand that could be served."""
+        served = next(demand for demand in demands if self.most.serves(demand))
+        if self.most.there(served):
+            return because(Code.FITS_WHEN_FREE)
+        if self.most.serves(served, only_to_be_had=True):
+            return because(Code.MIXED_TYPES)
+        return next(self.most.obstacles(served), because(Code.MIXED_TYPES))
+
+    # -- what is not certain -------------------------------------------------------------------------------------
+
+    def _doubts(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
+        if self.cluster.set_aside:
+            yield self.cluster.set_aside[0]
+        if self.enrols_itself:
+            yield because(Code.UNPREDICTABLE_RESOURCE, resource="slots")
+        named = sorted(set(self._places_named(ask)))
+        if named:
+            yield because(Code.NAMES_HOST_OR_QUEUE, named=tuple(named))
+        yield from self._doubts_of_queues(ask, demands)
+        for demand in demands:
+            for each in self.most.of(demand):
+                yield from self._doubts_of_worker(demand, each)
+
+    def _places_named(self, ask: JobRequest) -> Iterator[str]:
+        """Hosts, host groups and queues that are not ours, as it names them."""
+        for request_ in (*ask.queues, *ask.master_queues):
+            queue, _, host = request_.partition("@")
+            if host not in ("", "*") or not self._ours(queue or "*"):
+                yield request_
+        complexes = by_any_name(self.cluster.complexes)
+        for name, text in ask.hard:
+            known = complexes[name].name if name in complexes else name
+            if known == HOSTNAME or (known == "qname" and not self._ours(text)):
+                yield f"{name}={text}"
+
+    def _ours(self, expression: str) -> bool:
+        named = [queue for queue in self.cluster.queues if matches(expression, queue)]
+        return bool(named) and all(self.policy.queue(queue) is not None for queue in named)
+
+    def _doubts_of_queues(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
+        """Queues whose rules are not all known, or not the same for a worker and for a phantom of it."""
+        for demand in demands:
+            for queue in self.cluster.queues.values():
+                # Who is on its lists is not known: perhaps it lets the job in.
+                if not (queue.restricted and self._may_use(ask, queue.name)):
+                    continue
+                if self.most.serves(replace(demand, pools=demand.pools | {queue.name})):
+                    yield because(Code.RESTRICTED_QUEUE, queue=queue.name, by=queue.restricted)
+            for each in self.most.of(demand):
+                known = self.cluster.queues.get(each.array.queue)
+                if known is None:
+                    yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"queue {each.array.queue}")
+                # A phantom stands in no host group.
+                elif each.array.host_group in {*known.pe_list_by_host, *known.complex_values_by_host}:
+                    yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"{each.array.host_group} in {known.name}")
+
+    @staticmethod
+    def _may_use(ask: JobRequest, queue: str) -> bool:
+        return not ask.queues or any(matches(asked.partition("@")[0] or "*", queue) for asked in ask.queues)
+
+    def _doubts_of_worker(self, demand: Demand, each: Range) -> Iterator[Reason]:
+        """What it asks for that an enrolled worker's execution host would not be known to have or to lack."""
+        queue = self.cluster.queues.get(each.array.queue)
+        given = {name for kind in each.kinds for name, _ in self._values(each, kind.type.name)}
+        given -= complexes_given(each.array.rules)
+        for name, _ in (*demand.per_slot, *demand.per_job):
+            if name not in given or (queue is not None and name in queue.complex_values):
+                yield because(Code.UNPREDICTABLE_RESOURCE, resource=name)
+        for asked in demand.properties:
+            if asked.name in given:
+                continue
+            silent = self._silent(demand) if asked.name in REPORTED else ()
+            if silent:
+                yield because(Code.SILENT_HOSTS, hosts=silent, resource=asked.name)
+            elif not self._certain(asked, demand, each):
+                yield because(Code.UNPREDICTABLE_RESOURCE, resource=asked.name)
+
+    def _silent(self, demand: Demand) -> tuple[str, ...]:
+        """Hosts that do not report and might run a part of it, whatever they are. One that has no slot for it (as the
+        master with `CP_CAP_SGE_MASTER_CORES=0`) runs nothing.
+        """
+        slots = replace(demand, per_slot=(), per_job=(), properties=(), assumed=())
+        hosts = (host for host in self.most.persistent if host.name in self.silent)
+        return tuple(sorted(host.name for host in hosts if visits_on(slots, host)))
+
+    def _values(self, each: Range, type_: str) -> tuple[tuple[str, str], ...]:
+        found = next(kind.type for kind in each.kinds if kind.type.name == type_)
+        return host_values_of(found, each.array, self.cluster.complexes).complex_values
+
+    def _certain(self, asked: Property, demand: Demand, each: Range) -> bool:
+        """Whether it is known what an execd would report, as far as this demand depends on it."""
+        if asked.name not in REPORTED or asked.name in complexes_given(each.array.rules):
+            return False
+        without = replace(demand, properties=tuple(one for one in demand.properties if one is not asked))
+        if not self.most.serves(without):
+            return True
+        offered = [kind.host.properties.get(asked.name, "") for kind in each.kinds]
+        if asked.name == "num_proc":
+            # Half as many may show where a processor's threads do not count.
+            return (amount(asked.value, "INT") or 0) > max((amount(value, "INT") or 0) for value in offered)
+        if asked.name == "arch":
+            # Spelt so at least once by an execd of this very Grid Engine (lx-amd64, lx26-amd64, …).
+            seen = {host.load.get("arch") for host in self.cluster.hosts if host.heard}
+            return all(value in seen for value in offered if not satisfies(asked.value, asked.relop, value))
+        return asked.relop == "<="
+
+    # -- what an answer rests on -----------------------------------------------------------------------------------
+
+    def fingerprint(self, ask: JobRequest) -> str:
+        """Of all that Grid Engine's answer about a job with this request rests on, and what we hold against it."""
+        key = (*request(ask), ask.owner, ask.group, ask.project, ask.array)
+        if key not in self._prints:
+            rests_on = (key, self._rests_on(ask, self.case(ask)))
+            self._prints[key] = hashlib.sha256(repr(rests_on).encode()).hexdigest()[:16]
+        return self._prints[key]
+
+    def _rests_on(self, ask: JobRequest, case: Case) -> tuple[object, ...]:
+        complexes = by_any_name(self.cluster.complexes)
+        queues = {queue for demand in case.demands for queue in demand.pools}
+        return (
+            [complexes.get(name) for name, _ in ask.hard],
+            _sorted(self.cluster.global_values),
+            matching_pes(ask, self.cluster),
+            [_described(queue) for _, queue in sorted(self.cluster.queues.items())],
+            [known for _, known in sorted(self.cluster.access_lists.items())],
+            [
+                (quota.name, [(_sorted(rule.limits), sorted(rule.each), _bare(rule)) for rule in quota.rules])
+                for quota in self.cluster.quotas
+                if quota.enabled
+            ],
+            [
+                (each.array, [(kind.type, kind.most(each.array.limits)) for kind in each.kinds])
+                for each in self.allowed.ranges
+                if each.array.queue in queues
+            ],
+            sorted((host.name, _sorted(host.slots)) for host in self.allowed.persistent),
+            case.phantoms,
+        )
+
+
+def request(ask: JobRequest) -> tuple[object, ...]:
+    """What makes two jobs ask for the same things, whoever owns them and in whatever state they are."""
+    return ask.slots_min, ask.slots_max, ask.pe, ask.hard, ask.queues, ask.master_queues
+
+
+def matching_pes(ask: JobRequest, cluster: Cluster) -> list[ParallelEnvironment]:
+    """The parallel environments that its request names, in the order that leaves it most freedom first."""
+    return [pe for name, pe in sorted(cluster.pes.items()) if ask.pe is not None and matches(ask.pe, name)]
+
+
+def _described(queue: Queue) -> tuple[object, ...]:
+    """What of a queue decides who may run there; its hosts come and go."""
+    overrides = sorted((place, _sorted(values)) for place, values in queue.complex_values_by_host.items())
+    pes = (sorted(queue.pe_list), sorted(queue.pe_list_by_host.items()))
+    return queue.name, pes, _sorted(queue.complex_values), overrides, queue.restricted, _sorted(queue.limits)
+
+
+def _bare(rule: QuotaRule) -> QuotaRule:
+    """Without what has no order of its own."""
+    return replace(rule, limits={}, each=frozenset())
+
+
+def _sorted(values: Mapping[str, object]) -> list[tuple[str, object]]:
+    return sorted(values.items())

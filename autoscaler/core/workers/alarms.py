@@ -1,0 +1,97 @@
+"""Workers that nothing starts on yet although nothing runs there: in alarm (`load_thresholds`, `suspend_thresholds`),
+or on a queue that its calendar opens soon. They are supply: another worker would fare no better.
+
+An alarm is transient unless it stays longer than a boot may take. One that stays while other workers of the queue are
+calm is that host's own: it is supply no more. Where all are in alarm, nothing further is launched for the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.core.workers.closed_queues import BY_CALENDAR, Closed
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.phases import ALARM, in_alarm
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """Hosts that will serve what waits, only not now."""
+
+    hosts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By name: the state letters that speak against it for a while."""
+    told: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue: why its hosts start nothing yet."""
+    enough: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue for which no further worker is launched, why: all that are there stay in alarm, or it opens later."""
+
+    def lacking(self, counts: Sequence[int], wanted: Sequence[CategoryDemand]) -> list[int]:
+        """Of these tasks that fit nowhere, those for which a further worker could be of use."""
+        return [
+            0 if want.launches and all(queue in self.enough for queue in want.launches) else count
+            for count, want in zip(counts, wanted, strict=True)
+        ]
+
+    def said(self, coming: Iterable[Host]) -> Mapping[str, Reason]:
+        """The same of those queues for which nobody else comes."""
+        others = {pool for host in coming for pool in host.slots}
+        return {queue: reason for queue, reason in self.told.items() if queue not in others}
+
+    def instead(self, told: Mapping[str, Reason]) -> Mapping[str, Reason]:
+        """What is told of launches by queue, with why none are made."""
+        groups = {f"{queue}{GROUPS}": reason for queue, reason in self.enough.items()}
+        return {**told, **self.enough, **groups}
+
+
+def delayed(observed: ObservedWorkers, closed: Closed, now: float) -> Delayed:
+    """Who is delayed. Empty workers only: what keeps a busy one in alarm may be its own jobs, and last as they do."""
+    hosts: dict[str, str] = {}
+    told: dict[str, Reason] = dict(closed.opening)
+    for host in (*observed.others, *(machine.host for machine in observed.machines if machine.host is not None)):
+        for instance in host.instances:
+            if instance.queue in closed.opening and BY_CALENDAR & set(instance.states):
+                hosts[host.name] = "".join(sorted(BY_CALENDAR))
+    enough = {queue: reason for queue, reason in closed.opening.items() if queue in closed.early}
+    for queue, machines in _by_queue(observed).items():
+        alarmed = [machine for machine in machines if machine.note.alarm_since is not None]
+        calm = any(machine.host is not None and not in_alarm(machine.host, queue) for machine in machines)
+        counting = [machine for machine in alarmed if not calm or not stays(machine, now)]
+        if not counting:
+            continue
+        for machine in counting:
+            hosts[machine.name] = hosts.get(machine.name, "") + "".join(sorted(ALARM))
+        told[queue] = alarm_of(counting)
+        if len(alarmed) == len(machines) and all(stays(machine, now) for machine in alarmed):
+            enough[queue] = told[queue]
+    return Delayed(hosts, told, enough)
+
+
+def alarm_of(machines: Iterable[WorkerState]) -> Reason:
+    """That these workers of one queue are in alarm, and since when the first of them is."""
+    told = sorted(machines, key=lambda machine: machine.name)
+    since = min((machine.note.alarm_since for machine in told if machine.note.alarm_since is not None), default=None)
+    queue = next((machine.array.queue for machine in told if machine.array is not None), "")
+    hosts = tuple(machine.name for machine in told)
+    return because(Code.IN_ALARM, queue=queue, since_at=since, hosts=hosts)
+
+
+def stays(machine: WorkerState, now: float) -> bool:
+    """Whether it has been in alarm for longer than what boots and jobs that just began may cause."""
+    since, array = machine.note.alarm_since, machine.array
+    return since is not None and array is not None and now - since >= array.boot_timeout
+
+
+def _by_queue(observed: ObservedWorkers) -> dict[str, list[WorkerState]]:
+    """The workers in service of every queue."""
+    found: dict[str, list[WorkerState]] = {}
+    for machine in observed.machines:
+        if machine.in_service and machine.array is not None:
+            found.setdefault(machine.array.queue, []).append(machine)
+    return found

@@ -1,0 +1,45 @@
+"""Which buckets gave machines that came up, and when: a success clears the failures that were counted before it.
+
+A bucket that was out of capacity has some again once it gave a machine that was made later; one whose machines failed
+to boot is well again once any of its machines was heard later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+
+from autoscaler.core.model.fleet import ANY, BucketKey
+from autoscaler.core.model.memory import CameUp, Memory
+from autoscaler.core.policy import Policy
+from autoscaler.core.workers.worker_state import WorkerState
+
+CAPACITY = frozenset({"capacity", "quota"})
+"""Kinds of failure that tell of what its cloud has left, not of the machine."""
+
+
+def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy, now: float) -> tuple[CameUp, ...]:
+    """What is remembered of successes as long as failures count, with what this look adds: the newest a bucket."""
+    since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
+    heard = [
+        CameUp(machine.worker.bucket, machine.worker.created_at, machine.note.heard_at)
+        for machine in machines
+        if machine.note.heard_at is not None
+    ]
+    newest: dict[BucketKey, CameUp] = {}
+    for each in (*memory.came_up, *heard):
+        if each.at > since:
+            other = newest.get(each.bucket, each)
+            newest[each.bucket] = replace(each, made_at=max(each.made_at, other.made_at), at=max(each.at, other.at))
+    return tuple(sorted(newest.values(), key=lambda each: each.bucket))
+
+
+def cleared(bucket: BucketKey, kind: str, at: float, successes: Sequence[CameUp]) -> bool:
+    """Whether a machine of that bucket came up after a failure of that kind and time."""
+    return any((each.made_at if kind in CAPACITY else each.at) > at for each in successes if _same(bucket, each.bucket))
+
+
+def _same(one: BucketKey, other: BucketKey) -> bool:
+    """Equal, where one side says ANY it says nothing."""
+    pairs = ((getattr(one, field.name), getattr(other, field.name)) for field in fields(BucketKey))
+    return all(mine == theirs or ANY in (mine, theirs) for mine, theirs in pairs)

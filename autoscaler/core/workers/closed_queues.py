@@ -1,0 +1,170 @@
+"""Queues that start nothing now, and why: off by calendar, closed by a person, suspended for another queue. Whatever is
+launched for them would stand idle, leave, and be launched again.
+
+A queue that its calendar opens within the time of a boot is closed no more: its jobs count, and its hosts will serve
+them. How long a boot took is known when the first worker is there: it must not make who came by the longest time leave
+again. What its calendar says counts where no host shows it; where hosts do, their state letters are the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from autoscaler.core.demand.eligibility import WAITING_STATES
+from autoscaler.core.model.calendars import CalendarState
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, Queue, QueueInstance
+from autoscaler.core.model.complexes import matches
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.worker_state import same_host
+
+BY_CALENDAR = frozenset("DC")
+_BY_HAND = frozenset("ds")
+_FOR_ANOTHER = frozenset("SP")
+_LATE = 60.0
+"""So many seconds after an opening hosts may still show `D`: the qmaster's timer and clock are not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What is known of autoscaled queues that start nothing at this moment."""
+
+    reasons: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue: what waits for it alone does not count."""
+    by_hand: frozenset[str] = frozenset()
+    """Of these, those that a person closed: no worker is let in there."""
+    opening: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By queue, that it opens within the longest that a boot may take: what waits for it counts and keeps its hosts."""
+    early: frozenset[str] = frozenset()
+    """Of these, those for which it is too early to launch."""
+    due: float | None = None
+    """When time alone opens one, or lets launches for one begin."""
+
+
+def closed_queues(
+    observed: ObservedWorkers, cluster: Cluster, policy: Policy, boot_times: Mapping[str, float], now: float
+) -> Closed:
+    """Judge every autoscaled queue. `boot_times`: by node array."""
+    reasons: dict[str, Reason] = {}
+    opening: dict[str, Reason] = {}
+    by_hand: set[str] = set()
+    early: set[str] = set()
+    due: list[float] = []
+    for queue in map(cluster.queues.get, (queue.name for queue in policy.queues)):
+        array = next((array for array in policy.node_arrays if queue is not None and array.queue == queue.name), None)
+        if queue is None or array is None:
+            continue
+        hand = _by_hand(queue.name, observed, policy)
+        boot = boot_times.get(array.name, array.boot_timeout)
+        off, opens = _off(queue, array, observed, cluster, now)
+        if opens is not None:
+            due += [moment for moment in (opens - array.boot_timeout, opens - boot, opens) if moment > now]
+        if hand is not None:
+            reasons[queue.name] = hand
+            by_hand.add(queue.name)
+        elif off is not None and opens is not None and opens - now <= array.boot_timeout:
+            name = off["calendar"]
+            opening[queue.name] = because(
+                Code.QUEUE_OPENS_SOON, queue=queue.name, calendar=name, opens_at=opens, boot_s=boot
+            )
+            if opens - now > boot:
+                early.add(queue.name)
+        elif (why := off or _suspended_for_another(queue.name, observed, cluster)) is not None:
+            reasons[queue.name] = why
+    return Closed(reasons, frozenset(by_hand), opening, frozenset(early), min(due, default=None))
+
+
+def _off(
+    queue: Queue, array: NodeArrayPolicy, observed: ObservedWorkers, cluster: Cluster, now: float
+) -> tuple[Reason | None, float | None]:
+    """Whether the calendar of a queue has it closed on hosts of this array, and until when."""
+    name = queue.calendar_by_host.get(array.host_group, queue.calendar)
+    if not name:
+        return None, None
+    calendar = cluster.calendars.get(name)
+    off = calendar is not None and calendar.state(now, cluster.zone) is not CalendarState.ON
+    shown = [
+        bool(BY_CALENDAR & set(instance.states))
+        for host, instance in _instances(queue.name, _hosts(observed))
+        if _calendar_of(queue, host.name, cluster) == name
+    ]
+    if not (all(shown) if shown else off):
+        return None, None
+    opens = None
+    if calendar is not None and off:
+        opens = calendar.opens(now, cluster.zone)
+    elif calendar is not None and calendar.state(now - _LATE, cluster.zone) is not CalendarState.ON:
+        opens = now
+    return because(Code.QUEUE_OFF_BY_CALENDAR, queue=queue.name, calendar=name, opens_at=opens), opens
+
+
+def _calendar_of(queue: Queue, host: str, cluster: Cluster) -> str:
+    """The calendar of the queue on a host: its own, that of a group of it, or the queue's."""
+    if host in queue.calendar_by_host:
+        return queue.calendar_by_host[host]
+    groups = (name for name in queue.calendar_by_host if host in cluster.host_groups.get(name, ()))
+    group = next(groups, None)
+    return queue.calendar if group is None else queue.calendar_by_host[group]
+
+
+def _by_hand(queue: str, observed: ObservedWorkers, policy: Policy) -> Reason | None:
+    """`qmod -d` or `-sq` of a queue reaches the instances that are there, and no others: it is known by the persistent
+    ones, as long as no worker of ours is open. The master's alone is no sign: many masters are kept free of jobs so.
+    """
+    persistent = [
+        (host, instance)
+        for host, instance in _instances(queue, observed.others)
+        if instance.slots > 0 and not same_host(host.name, policy.master)
+    ]
+    ours = [
+        instance
+        for machine in observed.known
+        if machine.host is not None and machine.note.disabling is None and not machine.gone
+        for _, instance in _instances(queue, (machine.host,))
+    ]
+    if not persistent or not all(_BY_HAND & set(instance.states) for instance in ours):
+        return None
+    if not all(_BY_HAND & set(instance.states) for _, instance in persistent):
+        return None
+    disabled = all("d" in instance.states for _, instance in persistent)
+    code = Code.QUEUE_DISABLED_BY_HAND if disabled else Code.QUEUE_SUSPENDED_BY_HAND
+    return because(code, queue=queue, hosts=tuple(host.name for host, _ in persistent))
+
+
+def _suspended_for_another(queue: str, observed: ObservedWorkers, cluster: Cluster) -> Reason | None:
+    """Another worker would go the way of those that are there: jobs of a queue that comes first have them all, and more
+    jobs that name that queue wait.
+    """
+    superiors = tuple(name for name, other in cluster.queues.items() if queue in other.subordinates)
+    hosts = [machine.host for machine in observed.machines if machine.in_service and machine.host]
+    shown = list(_instances(queue, hosts))
+    if not superiors or not shown or not all(_FOR_ANOTHER & set(instance.states) for _, instance in shown):
+        return None
+    named = {
+        name
+        for shape in cluster.shapes
+        if shape.ask.state in WAITING_STATES
+        for asked in (*shape.ask.queues, *(text for what, text in shape.ask.hard if what in ("q", "qname")))
+        for name in superiors
+        if matches(asked.partition("@")[0], name)
+    }
+    if not named:
+        return None
+    there = tuple(host.name for host, _ in shown)
+    return because(Code.QUEUE_SUBORDINATE, queue=queue, hosts=there, superior=tuple(sorted(named)))
+
+
+def _hosts(observed: ObservedWorkers) -> Iterator[ExecutionHost]:
+    """Persistent hosts, and the workers that joined."""
+    yield from observed.others
+    yield from (machine.host for machine in observed.machines if machine.host is not None)
+
+
+def _instances(
+    queue: str, hosts: Sequence[ExecutionHost] | Iterator[ExecutionHost]
+) -> Iterator[tuple[ExecutionHost, QueueInstance]]:
+    for host in hosts:
+        yield from ((host, instance) for instance in host.instances if instance.queue == queue)

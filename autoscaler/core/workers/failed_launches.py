@@ -1,0 +1,87 @@
+"""Machines that were accepted and ended before they joined: launches that failed late.
+
+Each counts once against its bucket, like an order that was refused at once, so that the same back-off follows. One that
+was ever heard is lost, whatever its provider calls it; one that we, a person or a spot market ended is no failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autoscaler.core.model.fleet import Fleet, LaunchFailure, MachineState, Worker
+from autoscaler.core.model.memory import CameUp, WorkerNote
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.workers.came_up import cleared
+from autoscaler.core.workers.worker_state import WorkerState
+
+_ENDED = frozenset({MachineState.STOPPING, MachineState.TERMINATED})
+NO_WORDS = "it ended before it had come up"
+
+
+def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: bool) -> bool:
+    """Whether a machine is to be counted as a failed launch. `known`: an earlier look showed it, else only the journal
+    can tell that it is of an order of ours: after a lost store many are listed that ended long ago.
+    """
+    if worker.failure is None or worker.state not in _ENDED:
+        return False
+    if note.heard_at is not None or note.terminated_at is not None:
+        return False
+    return known or any(order.id == worker.order_id for order in fleet.orders)
+
+
+def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFailure, ...]:
+    """Those that this look counts first."""
+    return tuple(
+        LaunchFailure(
+            machine.worker.bucket,
+            now,
+            machine.worker.failure or "boot",
+            machine.worker.message or NO_WORDS,
+            machine.worker.order_id or "",
+            machine.worker.id,
+        )
+        for machine in machines
+        if machine.note.failed and not (machine.before is not None and machine.before.failed)
+    )
+
+
+def why_failed(machine: WorkerState) -> Reason | None:
+    """Why a machine that ended never joined; None: it did, or its end tells nothing of its launch."""
+    if not machine.note.failed:
+        return None
+    return because(Code.ENDED_BEFORE_JOINING, message=machine.worker.message)
+
+
+def told_with_failures(
+    told: Mapping[str, Reason],
+    failures: Sequence[LaunchFailure],
+    successes: Sequence[CameUp],
+    policy: Policy,
+    now: float,
+) -> dict[str, Reason]:
+    """What is done for the demand of each queue, with the failures that its next launch has behind it."""
+    found = dict(told)
+    for array in policy.node_arrays:
+        lately = _lately(array, failures, successes, now) if array.extends is None else ()
+        if lately and array.queue in found:
+            last = lately[-1]
+            kind = last.bucket.instance_type
+            link = because(
+                Code.LAUNCHES_FAILED, node_array=array.name, failures=len(lately), type=kind, message=last.message
+            )
+            found[array.queue] = found[array.queue].then(link)
+    return found
+
+
+def _lately(
+    array: NodeArrayPolicy, failures: Sequence[LaunchFailure], successes: Sequence[CameUp], now: float
+) -> Sequence[LaunchFailure]:
+    """Failures that count for an array, oldest first."""
+    counted = [
+        each
+        for each in failures
+        if each.kind not in ("permanent", "throttled") and array.takes(each.bucket)
+        if now - each.at < array.unavailability_delay and not cleared(each.bucket, each.kind, each.at, successes)
+    ]
+    return sorted(counted, key=lambda each: each.at)

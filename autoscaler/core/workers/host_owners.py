@@ -1,0 +1,150 @@
+"""Which machine an execution host belongs to, by name: several may bear one, one after the other.
+
+An entry in Grid Engine outlives its machine, and a cloud gives names again. What ran on the older machine must not be
+taken for the newer one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, HostJob
+from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.memory import WorkerNote
+
+
+class Hosts:
+    """Execution hosts by name, with or without domain where one side has none."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.full = {host.name.lower(): host for host in cluster.hosts}
+        for name in cluster.execution_hosts:
+            self.full.setdefault(name.lower(), ExecutionHost(name.lower(), heard=False))
+        self._short: dict[str, list[ExecutionHost]] = {}
+        for name, host in self.full.items():
+            self._short.setdefault(name.partition(".")[0], []).append(host)
+
+    def named(self, name: str | None) -> ExecutionHost | None:
+        if not name:
+            return None
+        wanted = name.lower()
+        if wanted in self.full:
+            return self.full[wanted]
+        alike = self._short.get(wanted.partition(".")[0], [])
+        alike = [host for host in alike if "." not in wanted or "." not in host.name]
+        return alike[0] if len(alike) == 1 else None
+
+
+def older_jobs(host: ExecutionHost, worker: Worker, on_their_way: Collection[str] = ()) -> list[HostJob]:
+    """Jobs on a host that began before this machine existed: those of another machine of the same name. One that began
+    in the very second in which it was made cannot be its own: it had yet to boot.
+
+    Not those that are `on_their_way`, or were when it came: the newer machine gets them, though they began before.
+    """
+    return [
+        job
+        for job in host.jobs
+        if job.started is not None and job.started <= worker.created_at
+        if not job.on_its_way and job.name not in on_their_way
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who claims which execution host."""
+
+    hosts: Hosts
+    workers: Sequence[Worker]
+    """As listed."""
+    notes: Mapping[str, WorkerNote]
+    """What is remembered of workers, by id."""
+    settled: float
+    """What listings lacked then, they show by now if it lives."""
+    _newest: dict[str, Worker] = field(init=False, default_factory=dict)
+    """By host name: the newest machine of that name that exists."""
+    _handed: dict[str, list[tuple[str, WorkerNote]]] = field(init=False, default_factory=dict)
+    """By host name: ids and notes of machines that jobs were on their way to."""
+
+    def __post_init__(self) -> None:
+        for worker in self.workers:
+            host = self.hosts.named(worker.name) if worker.exists else None
+            known = self._newest.get(host.name) if host is not None else None
+            if host is not None and (known is None or worker.created_at > known.created_at):
+                self._newest[host.name] = worker
+        for worker_id, note in self.notes.items():
+            if note.on_their_way and note.host is not None:
+                self._handed.setdefault(note.host, []).append((worker_id, note))
+
+    def owners(self, unlisted: Mapping[str, WorkerNote]) -> dict[str, str]:
+        """Host name → id of the worker whose execution host it is.
+
+        Of several machines of one name it is the newest that exists and was not retired; but while the entry was made
+        for an older one, or holds jobs that began before the newest existed, it is the older one's. One that the
+        listing leaves out comes before one that is known to have ended: it may run on.
+        """
+        claims: dict[str, list[Worker]] = {}
+        for worker in sorted(self.workers, key=_claim_order(self.notes)):
+            note = self.notes.get(worker.id)
+            host = self.hosts.named(worker.name or (note.host if note else None))
+            if host is not None and (worker.exists or self._was_of(host, note)):
+                claims.setdefault(host.name, []).append(worker)
+        surest_last = sorted(unlisted.items(), key=lambda item: (not item[1].gone, item[1].first_seen))
+        absent = {
+            host.name: key
+            for key, note in surest_last
+            if (host := self.hosts.named(note.host)) is not None and self._was_of(host, note)
+        }
+        owners = dict(absent)
+        for name, workers in claims.items():
+            if name in absent and not workers[0].exists and not unlisted[absent[name]].gone:
+                continue
+            elders = [*(worker.id for worker in workers[1:]), *([absent[name]] if name in absent else [])]
+            owners[name] = self._owner(self.hosts.full[name.lower()], workers[0], elders)
+        return owners
+
+    def _was_of(self, host: ExecutionHost, note: WorkerNote | None) -> bool:
+        """Whether a host may be what an ended machine left behind, rather than a living one's of the same name.
+
+        Of a machine that was only ever seen ended, as after a lost store, the name alone proves nothing: while its host
+        is heard, or a listing may still leave somebody out, the host is not taken for its (rule 7).
+        """
+        if note is None or note.left:
+            return False
+        return not note.only_ended or (not host.heard and note.first_seen <= self.settled)
+
+    def _owner(self, host: ExecutionHost, newest: Worker, elders: Sequence[str]) -> str:
+        note = self.notes.get(newest.id)
+        if not elders or (note is not None and note.host is not None) or not newest.exists:
+            return newest.id
+        handed = {job for elder in elders if (known := self.notes.get(elder)) for job in known.on_their_way}
+        if older_jobs(host, newest, handed):
+            return elders[0]
+        if host.jobs:  # a reserved slot alone tells nothing of who has the host
+            return newest.id
+        made_for = [
+            elder for elder in elders if (known := self.notes.get(elder)) and known.host is not None and not known.left
+        ]
+        return made_for[0] if made_for else newest.id
+
+    def in_doubt(self, worker: Worker, host: ExecutionHost) -> set[str]:
+        """Jobs on its host that an older machine of its name may have begun: nobody knows whether they still run."""
+        elders = (note for worker_id, note in self._handed.get(host.name, ()) if worker_id != worker.id)
+        known = self.notes.get(worker.id)
+        perhaps = {*(known.in_doubt if known else ()), *(job for note in elders for job in note.on_their_way)}
+        return perhaps & {job.name for job in host.jobs} if perhaps else set()
+
+    def successor(self, worker: Worker, host: ExecutionHost) -> Worker | None:
+        """A newer machine of this name."""
+        newest = self._newest.get(host.name)
+        return newest if newest is not None and newest.created_at > worker.created_at else None
+
+
+def _claim_order(notes: Mapping[str, WorkerNote]) -> Callable[[Worker], tuple[bool, bool, float, str]]:
+    """Of several machines of one name the host belongs to the newest that exists and was not retired."""
+
+    def key(worker: Worker) -> tuple[bool, bool, float, str]:
+        note = notes.get(worker.id)
+        return not worker.exists, note is not None and note.terminated_at is not None, -worker.created_at, worker.id
+
+    return key

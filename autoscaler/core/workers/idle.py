@@ -1,0 +1,40 @@
+"""How long a worker has been idle, whether that would let it go, and who goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+def idle_for(machine: WorkerState, now: float) -> float | None:
+    """Seconds since it was last seen busy; None while it is not in service and empty."""
+    since = machine.since(Condition.IDLE)
+    return None if since is None else now - since
+
+
+def could_leave(machine: WorkerState, moment: PassContext) -> bool:
+    """Whether idle time alone, its own asking or its cloud's advice would let it go."""
+    if not machine.in_service or machine.array is None:
+        return False
+    idle = idle_for(machine, moment.now)
+    asked = moment.winding_down is not None or machine.worker.id in moment.asking
+    long_enough = idle is not None and (idle >= machine.array.idle_timeout or asked)
+    return long_enough or machine.advised
+
+
+def let_go_order(machine: WorkerState, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
+    """Sorting key of whom to let go first: who asks to stop, whom its cloud may take, then the dearest, then the
+    longest idle.
+    """
+    since = machine.since(Condition.IDLE)
+    price = machine.worker.price_per_hour or 0.0
+    return (
+        machine.worker.id not in asking,
+        not machine.advised,
+        -price,
+        since if since is not None else 0.0,
+        machine.worker.id,
+    )

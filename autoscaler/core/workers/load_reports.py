@@ -1,0 +1,51 @@
+"""Which execution hosts report, and since when others are silent.
+
+Right after a qmaster starts, every host is silent until its execd reports again. A host that was heard before is
+therefore still expected for a short while: it takes no job now, but nothing is launched in its place either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoscaler.core.model.cluster import Cluster
+
+SHORTEST_GRACE = 60.0
+"""Seconds. Execds that lost their qmaster were heard again 31 s after it came back."""
+LONGEST_GAP = 120.0
+"""Seconds between two looks that count as silence at most: of a longer gap nobody knows what was in it."""
+
+
+def track_silence(cluster: Cluster, before: Mapping[str, float | None], now: float) -> dict[str, float | None]:
+    """By name of every host ever heard: None while it reports, else since when it is silent."""
+    return {
+        host.name: None if host.heard else silent_since(before.get(host.name), now)
+        for host in cluster.hosts
+        if host.heard or host.name in before
+    }
+
+
+def silent_since(before: float | None, now: float) -> float:
+    return now if before is None else before
+
+
+def grace_of(cluster: Cluster) -> float:
+    """Seconds for which a silent host may just not have reported again yet."""
+    return max(SHORTEST_GRACE, 2 * cluster.load_report_time)
+
+
+def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_heard: bool) -> float:
+    """Seconds of silence of one host after this look, given those before it (None: it was heard then).
+
+    Only time between two looks counts, of a long gap no more than LONGEST_GAP, and none while no host at all is heard:
+    that says more of the master's own network than of any host.
+    """
+    if before is None or looked_at is None:
+        return before or 0.0
+    return before + (min(max(now - looked_at, 0.0), LONGEST_GAP) if any_heard else 0.0)
+
+
+def expected_back(hearing: Mapping[str, float | None], cluster: Cluster, now: float) -> frozenset[str]:
+    """Silent hosts that may just not have reported again yet."""
+    grace = grace_of(cluster)
+    return frozenset(name for name, since in hearing.items() if since is not None and now - since < grace)

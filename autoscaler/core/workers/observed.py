@@ -1,0 +1,314 @@
+"""All workers as one look shows them: machines matched with hosts, and the memory of each brought up to date.
+
+Then `phases` tells the phase and the conditions of each. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from autoscaler.core.model.cluster import Cluster, ExecutionHost
+from autoscaler.core.model.fleet import Fleet, InstanceType, Interruption, MachineState, Worker
+from autoscaler.core.model.memory import Disabling, Memory, WorkerNote
+from autoscaler.core.policy import NodeArrayPolicy, Policy
+from autoscaler.core.workers.failed_launches import failed_to_join
+from autoscaler.core.workers.host_owners import Claims, Hosts
+from autoscaler.core.workers.load_reports import counted_silence
+from autoscaler.core.workers.missing_values import Values, barely_made, half_enrolled, missing_values
+from autoscaler.core.workers.phases import (
+    Condition,
+    WorkerFacts,
+    conditions_of,
+    disabled,
+    in_alarm,
+    phase_of,
+    takes,
+)
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedWorkers:
+    """All machines of ours, the hosts that are nobody's of ours, and the notes of workers the listing leaves out."""
+
+    machines: tuple[WorkerState, ...]
+    others: tuple[ExecutionHost, ...]
+    """Persistent hosts."""
+    missing: Mapping[str, WorkerNote]
+    missing_hosts: Mapping[str, ExecutionHost]
+    """By worker id: hosts of workers that the listing leaves out, and whose end nobody confirmed. They run on."""
+    unlisted: tuple[WorkerState, ...] = ()
+    """Workers that the listing leaves out and whose execution hosts are there: gone where their end is certain."""
+
+    @property
+    def known(self) -> tuple[WorkerState, ...]:
+        """All of them, listed or not."""
+        return (*self.machines, *self.unlisted)
+
+
+def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Policy, now: float) -> ObservedWorkers:
+    """Match machines with hosts and derive every state."""
+    hosts = Hosts(cluster)
+    claims = Claims(hosts, fleet.workers, memory.workers, now - policy.order_grace)
+    observation = _Observation(hosts, claims, fleet, memory, policy, now, cluster)
+    listed = {worker.id for worker in fleet.workers}
+    unlisted = {worker_id: note for worker_id, note in memory.workers.items() if worker_id not in listed}
+    owners = claims.owners(unlisted)
+    machines = [observation.machine(worker, owners) for worker in fleet.workers]
+    gone_missing: dict[str, WorkerNote] = {}
+    absent: list[WorkerState] = []
+    for worker_id, note in unlisted.items():
+        seen = note if note.missing_since is not None else replace(note, missing_since=now)
+        host = observation.hosts.named(note.host)
+        if host is not None and not note.left and owners.get(host.name) == worker_id:
+            machine = observation.unlisted(worker_id, seen, host)
+            absent.append(machine)
+            gone_missing[worker_id] = machine.note
+        elif now - (seen.missing_since or now) < policy.order_grace:
+            gone_missing[worker_id] = seen
+    named = {machine.host.name for machine in (*machines, *absent) if machine.host is not None}
+    return ObservedWorkers(
+        machines=tuple(sorted(machines, key=lambda machine: (machine.worker.created_at, machine.worker.id))),
+        others=tuple(host for host in cluster.hosts if host.name not in named),
+        missing=gone_missing,
+        missing_hosts={m.worker.id: m.host for m in absent if m.host is not None and not m.gone},
+        unlisted=tuple(absent),
+    )
+
+
+@dataclass(frozen=True)
+class _Observation:
+    """What every single look at a machine needs."""
+
+    hosts: Hosts
+    claims: Claims
+    fleet: Fleet
+    memory: Memory
+    policy: Policy
+    now: float
+    cluster: Cluster
+
+    @cached_property
+    def any_heard(self) -> bool:
+        return any(host.heard for host in self.cluster.hosts)
+
+    def facts(
+        self,
+        worker: Worker,
+        host: ExecutionHost | None,
+        note: WorkerNote,
+        before: WorkerNote | None,
+        *,
+        lacks: Values = (),
+        name_held: Condition | None = None,
+    ) -> WorkerFacts:
+        """What the phase and conditions of a listed worker follow from."""
+        return WorkerFacts(
+            worker,
+            host,
+            note,
+            self.policy.node_array(worker.node_array),
+            self.now,
+            before=before,
+            notice=self.notice(worker),
+            enrols_itself=self.fleet.enrols_itself,
+            lacks=lacks,
+            name_held=name_held,
+            any_heard=self.any_heard,
+            silence_timeout=self.policy.silence_timeout,
+            schedule_interval=self.cluster.schedule_interval,
+        )
+
+    def machine(self, worker: Worker, owners: Mapping[str, str]) -> WorkerState:
+        before = self.memory.workers.get(worker.id)
+        host = self.hosts.named(worker.name or (before.host if before else None))
+        if host is None or owners.get(host.name) == worker.id:
+            before = self._heritage(worker, host, before)
+            successor = self.claims.successor(worker, host) if host is not None else None
+            return _machine(self, worker, host, before, successor=successor)
+        owner = owners.get(host.name)
+        newer = next((other for other in self.fleet.workers if other.id == owner), None)
+        awaited = worker.exists and (newer is None or newer.created_at <= worker.created_at)
+        held = Condition.NAME_AWAITED if awaited else Condition.NAME_TAKEN
+        return _machine(self, worker, None, before, name_held=held)
+
+    def _heritage(self, worker: Worker, host: ExecutionHost | None, before: WorkerNote | None) -> WorkerNote | None:
+        """The note of a machine that takes over the entry of an older one, with our mark on it: we disabled it."""
+        if host is None or not disabled(host) or (before is not None and before.host is not None):
+            return before
+        marked = (
+            note
+            for worker_id, note in self.memory.workers.items()
+            if worker_id != worker.id and note.disabling is not None and note.disabled_at is not None
+            if not note.left and note.host == host.name
+        )
+        elder = next(marked, None)
+        if elder is None:
+            return before
+        mine = before or WorkerNote(first_seen=self.now)
+        return replace(mine, disabled_at=elder.disabled_at, disabling=Disabling.LOST, seen_disabled=True)
+
+    def unlisted(self, worker_id: str, note: WorkerNote, host: ExecutionHost) -> WorkerState:
+        """A worker known from memory only."""
+        bucket = note.bucket
+        state = MachineState.TERMINATED if note.gone else MachineState.RUNNING
+        kind = InstanceType(bucket.instance_type if bucket else "", "", note.vcpus, 0)
+        array = bucket.node_array if bucket else ""
+        worker = Worker(worker_id, kind, array, state, note.first_seen, note.host, order_id=note.order_id)
+        worker = replace(worker, group_id=note.group_id or None)
+        successor = self.claims.successor(worker, host)
+        on_their_way = _on_their_way(host, note, successor, lives=False)
+        seen = replace(note, silent_s=self.silence(note, host), on_their_way=on_their_way)
+        facts = replace(self.facts(worker, host, seen, note), notice=None, listed=False)
+        return WorkerState(
+            worker, host, seen, note, facts.array, phase_of(facts), conditions_of(facts), successor=successor
+        )
+
+    def silence(self, before: WorkerNote | None, host: ExecutionHost) -> float | None:
+        if host.heard:
+            return None
+        known = before.silent_s if before else None
+        return counted_silence(known, self.memory.looked_at, self.now, any_heard=self.any_heard)
+
+    def lacks(
+        self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
+    ) -> Values:
+        """What a host that its own image has made, and that is about to be let in, still lacks. A person may have let
+        it in before, as long as nothing runs there.
+        """
+        if not self.fleet.enrols_itself or host is None or array is None or note.disabling is not Disabling.ENROL:
+            return ()
+        if host.busy or not (host.heard and any(instance.queue == array.queue for instance in host.instances)):
+            return ()
+        return missing_values(worker, host, array, self.cluster.complexes, tried=note.completed_at is not None)
+
+    def notice(self, worker: Worker) -> Interruption | None:
+        """Of several notices the gravest, and of these the soonest."""
+        given = [notice for notice in self.fleet.interruptions if notice.worker_id == worker.id]
+        return min(given, key=lambda notice: (not takes(notice), notice.at), default=None)
+
+
+def _machine(
+    observation: _Observation,
+    worker: Worker,
+    host: ExecutionHost | None,
+    before: WorkerNote | None,
+    *,
+    name_held: Condition | None = None,
+    successor: Worker | None = None,
+) -> WorkerState:
+    fleet, now, notice = observation.fleet, observation.now, observation.notice(worker)
+    array = observation.policy.node_array(worker.node_array)
+    seen = replace(
+        before or WorkerNote(first_seen=now),
+        missing_since=None,
+        bucket=worker.bucket if worker.exists else None,
+        gone=not worker.exists,
+        only_ended=not worker.exists and (before is None or before.only_ended),
+        order_id=worker.order_id,
+        group_id=worker.group_id or (before.group_id if before else ""),
+        vcpus=worker.type.vcpus,
+        price_per_hour=worker.price_per_hour,
+    )
+    if before is None or not before.gone:
+        seen = replace(seen, failed=seen.failed or failed_to_join(worker, seen, fleet, known=before is not None))
+    if host is None:
+        had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
+        enrolling = worker.exists and seen.disabling is Disabling.ENROL and seen.retired_at is None
+        left = not enrolling and (seen.left or (name_held is None and had))
+        name = seen.host or (worker.name if seen.only_ended else None)
+        note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
+    else:
+        on_their_way = _on_their_way(host, seen, successor, lives=worker.exists)
+        in_doubt = tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else ()
+        seen = replace(
+            seen, silent_s=observation.silence(before, host), left=False, on_their_way=on_their_way, in_doubt=in_doubt
+        )
+        if fleet.enrols_itself:
+            seen = _made_by_its_image(seen, host, now)
+        elif before is None and worker.exists and barely_made(host):
+            seen = replace(seen, disabled_at=now, disabling=Disabling.ENROL)
+        half = half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
+        half = half or bool(observation.lacks(worker, host, seen, array))
+        note = _seen_host(replace(seen, host=host.name), host, now, half_enrolled=half)
+    by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
+    by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
+    if by_hand and seen.disabling is Disabling.BROKEN:
+        note = replace(note, trusted_at=now)
+    if by_hand and seen.disabling is Disabling.AUTO_STOP:
+        note = replace(note, stop_undone=True)
+    lacks = observation.lacks(worker, host, note, array)
+    facts = observation.facts(worker, host, note, before, lacks=lacks, name_held=name_held)
+    state = WorkerState(
+        worker,
+        host,
+        note,
+        before,
+        array,
+        phase_of(facts),
+        conditions_of(facts),
+        enabled_by_hand=by_hand,
+        notice=notice,
+        successor=successor,
+        lacks=lacks,
+    )
+    if state.in_service and host is not None and array is not None and not host.busy:
+        note = _idle(note, array, now, observation.memory.looked_at, alarm=in_alarm(host, array.queue))
+    else:
+        note = replace(note, idle_since=None, alarm_since=None)
+    lacks = lacks if state.coming and Condition.INCOMPLETE in state.conditions else ()
+    return replace(state, note=note, conditions=conditions_of(replace(facts, note=note)), lacks=lacks)
+
+
+def _idle(note: WorkerNote, array: NodeArrayPolicy, now: float, looked_at: float | None, *, alarm: bool) -> WorkerNote:
+    """The note of an empty worker in service. While it is in alarm no job could have started there, so its idle time
+    does not go on, unless the alarm stays for longer than boots and jobs that just ended make it.
+    """
+    idle = note.idle_since if note.idle_since is not None else now
+    if not alarm:
+        return replace(note, idle_since=idle, alarm_since=None)
+    since = note.alarm_since if note.alarm_since is not None else now
+    if note.idle_since is not None and now - since < array.boot_timeout:
+        idle = min(idle + max(now - (looked_at if looked_at is not None else now), 0.0), now)
+    return replace(note, idle_since=idle, alarm_since=since)
+
+
+def _on_their_way(host: ExecutionHost, note: WorkerNote, successor: Worker | None, *, lives: bool) -> tuple[str, ...]:
+    """Jobs that this machine has not taken yet. Once there is a newer one of its name, those it never took; where it
+    no longer lives one may be there that no listing shows, and what was on its way stays in question.
+    """
+    if successor is not None:
+        return note.on_their_way
+    now = (job.name for job in host.jobs if job.on_its_way)
+    return tuple(dict.fromkeys(now if lives else (*note.on_their_way, *now)))
+
+
+def _made_by_its_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
+    """The mark of one that is first heard, or not yet: its image may disable it a moment after it makes it a host."""
+    if note.disabling is not None or note.heard_at is not None or (host.busy and not disabled(host)):
+        return note
+    return replace(note, disabled_at=now, disabling=Disabling.ENROL)
+
+
+def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enrolled: bool = False) -> WorkerNote:
+    """The note after a look at its execution host."""
+    if host.heard and note.heard_at is None:
+        note = replace(note, heard_at=now)
+    if note.disabling is None:
+        return replace(note, retired_at=None, empty_since=None)
+    if disabled(host):
+        since = None if host.busy else note.empty_since if note.empty_since is not None else now
+        retired = None if host.busy else note.retired_at
+        return replace(note, seen_disabled=True, empty_since=since, retired_at=retired)
+    note = replace(note, empty_since=None, retired_at=None)
+    early = note.disabling is Disabling.ENROL and note.heard_at is None  # a person enabled it: it joins all the same
+    if half_enrolled or early:
+        return note
+    joined = note.disabling is Disabling.ENROL and host.heard
+    if note.enabled_at is not None or note.seen_disabled or joined:
+        silent = None if note.silent_s is None else 0.0  # a person who enables it wants it watched anew
+        note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
+        return replace(note, silent_s=silent, fenced_at=None)
+    return note

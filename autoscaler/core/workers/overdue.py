@@ -1,0 +1,30 @@
+"""Why a machine on its way into service is given up."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.workers.missing_values import values_text
+from autoscaler.core.workers.phases import Condition
+from autoscaler.core.workers.step import PassContext
+from autoscaler.core.workers.worker_state import WorkerState
+
+
+def overdue(machine: WorkerState) -> Reason | None:
+    """Why a machine on its way is given up; None: it is not. One that its provider says will never come up is given up
+    at once: it never ran a job, and may be paid for until it is ended.
+    """
+    if Condition.FAILED in machine.conditions:
+        return because(Code.BOOT_FAILED, message=machine.worker.message)
+    if Condition.OVERDUE not in machine.conditions or machine.array is None:
+        return None
+    limit = machine.array.boot_timeout
+    if machine.lacks:
+        return because(Code.INCOMPLETE_TIMEOUT, limit_s=limit, lacks=values_text(machine.lacks))
+    code = Code.JOIN_TIMEOUT if machine.note.disabling is Disabling.ENROL else Code.BOOT_TIMEOUT
+    return because(code, limit_s=limit, message=machine.worker.message)
+
+
+def counts_as_coming(machine: WorkerState, moment: PassContext) -> bool:
+    """Whether a machine on its way is still expected: not late, and wanted gone by nobody."""
+    return machine.coming and moment.let_go(machine) is None and overdue(machine) is None

@@ -1,0 +1,523 @@
+"""What a worker is: one phase, and the conditions that hold besides. Both follow from tables, in each pass anew.
+
+A phase says how far the worker is on its way from order to end. A condition says what else is so, and since when. They
+are derived from what is observed and from the few times and marks of its `WorkerNote`; no other module asks what those
+times mean together. With the store lost the same phase follows within two observations (safety rule 8).
+
+`DECIDING` says which condition outweighs the phase, and which procedure then takes the worker's next step.
+core/transitions.py lists every step that a rule of these procedures takes; docs/worker-phases.md is made of all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.fleet import Interruption, MachineState, Worker
+from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.workers.missing_values import Values, half_enrolled
+
+
+class Phase(StrEnum):
+    """How far a worker is, from its order to its end."""
+
+    ORDERED = "ordered"
+    BOOTING = "booting"
+    JOINING = "joining"
+    READY = "ready"
+    DRAINING = "draining"
+    LEAVING = "leaving"
+    ENDING = "ending"
+    GONE = "gone"
+
+
+class Condition(StrEnum):
+    """What holds of a worker besides its phase."""
+
+    UNLISTED = "unlisted"
+    UNKNOWN_ARRAY = "unknown array"
+    NAME_TAKEN = "name taken"
+    NAME_AWAITED = "name awaited"
+    FENCED = "fenced"
+    DISABLED_BY_HAND = "disabled by hand"
+    INTERRUPTED = "interrupted"
+    ADVISED = "advised"
+    CORDONED = "cordoned"
+    SILENT = "silent"
+    SILENT_TOO_LONG = "silent too long"
+    CUT_OFF = "cut off"
+    QUARANTINED = "quarantined"
+    FOR_GOOD = "for good"
+    INCOMPLETE = "incomplete"
+    JOINED = "joined"
+    FAILED = "failed"
+    OVERDUE = "overdue"
+    IDLE = "idle"
+    IN_ALARM = "in alarm"
+    EMPTY = "empty"
+    DRAINED = "drained"
+
+
+Conditions = Mapping[Condition, float | None]
+"""Those that hold, with since when; None where nobody knows, or only this observation tells."""
+
+
+class Procedure(StrEnum):
+    """Who takes a worker's next step."""
+
+    JOINING = "joining"
+    SCALE_DOWN = "scale down"
+    LEAVING = "leaving"
+    RECOVERY = "recovery"
+    SET_ASIDE = "set aside"
+
+
+# -- what is known of one worker ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """All that the phase and the conditions of one worker follow from."""
+
+    worker: Worker
+    host: ExecutionHost | None
+    note: WorkerNote
+    """Brought up to date by this observation."""
+    array: NodeArrayPolicy | None
+    now: float
+    before: WorkerNote | None = None
+    """As the last pass left it."""
+    notice: Interruption | None = None
+    enrols_itself: bool = False
+    """Its image makes it an execution host."""
+    lacks: Values = ()
+    """What its image did not give it."""
+    name_held: Condition | None = None
+    """NAME_TAKEN, NAME_AWAITED: another machine has the execution host of its name."""
+    listed: bool = True
+    any_heard: bool = True
+    """Whether qmaster hears any execution host at all."""
+    silence_timeout: float = float("inf")
+    schedule_interval: float = 0.0
+
+    @property
+    def marked(self) -> Disabling | None:
+        """Why we disabled its execution host; None: we did not, or it has none."""
+        return self.note.disabling if self.host is not None else None
+
+    @property
+    def provider_ends_it(self) -> bool:
+        return self.worker.state in (MachineState.STOPPING, MachineState.TERMINATED)
+
+    @property
+    def taken_by_cloud(self) -> bool:
+        return self.notice is not None and takes(self.notice)
+
+
+ALARM = frozenset("aA")
+"""State letters of a load that is above a threshold of the queue: nothing starts there until it falls."""
+FOR_GOOD = frozenset({Disabling.BROKEN, Disabling.AUTO_STOP, Disabling.GROUP})
+"""Marks of workers that nothing but a person enables again."""
+CORDONS = frozenset({Disabling.SILENT, Disabling.LOST, Disabling.INTERRUPTED})
+"""Marks of workers that stay, and are enabled again when what befell them has passed."""
+
+
+def disabled(host: ExecutionHost) -> bool:
+    """Whether no job can enter any queue instance because each is disabled by hand (`d`), ours or another."""
+    return all("d" in instance.states for instance in host.instances)
+
+
+def in_alarm(host: ExecutionHost, queue: str) -> bool:
+    """Whether its load keeps jobs of this queue from starting there."""
+    return any(ALARM & set(instance.states) for instance in host.instances if instance.queue == queue)
+
+
+def takes(notice: Interruption) -> bool:
+    """Whether a notice says that the machine ends, rather than advises to leave it."""
+    return notice.kind != "rebalance"
+
+
+# -- predicates of the tables ------------------------------------------------------------------------------------------
+
+
+def _gone(seen: WorkerFacts) -> bool:
+    return seen.worker.state is MachineState.TERMINATED
+
+
+def _stopping(seen: WorkerFacts) -> bool:
+    return seen.worker.state is MachineState.STOPPING
+
+
+def _waits_for_name(seen: WorkerFacts) -> bool:
+    return seen.name_held is Condition.NAME_AWAITED or _on_older_host(seen)
+
+
+def _on_older_host(seen: WorkerFacts) -> bool:
+    """The machine may still be on its way: never heard as far as we know, and young or not even up. After a lost store
+    its host may be one that an older machine of its name left; silent, it says nothing of the new machine.
+    """
+    note, array, host = seen.note, seen.array, seen.host
+    if host is None or host.heard or _disabled_by_hand(seen) or seen.taken_by_cloud:
+        return False
+    if note.disabling is not None or note.fenced_at is not None or note.retired_at is not None:
+        return False
+    if array is None or note.heard_at is not None or not seen.worker.exists or seen.worker.failure is not None:
+        return False
+    return seen.worker.state is MachineState.PENDING or seen.now - seen.worker.created_at < array.boot_timeout
+
+
+def _name_taken(seen: WorkerFacts) -> bool:
+    return seen.name_held is Condition.NAME_TAKEN
+
+
+def _fenced(seen: WorkerFacts) -> bool:
+    return seen.host is not None and seen.note.fenced_at is not None and not seen.provider_ends_it
+
+
+def _removed(seen: WorkerFacts) -> bool:
+    return seen.note.retired_at is not None
+
+
+def _down(seen: WorkerFacts) -> bool:
+    """A stopped machine, or one that failed: what ran there does not, and nothing more may start."""
+    failed = seen.worker.state is MachineState.PENDING and seen.worker.failure is not None
+    return seen.host is not None and failed and not _disabled_by_hand(seen)
+
+
+def _not_up(seen: WorkerFacts) -> bool:
+    if seen.host is not None:
+        return False
+    return seen.worker.state is MachineState.PENDING or not seen.worker.name or seen.enrols_itself
+
+
+def _no_host_yet(seen: WorkerFacts) -> bool:
+    return seen.host is None
+
+
+def _enrolling(seen: WorkerFacts) -> bool:
+    return seen.marked is Disabling.ENROL
+
+
+def _to_leave(seen: WorkerFacts) -> bool:
+    return seen.marked is not None and seen.marked not in CORDONS
+
+
+def _in_service(seen: WorkerFacts) -> bool:
+    return seen.host is not None
+
+
+def _unlisted(seen: WorkerFacts) -> bool:
+    return not seen.listed
+
+
+def _unknown_array(seen: WorkerFacts) -> bool:
+    return seen.array is None and not seen.provider_ends_it
+
+
+def _disabled_by_hand(seen: WorkerFacts) -> bool:
+    host = seen.host
+    return host is not None and seen.marked is None and any("d" in instance.states for instance in host.instances)
+
+
+def _interrupted(seen: WorkerFacts) -> bool:
+    return seen.taken_by_cloud or seen.marked is Disabling.INTERRUPTED
+
+
+def _advised(seen: WorkerFacts) -> bool:
+    return seen.notice is not None and not takes(seen.notice)
+
+
+def _cordoned(seen: WorkerFacts) -> bool:
+    return seen.marked in CORDONS
+
+
+def _silent(seen: WorkerFacts) -> bool:
+    return seen.host is not None and not seen.host.heard
+
+
+def _silent_too_long(seen: WorkerFacts) -> bool:
+    """Silence is not counted while no host at all is heard: that tells of qmaster's network, not of this host."""
+    silent = seen.note.silent_s
+    return silent is not None and silent >= seen.silence_timeout and seen.any_heard
+
+
+def _cut_off(seen: WorkerFacts) -> bool:
+    return _to_leave(seen) and seen.host is not None and seen.host.busy and _silent_too_long(seen)
+
+
+def _quarantined(seen: WorkerFacts) -> bool:
+    return seen.marked is Disabling.BROKEN
+
+
+def _for_good(seen: WorkerFacts) -> bool:
+    return seen.marked in FOR_GOOD
+
+
+def _incomplete(seen: WorkerFacts) -> bool:
+    host, array = seen.host, seen.array
+    if not _enrolling(seen) or host is None or array is None:
+        return False
+    if seen.lacks and seen.worker.ready:
+        return True
+    if seen.enrols_itself:
+        return False
+    unqueued = not any(instance.queue == array.queue for instance in host.instances)
+    return unqueued or half_enrolled(seen.worker, host, seen.note, array, enrols_itself=False)
+
+
+def _joined(seen: WorkerFacts) -> bool:
+    host, array = seen.host, seen.array
+    if not _enrolling(seen) or host is None or array is None or _incomplete(seen):
+        return False
+    queued = any(instance.queue == array.queue for instance in host.instances)
+    return queued and host.heard and seen.worker.ready and disabled(host)
+
+
+def _failed(seen: WorkerFacts) -> bool:
+    return seen.worker.failure is not None and seen.host is None
+
+
+def _overdue(seen: WorkerFacts) -> bool:
+    array, begun = seen.array, _way_in_began(seen)
+    if array is None or _joined(seen) or not (_waits_for_name(seen) or seen.host is None or _enrolling(seen)):
+        return False
+    return seen.now - begun >= array.boot_timeout
+
+
+def _way_in_began(seen: WorkerFacts) -> float:
+    """Since when it counts as on its way in. One that was already late when it was first seen (the store was lost) gets
+    its time anew: nothing ends at the first observation (rule 8). One that joined before and was taken out of Grid
+    Engine by a person begins anew.
+    """
+    note, made = seen.note, seen.worker.created_at
+    if note.heard_at is not None:
+        begun = note.disabled_at if note.enrolling_since is None else note.enrolling_since
+        return begun if begun is not None else seen.now
+    return note.first_seen if seen.array is not None and note.first_seen - made >= seen.array.boot_timeout else made
+
+
+def _idle(seen: WorkerFacts) -> bool:
+    return seen.note.idle_since is not None
+
+
+def _alarmed(seen: WorkerFacts) -> bool:
+    return seen.note.alarm_since is not None
+
+
+def _empty(seen: WorkerFacts) -> bool:
+    return seen.note.empty_since is not None
+
+
+def _drained(seen: WorkerFacts) -> bool:
+    """Two observations, a scheduler interval apart: a job that was dispatched before the first shows in the second."""
+    before, since = seen.before, seen.note.empty_since
+    if before is None or before.empty_since is None or since is None or not seen.note.seen_disabled:
+        return False
+    return seen.now - since >= seen.schedule_interval
+
+
+# -- the tables --------------------------------------------------------------------------------------------------------
+
+Predicate = Callable[[WorkerFacts], bool]
+Since = Callable[[WorkerFacts], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """A phase, and what shows it."""
+
+    phase: Phase
+    holds: Predicate
+    sentence: str
+
+
+PHASES: tuple[PhaseRow, ...] = (
+    PhaseRow(Phase.GONE, _gone, "Its provider says that the machine has ended."),
+    PhaseRow(Phase.ENDING, _stopping, "Its provider says that the machine is stopping."),
+    PhaseRow(Phase.BOOTING, _waits_for_name, "The execution host of its name still belongs to an older machine."),
+    PhaseRow(Phase.LEAVING, _name_taken, "The execution host of its name belongs to a newer machine."),
+    PhaseRow(Phase.ENDING, _fenced, "Its end was planned although it is an execution host."),
+    PhaseRow(Phase.LEAVING, _removed, "Its removal from Grid Engine, or its end, was planned."),
+    PhaseRow(Phase.ENDING, _down, "Its provider says that the machine is down for good, and it is still there."),
+    PhaseRow(Phase.BOOTING, _not_up, "It is no execution host and not up, has no name yet, or its image enrols it."),
+    PhaseRow(Phase.JOINING, _no_host_yet, "It is up and named, and no execution host yet."),
+    PhaseRow(Phase.JOINING, _enrolling, "It is an execution host and has been disabled by us since it was enrolled."),
+    PhaseRow(Phase.DRAINING, _to_leave, "It is an execution host that we disabled so that it leaves."),
+    PhaseRow(Phase.READY, _in_service, "It is an execution host."),
+)
+"""Read from the top; the first row that holds gives the phase. One always does: what is no execution host and not
+booting is joining, and any other execution host is ready.
+"""
+ORDERED_SENTENCE = (
+    "Its provider accepted the order, and no listing shows the machine yet (`requests.orders.outstanding`)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """A condition, and what shows it."""
+
+    condition: Condition
+    holds: Predicate
+    since: Since
+    sentence: str
+
+
+def _never(_: WorkerFacts) -> float | None:
+    return None
+
+
+def _marked_at(seen: WorkerFacts) -> float | None:
+    return seen.note.disabled_at
+
+
+def _silent_since(seen: WorkerFacts) -> float | None:
+    return None if seen.note.silent_s is None else seen.now - seen.note.silent_s
+
+
+CONDITIONS: tuple[ConditionRow, ...] = (
+    ConditionRow(
+        Condition.UNLISTED,
+        _unlisted,
+        lambda seen: seen.note.missing_since,
+        "Its provider's listing leaves it out, and its execution host is there. It may run on.",
+    ),
+    ConditionRow(Condition.UNKNOWN_ARRAY, _unknown_array, _never, "The settings do not know its node array."),
+    ConditionRow(Condition.NAME_TAKEN, _name_taken, _never, "A newer machine is in Grid Engine under its name."),
+    ConditionRow(
+        Condition.NAME_AWAITED,
+        _waits_for_name,
+        _never,
+        "It waits until the execution host that an older machine of its name left is removed.",
+    ),
+    ConditionRow(
+        Condition.FENCED,
+        _fenced,
+        lambda seen: seen.note.fenced_at,
+        "Its end was asked for while it was an execution host: it was silent for too long, or its cloud takes it.",
+    ),
+    ConditionRow(Condition.DISABLED_BY_HAND, _disabled_by_hand, _never, "A person disabled it (`d` without our mark)."),
+    ConditionRow(
+        Condition.INTERRUPTED,
+        _interrupted,
+        lambda seen: seen.note.disabled_at if seen.marked is Disabling.INTERRUPTED else None,
+        "Its cloud gave notice that it takes the machine.",
+    ),
+    ConditionRow(Condition.ADVISED, _advised, _never, "Its cloud advises to move away; nothing ends yet."),
+    ConditionRow(
+        Condition.CORDONED,
+        _cordoned,
+        _marked_at,
+        "We disabled it because it was silent, interrupted or ending; it is enabled again when that has passed.",
+    ),
+    ConditionRow(Condition.SILENT, _silent, _silent_since, "qmaster does not hear its execd. Silence is not death."),
+    ConditionRow(
+        Condition.SILENT_TOO_LONG,
+        _silent_too_long,
+        _silent_since,
+        "It has been silent for `silence_timeout` or longer.",
+    ),
+    ConditionRow(
+        Condition.CUT_OFF, _cut_off, _silent_since, "It drains, is busy and silent for too long: it never runs dry."
+    ),
+    ConditionRow(Condition.QUARANTINED, _quarantined, _marked_at, "We disabled it because it seems broken."),
+    ConditionRow(Condition.FOR_GOOD, _for_good, _marked_at, "It drains, and nothing but a person enables it again."),
+    ConditionRow(
+        Condition.INCOMPLETE,
+        _incomplete,
+        lambda seen: seen.note.enrolling_since,
+        "It is an execution host without all that it is to have: queue, slots, or values of complexes.",
+    ),
+    ConditionRow(
+        Condition.JOINED, _joined, lambda seen: seen.note.heard_at, "It is complete, up and heard: only disabled still."
+    ),
+    ConditionRow(Condition.FAILED, _failed, _never, "Its provider says that it never comes up."),
+    ConditionRow(Condition.OVERDUE, _overdue, _way_in_began, "It has been on its way in for `boot_timeout` or longer."),
+    ConditionRow(
+        Condition.IDLE,
+        _idle,
+        lambda seen: seen.note.idle_since,
+        "Every observation since then showed it ready and empty.",
+    ),
+    ConditionRow(
+        Condition.IN_ALARM,
+        _alarmed,
+        lambda seen: seen.note.alarm_since,
+        "Every observation since then showed it ready, empty, and in alarm (`a`, `A`) in its queue.",
+    ),
+    ConditionRow(
+        Condition.EMPTY,
+        _empty,
+        lambda seen: seen.note.empty_since,
+        "Every observation since then showed it disabled by us, and empty.",
+    ),
+    ConditionRow(
+        Condition.DRAINED,
+        _drained,
+        lambda seen: seen.note.empty_since,
+        "Two observations, a scheduler interval apart, showed it disabled by us and empty (rule 1).",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DecidingRow:
+    """A condition that outweighs these phases, and the procedure that then takes the next step."""
+
+    condition: Condition
+    phases: frozenset[Phase]
+    procedure: Procedure
+
+
+_ALL = frozenset(Phase) - {Phase.ORDERED, Phase.GONE}
+_BEFORE_ITS_END = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DRAINING})
+_READY = frozenset({Phase.READY})
+
+DECIDING: tuple[DecidingRow, ...] = (
+    # Nobody knows whether it lives: its end is made certain before anything else.
+    DecidingRow(Condition.UNLISTED, _ALL, Procedure.RECOVERY),
+    # Without its node array nobody knows what it is for. Only a person lets it go.
+    DecidingRow(Condition.UNKNOWN_ARRAY, _ALL, Procedure.SET_ASIDE),
+    DecidingRow(Condition.NAME_TAKEN, frozenset({Phase.LEAVING}), Procedure.SET_ASIDE),
+    DecidingRow(Condition.NAME_AWAITED, frozenset({Phase.BOOTING}), Procedure.JOINING),
+    DecidingRow(Condition.FENCED, frozenset({Phase.ENDING}), Procedure.RECOVERY),
+    # What a person disabled is left alone, also when its cloud is about to take it.
+    DecidingRow(Condition.DISABLED_BY_HAND, _READY, Procedure.SET_ASIDE),
+    DecidingRow(Condition.INTERRUPTED, _BEFORE_ITS_END, Procedure.RECOVERY),
+    DecidingRow(Condition.CUT_OFF, frozenset({Phase.DRAINING}), Procedure.RECOVERY),
+    DecidingRow(Condition.CORDONED, _READY, Procedure.RECOVERY),
+    DecidingRow(Condition.SILENT, _READY, Procedure.RECOVERY),
+)
+"""Read from the top; the first row whose condition holds in such a phase decides. Where none does, the phase does."""
+
+BY_PHASE: Mapping[Phase, Procedure] = MappingProxyType(
+    {
+        Phase.BOOTING: Procedure.JOINING,
+        Phase.JOINING: Procedure.JOINING,
+        Phase.READY: Procedure.SCALE_DOWN,
+        Phase.DRAINING: Procedure.LEAVING,
+        Phase.LEAVING: Procedure.LEAVING,
+        Phase.ENDING: Procedure.RECOVERY,
+        Phase.GONE: Procedure.RECOVERY,
+    }
+)
+"""Who takes the next step where no condition decides. What is only ordered takes none."""
+
+
+def phase_of(seen: WorkerFacts) -> Phase:
+    """The phase of a worker that is observed."""
+    return next(row.phase for row in PHASES if row.holds(seen))
+
+
+def conditions_of(seen: WorkerFacts) -> Conditions:
+    """All conditions that hold, with since when."""
+    return MappingProxyType({row.condition: row.since(seen) for row in CONDITIONS if row.holds(seen)})
+
+
+def deciding(phase: Phase, conditions: Conditions) -> DecidingRow | None:
+    """The row of the condition that outweighs the phase; None: the phase alone says what is done."""
+    return next((row for row in DECIDING if phase in row.phases and row.condition in conditions), None)

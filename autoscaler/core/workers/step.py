@@ -1,0 +1,205 @@
+"""The step a single worker takes in a pass: at most one action, always a verdict, and the note that remembers it.
+
+What pauses or brakes turns a step into waiting, and says so in the reason's trail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from autoscaler.core.constraints.per_array import KeepAlive
+from autoscaler.core.constraints.ruleset import NONE_KEPT
+from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.model.cluster import Complex
+from autoscaler.core.model.fleet import RefusedEnd
+from autoscaler.core.model.memory import Disabling, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.snapshot import WorkerVerdict
+from autoscaler.core.workers.worker_state import WorkerState, named_in
+
+FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
+"""Seconds until an end that was refused is asked for again, doubled each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassContext:
+    """What every worker's step depends on besides the worker itself."""
+
+    now: float
+    wishes: Overrides
+    schedule_interval: float
+    retry_after: float
+    """An action whose effect does not show is planned again after so long."""
+    complexes: Mapping[str, Complex]
+    held_back: Reason | None = None
+    """Paused or braked: no worker is let go."""
+    keep_alive: KeepAlive = NONE_KEPT
+    """Whom rules keep."""
+    asking: frozenset[str] = frozenset()
+    """Ids of workers that ask to stop."""
+    refused_ends: Mapping[str, RefusedEnd] = field(default_factory=lambda: MappingProxyType({}))
+    """By worker id."""
+    group_pes: tuple[str, ...] = ()
+    """Parallel environments that each group of workers has one of its own of."""
+
+    def recent(self, at: float | None) -> bool:
+        """Whether an action was planned so recently that its effect may not show yet: it is not planned again."""
+        return at is not None and self.now - at < self.retry_after
+
+    def let_go(self, machine: WorkerState) -> Reason | None:
+        """Why a person wants this machine gone; None: nobody does."""
+        if named_in(self.wishes.keep, machine):
+            return None
+        if self.wishes.stop == "now":
+            return because(Code.STOPPING, how=self.wishes.stop)
+        if named_in(self.wishes.drain, machine):
+            return because(Code.DRAINED_BY_COMMAND)
+        return None
+
+    def end_refused(self, worker_id: str) -> Reason | None:
+        """Why a worker's end is not asked for yet: its provider refused that, and each time it waits longer. A person
+        who resumes has it asked for at once.
+        """
+        refused = self.refused_ends.get(worker_id)
+        if refused is None or (self.wishes.resumed_at is not None and self.wishes.resumed_at >= refused.at):
+            return None
+        again_at = refused.at + min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(refused.times - 1, 16))
+        if self.now >= again_at:
+            return None
+        return because(Code.END_REFUSED, times=refused.times, again_at=again_at, message=refused.message)
+
+    @property
+    def winding_down(self) -> Reason | None:
+        """Why every worker leaves as soon as neither a running nor a waiting job needs it; None: it does not."""
+        return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop == "drain" else None
+
+    @property
+    def stopping(self) -> Reason | None:
+        """Why nothing is launched any more: a person stops the autoscaler."""
+        return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop is not None else None
+
+    def kept(self, machine: WorkerState) -> Reason | None:
+        """Why this machine is never let go; None: it may be."""
+        if named_in(self.wishes.keep, machine):
+            return because(Code.KEPT_BY_COMMAND)
+        # Only what once came up, and as long as no person wants it gone: a person cannot take a rule back.
+        if self.wishes.stop is not None or named_in(self.wishes.drain, machine) or machine.note.heard_at is None:
+            return None
+        if machine.array is not None and machine.array.keep_alive:
+            return because(Code.KEPT_BY_REQUEST, node_array=machine.array.name, sets=machine.array.keep_alive)
+        if self.keep_alive.holds(machine.worker.node_array, machine.worker.name):
+            return because(Code.KEPT_BY_RULES)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStep:
+    """What one worker does now."""
+
+    machine: WorkerState
+    verdict: WorkerVerdict
+    note: WorkerNote
+    action: Action | None = None
+    rule: str = ""
+    """Which rule of its procedure took it; core/transitions.py lists them."""
+
+
+Known = TypeVar("Known")
+
+
+def first_step(rules: Sequence[Callable[[Known], WorkerStep | None]], known: Known) -> WorkerStep:
+    """The step of the first rule that has one, named by it. Of a complete list some rule always has one."""
+    for rule in rules:
+        step = rule(known)
+        if step is not None:
+            return replace(step, rule=rule.__name__)
+    raise LookupError(f"no rule has a step for {known}")
+
+
+def keep(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:
+    return WorkerStep(machine, _verdict(machine, "keep", reason), note or machine.note)
+
+
+def wait(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:
+    return WorkerStep(machine, _verdict(machine, "wait", reason), note or machine.note)
+
+
+def enrol(machine: WorkerState, moment: PassContext, action: Enrol) -> WorkerStep:
+    again = machine.note.disabling is Disabling.ENROL
+    note = replace(
+        machine.note,
+        disabled_at=moment.now,
+        disabling=Disabling.ENROL,
+        seen_disabled=False,
+        enrolling_since=(machine.note.enrolling_since if again else None) or moment.now,
+        host=action.host,
+        left=False,
+    )
+    return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
+
+
+def complete(machine: WorkerState, moment: PassContext, action: Enrol) -> WorkerStep:
+    """Of a host that its own image made: our mark on it stays as old as it is."""
+    note = replace(machine.note, completed_at=moment.now)
+    return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
+
+
+def enable(machine: WorkerState, moment: PassContext, reason: Reason) -> WorkerStep:
+    """Let jobs in. Our mark stays until a look shows it enabled."""
+    note = machine.note
+    if moment.recent(note.enabled_at):
+        return wait(machine, reason)
+    action = Enable(machine.worker.id, machine.name, reason)
+    return WorkerStep(machine, _verdict(machine, "enable", reason), replace(note, enabled_at=moment.now), action)
+
+
+def disable(
+    machine: WorkerState, moment: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
+) -> WorkerStep:
+    if moment.held_back is not None and not by_person:
+        return wait(machine, reason.then(moment.held_back))
+    note = replace(
+        machine.note,
+        disabled_at=moment.now,
+        disabling=disabling,
+        seen_disabled=False,
+        empty_since=None,
+        enabled_at=None,
+        idle_since=None,
+    )
+    action = Disable(machine.worker.id, machine.name, reason)
+    return WorkerStep(machine, _verdict(machine, "disable", reason), note, action)
+
+
+def remove(machine: WorkerState, moment: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
+    if moment.held_back is not None and not by_person:
+        return wait(machine, reason.then(moment.held_back))
+    action = Remove(machine.worker.id, machine.name, reason)
+    return WorkerStep(
+        machine, _verdict(machine, "remove", reason), replace(machine.note, retired_at=moment.now), action
+    )
+
+
+def terminate(
+    machine: WorkerState, moment: PassContext, reason: Reason, *, failure: str | None = None, by_person: bool = False
+) -> WorkerStep:
+    """End the machine. Only ever called for one that is no execution host."""
+    note = machine.note
+    if moment.recent(note.terminated_at):
+        return wait(machine, because(Code.ENDING))
+    if moment.held_back is not None and not by_person:
+        return wait(machine, reason.then(moment.held_back))
+    if (refused := moment.end_refused(machine.worker.id)) is not None:
+        return wait(machine, refused.then(reason))
+    note = replace(note, retired_at=note.retired_at or moment.now, terminated_at=moment.now)
+    host = machine.worker.name or note.host
+    action = Terminate(machine.worker.id, host, reason, failure)
+    return WorkerStep(machine, _verdict(machine, "terminate", reason), note, action)
+
+
+def _verdict(machine: WorkerState, verdict: str, reason: Reason) -> WorkerVerdict:
+    return WorkerVerdict(machine.name, machine.worker.id, verdict, reason)

@@ -1,0 +1,109 @@
+"""A worker as one observation shows it: provider × Grid Engine × memory, with phase and conditions (`phases.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.fleet import Interruption, Worker
+from autoscaler.core.model.memory import WorkerNote
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.workers.missing_values import Values
+from autoscaler.core.workers.phases import BY_PHASE, Condition, Conditions, Phase, Procedure, deciding
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker with all that is known of it."""
+
+    worker: Worker
+    host: ExecutionHost | None
+    note: WorkerNote
+    """Brought up to date by this look."""
+    before: WorkerNote | None
+    """As the last pass left it; None at the first look."""
+    array: NodeArrayPolicy | None
+    phase: Phase
+    conditions: Conditions = field(default_factory=lambda: MappingProxyType({}))
+    enabled_by_hand: bool = False
+    """This look found it enabled though we had disabled it."""
+    notice: Interruption | None = None
+    """What its cloud gave notice of."""
+    successor: Worker | None = None
+    """A newer machine of its name, which waits for its execution host to be removed."""
+    lacks: Values = ()
+    """What its own image, which made it an execution host, did not give it: it is closed to jobs until it has it."""
+    decisive: Condition | None = field(init=False)
+    """The condition that outweighs its phase; None: the phase alone says what is done."""
+    procedure: Procedure = field(init=False)
+    """Who takes its next step."""
+
+    def __post_init__(self) -> None:
+        row = deciding(self.phase, self.conditions)
+        object.__setattr__(self, "decisive", None if row is None else row.condition)
+        object.__setattr__(self, "procedure", BY_PHASE[self.phase] if row is None else row.procedure)
+
+    @property
+    def name(self) -> str:
+        return self.host.name if self.host else self.worker.name or self.note.host or self.worker.id
+
+    @property
+    def empty(self) -> bool:
+        return self.host is None or not self.host.busy
+
+    @property
+    def coming(self) -> bool:
+        """On its way into service, and nothing else comes first."""
+        return self.procedure is Procedure.JOINING
+
+    @property
+    def joined(self) -> bool:
+        """All of it is there; it only is to be enabled."""
+        return self.coming and Condition.JOINED in self.conditions
+
+    @property
+    def in_service(self) -> bool:
+        return self.procedure is Procedure.SCALE_DOWN
+
+    @property
+    def unheard(self) -> bool:
+        """It would be in service if qmaster heard it."""
+        return self.decisive is Condition.SILENT
+
+    @property
+    def draining(self) -> bool:
+        """Disabled by us to leave, whether it still can or not."""
+        return self.phase is Phase.DRAINING and self.decisive in (None, Condition.CUT_OFF)
+
+    @property
+    def going(self) -> bool:
+        """On its way out whatever still runs there; most of that is not taken back."""
+        return self.phase in (Phase.LEAVING, Phase.ENDING) and self.decisive in (None, Condition.FENCED)
+
+    @property
+    def gone(self) -> bool:
+        return self.phase is Phase.GONE
+
+    @property
+    def advised(self) -> bool:
+        """Whether its cloud only advises to move away: nothing ends yet."""
+        return Condition.ADVISED in self.conditions
+
+    def since(self, condition: Condition) -> float | None:
+        """Since when a condition holds; None: it does not, or nobody knows."""
+        return self.conditions.get(condition)
+
+
+def same_host(one: str, other: str) -> bool:
+    """Whether two names mean one host: equal, or equal short names where one has no domain. Case does not count."""
+    left, right = one.lower(), other.lower()
+    if "." in left and "." in right:
+        return left == right
+    return left.partition(".")[0] == right.partition(".")[0]
+
+
+def named_in(names: Iterable[str], machine: WorkerState) -> bool:
+    """Whether a person's wish names this machine, by host name or id."""
+    return any(name == machine.worker.id or same_host(name, machine.name) for name in names)

@@ -1,0 +1,126 @@
+"""The script that a worker runs at its first boot, rendered from `conf/worker/`.
+
+Every value stands in it once, quoted for the shell; the rest of the templates is the same for all cells. A cloud shows
+a machine's user data and tags to whoever may describe it, and to every job on it: so the one secret there, the key by
+which the machines of one order may ask to stop, opens nothing that demand does not allow anyhow.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from functools import cache
+from math import ceil
+from shlex import quote
+
+import jinja2
+from jinja2.ext import Extension
+
+from autoscaler import worker_configuration
+from autoscaler.errors import SettingsError
+from sge.notices import COMPLEX
+
+LOOK_EVERY = 30
+"""Seconds between two looks of a worker at itself, at most."""
+OWN_ENDINGS = ("azure", "cyclecloud")
+"""Providers whose machines stay paid for when they are shut down: they have to ask for their end otherwise."""
+WITH_METADATA = ("aws", "azure")
+"""Providers whose metadata tells a machine the name that the provider lists it under, and its coming end."""
+ORDER_IN_METADATA = ("aws",)
+"""Providers whose machines read in their metadata what is of their order alone (its id, its key, their group): there
+one boot script serves all orders of a node array, and an account holds few launch templates.
+"""
+LOAD_SENSOR = "/usr/local/sbin/sge-worker-notice"
+"""Where the script puts the load sensor that tells of that end."""
+_COMMENT = re.compile(r"^[ \t]*#(?!!).*\n", re.MULTILINE)
+_OF_LINES = ("bootstrap", "configuration", "hook")
+"""Values of more than one line: text that is only ever written to a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBoot:
+    """What the workers of one node array have to know. Durations in seconds."""
+
+    sge_root: str
+    cell: str
+    master: str
+    master_address: str
+    """'' where the master's name only resolves to itself; the worker's DNS has to know it then."""
+    qmaster_port: int
+    execd_port: int
+    bootstrap: str
+    """The cell's `bootstrap` file; '' where it cannot be read, so that the worker must have it by itself."""
+    provider: str
+    join_within: float
+    """So long no qmaster may have taken it before it ends itself."""
+    lease: float
+    longest_lease: float
+    """The lease of a worker on which jobs run; never shorter than `lease`."""
+    mount: str = ""
+    """NFS export that is mounted at `sge_root` (`server:/path`); '' for none."""
+    install: bool = True
+    """Whether the distribution's package is installed where there is no sge_execd."""
+    hook: str = ""
+    """The operator's own script, which runs before the worker joins; '' for none."""
+    stays_after: float = 10
+    """A sge_execd that lives for so long with a connection to the qmaster counts as let in."""
+    configuration: str = ""
+    """What scripts on the worker may ask for, as `worker_configuration.write` notes it."""
+    stop_url: str = ""
+    """Where it may ask to stop, without its own token, and without the order where that stands in the metadata; ''
+    where nothing listens.
+    """
+    stop_key: str = ""
+    """What the machines of its order make their tokens of; '' where it stands in the metadata."""
+
+    def script(self) -> str:
+        """The whole script, for any POSIX shell. Raises SettingsError for a value of more than one line."""
+        return self._rendered("boot.sh.j2")
+
+    def configuration_script(self) -> str:
+        """Of a worker that its own image lets join: it only learns what scripts on it may ask for."""
+        return self._rendered("told.sh.j2")
+
+    def _rendered(self, template: str) -> str:
+        for name, value in asdict(self).items():
+            if isinstance(value, str) and name not in _OF_LINES and not value.isprintable():
+                raise SettingsError(f"{name} of a worker's boot script cannot be {value!r}")
+        values = asdict(self) | {
+            "join_within": ceil(self.join_within),
+            "lease": ceil(self.lease),
+            "longest_lease": ceil(max(self.lease, self.longest_lease)),
+            "stays_after": ceil(self.stays_after),
+            "look_every": max(1, min(LOOK_EVERY, int(self.lease / 20))),
+            "instance_id": worker_configuration.INSTANCE_ID,
+            "node_name": worker_configuration.NODE_NAME,
+            "stop_callback": worker_configuration.STOP_CALLBACK,
+            "file": worker_configuration.FILE,
+            "notice": COMPLEX,
+            "sensor": LOAD_SENSOR,
+            "ending": self.provider if self.provider in OWN_ENDINGS else "",
+            "group_id": worker_configuration.GROUP_ID,
+            "order_in_metadata": self.provider in ORDER_IN_METADATA,
+            "naming": self.provider if self.provider in WITH_METADATA else "",
+        }
+        return _templates().get_template(template).render(values)
+
+
+class _WithoutComments(Extension):
+    """User data is small: lines that only explain stay with us. Values are none of the source, so they stay whole."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return _COMMENT.sub("", source)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
+        extensions=[_WithoutComments],
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,
+    )
+    templates.filters["sh"] = lambda value: quote(str(value))
+    return templates

@@ -1,0 +1,63 @@
+"""End an orphan because a person says so, as carefully as any worker: closed, seen empty once more, taken out of Grid
+Engine where that lets it go, and only then ended. Every refusal leaves it as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoscaler.core.recovery.orphans import Orphan
+from autoscaler.errors import GridEngineRefused
+from providers.interface import Provider
+from sge.admin import Change, RemovalOutcome
+
+
+class Doors(Protocol):
+    """The part of `sge.admin.Administrator` that is needed."""
+
+    def enable(self, host: str) -> Change: ...
+
+    def disable(self, host: str) -> Change: ...
+
+    def remove(self, host: str) -> RemovalOutcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What it is done with."""
+
+    doors: Doors
+    provider: Provider
+    look_again: Callable[[], Orphan | None]
+    """A later look at the same machine, at least a scheduler interval away; None: it is no orphan any more."""
+
+
+def end_orphan(orphan: Orphan, hands: Hands) -> None:
+    """Raises GridEngineRefused where something runs on it, ProviderError where its provider does not end it."""
+    if orphan.host is not None:
+        _refuse_busy(orphan, orphan.host)
+        _take_out(orphan, orphan.host, hands)
+    hands.provider.terminate([orphan.worker.id])
+
+
+def _take_out(orphan: Orphan, host: str, hands: Hands) -> None:
+    hands.doors.disable(host)
+    try:
+        later = hands.look_again()
+        if later is None or later.host != host:
+            raise GridEngineRefused(f"{host} is not what it was a moment ago, so nothing is ended: look again")
+        _refuse_busy(later, host)
+        removal = hands.doors.remove(host)
+        if not removal.removed:
+            raise GridEngineRefused(f"Grid Engine does not let {host} go: {'; '.join(removal.said)}")
+    except BaseException:
+        if not orphan.disabled:
+            hands.doors.enable(host)
+        raise
+
+
+def _refuse_busy(orphan: Orphan, host: str) -> None:
+    if orphan.busy:
+        raise GridEngineRefused(f"{host} runs jobs, or has slots reserved: {orphan.worker.id} is not ended")

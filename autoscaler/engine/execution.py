@@ -1,0 +1,113 @@
+"""What act works with: Grid Engine's administrator and scheduler, the provider, the journal, a new machine's script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoscaler.background import Executor
+from autoscaler.core.model.actions import ProbeHost
+from autoscaler.core.model.fleet import Worker
+from autoscaler.engine.job_owners import Owners
+from autoscaler.store.journal import OrderRecord
+from autoscaler.store.store import Store
+from providers.interface import Provider
+from sge.admin import Change, JobsOutcome, RemovalOutcome
+from sge.lookup import JobsNow
+from sge.membership import Membership
+from sge.probe_hosts import Answers
+
+
+class GridEngine(Protocol):
+    """The part of `sge.admin.Administrator` that actions need. Every method may raise AutoscalerError."""
+
+    def enrol(
+        self,
+        host: str,
+        queue: str,
+        host_group: str,
+        slots: int,
+        complex_values: Iterable[tuple[str, str]] = (),
+        also_in: Sequence[str] = (),
+    ) -> Change: ...
+
+    def complete(
+        self, host: str, queue: str, complex_values: Iterable[tuple[str, str]], also_in: Sequence[str] = ()
+    ) -> Change: ...
+
+    def sense(self, host: str, sensor: str) -> Change: ...
+
+    def enable(self, host: str) -> Change: ...
+
+    def disable(self, host: str) -> Change: ...
+
+    def remove(self, host: str, known: Membership | None = None) -> RemovalOutcome: ...
+
+    def hold(self, jobs: Sequence[str]) -> JobsOutcome: ...
+
+    def release(self, jobs: Sequence[str]) -> JobsOutcome: ...
+
+    def delete(self, jobs: Sequence[str], *, forced: bool = False) -> JobsOutcome: ...
+
+    def push_back(self, job: str, *, forced: bool = False) -> JobsOutcome: ...
+
+    def set_context(self, job: str, key: str, text: str) -> JobsOutcome: ...
+
+
+class Groups(Protocol):
+    """The part of `sge.groups.Groups` that actions need. Every method may raise AutoscalerError."""
+
+    @property
+    def swept(self) -> bool: ...
+
+    def prepare(self, group: str, *, queue: str, host_group: str, pes: Sequence[str]) -> str: ...
+
+    def clear(self, group: str) -> tuple[str, ...]: ...
+
+    def sweep(self) -> tuple[str, ...]: ...
+
+
+class Scheduler(Protocol):
+    """The part of `sge.probe_hosts.Phantoms` that actions need."""
+
+    @property
+    def swept(self) -> bool: ...
+
+    def ask(self, jobs: Sequence[int], phantoms: Sequence[ProbeHost]) -> Answers: ...
+
+    def sweep(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionContext:
+    """One for the life of a process."""
+
+    grid_engine: GridEngine
+    provider: Provider
+    store: Store
+    tag: str
+    """This cell's own, on every machine of ours."""
+    boot_script: Callable[[OrderRecord], str]
+    """Order → what its machines run at their first boot. May raise SettingsError."""
+    clock: Callable[[], float]
+    executor: Executor
+    """For calls to the provider, which may hang."""
+    scheduler: Scheduler
+    """Grid Engine's, which may be asked about hosts that do not exist."""
+    jobs: Callable[[], JobsNow]
+    """What jobs do at this moment; may raise GridEngineNotObservable."""
+    owners: Owners
+    """Tells jobs' owners."""
+    array_settings: Callable[[str], Mapping[str, str]] = lambda _: {}
+    """Node array → what the operator set for it, for providers whose machines join by themselves."""
+    load_sensor: str = ""
+    """Program on every worker that reports its coming end; '' where there is none."""
+    order_key: Callable[[OrderRecord], str] = lambda _: ""
+    """Order → its secret, where its machines read that in their metadata; '' where the boot script holds it."""
+    groups: Groups | None = None
+    """Grid Engine's objects of groups; None: workers of groups join as any other."""
+
+
+Seen = Mapping[str, Worker]
+"""The workers that the plan saw, by id."""

@@ -1,0 +1,29 @@
+"""Ask: let Grid Engine itself say whether jobs could ever run on hosts of a given kind. Its answers become evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from autoscaler.core.model.actions import AskGridEngine
+from autoscaler.core.model.evidence import Answer, Finding
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.store.journal import Outcome, Result
+
+
+def ask(action: AskGridEngine, means: ExecutionContext) -> Outcome:
+    """No answer is kept, too: it tells a later plan that was asked, and how long ago."""
+    asked = means.scheduler.ask([question.job for question in action.questions], action.phantoms)
+    at = means.clock()
+    findings = [
+        Finding(question.job, question.fingerprint, at, *asked.answers[question.job]) for question in action.questions
+    ]
+    means.store.evidence.find(findings)
+    counts = Counter(finding.answer for finding in findings)
+    told = ", ".join(f"{counts[answer]} {word}" for answer, word in _WORDS if counts[answer])
+    why = next((finding.said for finding in findings if finding.answer is Answer.NONE), "")
+    trouble = [f"no answer: {why}" if why else "", f"phantoms stay for now: {asked.left}" if asked.left else ""]
+    answered = counts[Answer.NONE] < len(findings)
+    return Outcome(action, Result.DONE if answered else Result.FAILED, "; ".join(filter(None, (told, *trouble))))
+
+
+_WORDS = ((Answer.IMPOSSIBLE, "impossible"), (Answer.POSSIBLE, "possible"), (Answer.NONE, "unanswered"))

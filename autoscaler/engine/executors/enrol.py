@@ -1,0 +1,35 @@
+"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts. One that its own
+image made so gets what that lacks.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.model.actions import Enrol
+from autoscaler.core.requests.group_names import COMPLEX
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.errors import GridEngineRefused
+from autoscaler.store.journal import Outcome, Result
+from sge.admin import Change
+
+
+def enrol(action: Enrol, means: ExecutionContext) -> Outcome:
+    """Idempotent: what an interrupted enrolment left half done is completed."""
+    change = _make_host(action, means)
+    said = "" if change.changed else "was enrolled already"
+    if means.load_sensor:
+        try:
+            means.grid_engine.sense(action.host, means.load_sensor)
+        except GridEngineRefused as error:
+            said = f"{said}; it cannot tell of its coming end: {error}".removeprefix("; ")
+    return Outcome(action, Result.DONE, said)
+
+
+def _make_host(action: Enrol, means: ExecutionContext) -> Change:
+    host, queue, host_group, slots = action.host, action.queue, action.host_group, action.slots
+    values, also_in = action.complex_values, tuple[str, ...]()
+    if action.group_id and means.groups is not None:
+        ours = means.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
+        values, also_in = (*values, (COMPLEX, action.group_id)), (ours,)
+    if action.joined:
+        return means.grid_engine.complete(host, queue, values, also_in)
+    return means.grid_engine.enrol(host, queue, host_group, slots, values, also_in)

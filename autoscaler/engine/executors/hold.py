@@ -1,0 +1,33 @@
+"""Hold: keep waiting jobs from starting, the reason in their context first; Release: lift that hold again; Annotate:
+leave the reason in their context, and nothing else.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.model.actions import Annotate, Hold, Release
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.engine.executors.job_guard import explain, outcome_of, unchanged
+from autoscaler.store.journal import Outcome
+from sge.admin import JobsOutcome
+
+
+def hold(action: Hold, means: ExecutionContext) -> Outcome:
+    """As operator, so that it is told apart from the owner's own hold. What became of the context hinders nothing.
+
+    Waiting jobs are held only as they were judged: they are looked at again right before.
+    """
+    left = unchanged(action, means) if action.asks else JobsOutcome(action.jobs)
+    explain(left.done, action.reason, means)
+    held = means.grid_engine.hold(left.done)
+    told = means.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
+    came = JobsOutcome(held.done, (*left.gone, *held.gone), {**held.refused, **left.refused})
+    return outcome_of(action, came, told)
+
+
+def release(action: Release, means: ExecutionContext) -> Outcome:
+    explain(action.jobs, action.reason, means)
+    return outcome_of(action, means.grid_engine.release(action.jobs))
+
+
+def annotate(action: Annotate, means: ExecutionContext) -> Outcome:
+    return outcome_of(action, explain(action.jobs, action.reason, means))

@@ -1,0 +1,69 @@
+"""What actions on jobs share: the reason is left where the owner looks before anything is done, and what came of each
+job becomes one outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoscaler.core.model.actions import Hold, JobAction, Kill
+from autoscaler.core.model.reasons import Reason
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.report.wording import text
+from autoscaler.store.journal import Outcome, Result
+from sge.admin import JobsOutcome
+
+CONTEXT = "autoscaler"
+"""The variable of a job's context that holds what we last said of it; `qstat -j` shows it."""
+
+
+def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> JobsOutcome:
+    """Leave the reason's sentence in each job's context. A job that is gone or refuses it is told, not raised.
+
+    Of a single task the whole job's context is meant: Grid Engine has none of its own for tasks.
+    """
+    done: list[str] = []
+    gone: list[str] = []
+    refused: dict[str, str] = {}
+    told: dict[str, JobsOutcome] = {}
+    for job in jobs:
+        number = job.partition(".")[0]
+        if number not in told:
+            told[number] = means.grid_engine.set_context(number, CONTEXT, text(reason))
+        if told[number].done:
+            done.append(job)
+        elif told[number].gone:
+            gone.append(job)
+        else:
+            refused[job] = told[number].refused.get(number, "Grid Engine said nothing")
+    return JobsOutcome(tuple(done), tuple(gone), refused)
+
+
+def unchanged(action: Hold | Kill, means: ExecutionContext) -> JobsOutcome:
+    """Which of its jobs still wait, asking for exactly what they were judged by (rule 6); the others with the words for
+    each. May raise GridEngineNotObservable: then nobody knows.
+    """
+    now = means.jobs()
+    judged = dict(zip(action.jobs, action.asks, strict=False))
+    known = now.running | {int(name.partition(".")[0]) for name in now.waiting}
+    done: list[str] = []
+    gone: list[str] = []
+    refused: dict[str, str] = {}
+    for job in action.jobs:
+        number, ask = int(job.partition(".")[0]), judged.get(job)
+        if number in now.running:
+            refused[job] = "it runs now, and was left alone"
+        elif number not in known:
+            gone.append(job)
+        elif ask is None or now.waiting.get(job) != ask:
+            refused[job] = "it was changed meanwhile, and was left alone"
+        else:
+            done.append(job)
+    return JobsOutcome(tuple(done), tuple(gone), refused)
+
+
+def outcome_of(action: JobAction, came: JobsOutcome, *more: str) -> Outcome:
+    """DONE unless Grid Engine refused any; a job that is gone already needs nothing more."""
+    words = [f"{job}: {said}" for job, said in came.refused.items()]
+    words += [f"gone already: {', '.join(came.gone)}"] if came.gone else []
+    return Outcome(action, Result.REFUSED if came.refused else Result.DONE, "; ".join([*words, *filter(None, more)]))

@@ -1,0 +1,23 @@
+"""Kill: delete jobs. The owner is told first, since a job's context goes with it; and nothing that runs is deleted."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.actions import Kill
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.engine.executors.job_guard import explain, outcome_of, unchanged
+from autoscaler.store.journal import Outcome
+from sge.admin import JobsOutcome
+
+
+def kill(action: Kill, means: ExecutionContext) -> Outcome:
+    """A job of a machine that is gone (`lost`) is deleted by force; any other only as it was judged (rule 6).
+
+    Between the plan's look and now its owner may have changed it, and it may have started: it is looked at again right
+    before. The notice is written before the deletion, because afterwards nobody knows where the job's output was.
+    """
+    left = JobsOutcome(action.jobs) if action.lost else unchanged(action, means)
+    said = explain(left.done, action.reason, means)
+    told = means.owners.tell([job for job in left.done if job not in said.gone], "deleted", action.reason)
+    deleted = means.grid_engine.delete(left.done, forced=action.lost)
+    came = JobsOutcome(deleted.done, (*left.gone, *deleted.gone), {**deleted.refused, **left.refused})
+    return outcome_of(action, came, told)

@@ -1,0 +1,171 @@
+"""Launch: walk an order's sets of offers until one gives workers. Off the loop's thread, since a cloud may hang.
+
+Every token is durable, with exactly what is asked under it, before the provider hears of it. So an order whose answer
+is missing, after a crash or a time-out, is simply asked again: the same token never makes more machines (rule 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoscaler.core.model.fleet import BucketKey, LaunchFailure, Worker
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.store.journal import Attempt, OrderRecord, Result
+from providers.interface import (
+    GROUP_ID,
+    Launched,
+    LaunchOrder,
+    OutOfCapacity,
+    ProviderError,
+    QuotaReached,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+
+
+def walk(record: OrderRecord, means: ExecutionContext) -> tuple[Result, str]:
+    """Ask for what has no answer yet, set by set and offer by offer, and journal each answer.
+
+    A set that gave any worker is the last.
+    UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and FAILED close the order. What was
+    throttled was not made: it is closed, and a later plan decides anew what is still wanted.
+    """
+    said: list[str] = []
+    given = list(record.given(record.steps[record.due][0])) if record.due < len(record.steps) else []
+    for step in range(record.due, len(record.steps)):
+        number, offer = record.steps[step]
+        asked, kind = _asked(record, number, offer, means), record.candidates[number].offers[offer].type.name
+        if not means.store.journal.send(asked, number, means.clock(), offer=offer):
+            return Result.FAILED, "given up before it was asked for"
+        # An earlier call under this token got no answer: then it may have been made, whatever is answered now.
+        in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
+        try:
+            launched = means.provider.launch(asked)
+        except Throttled as error:
+            if in_doubt:
+                return Result.UNDER_WAY, str(error)
+            failures = _failures(record, [(asked.buckets[0].key, error)], means.clock())
+            _close(record, asked, failures, str(error), means)
+            return (Result.DONE, "; ".join((*said, str(error)))) if given else (Result.FAILED, str(error))
+        except Unreachable as error:
+            return Result.UNDER_WAY, str(error)
+        except (OutOfCapacity, QuotaReached) as error:
+            launched = Launched((), tuple((bucket.key, error) for bucket in asked.buckets))
+        except Refused as error:
+            failures = _failures(record, [(bucket.key, error) for bucket in asked.buckets], means.clock())
+            _close(record, asked, failures, str(error), means)
+            return (Result.DONE, "; ".join((*said, str(error)))) if given else (Result.REFUSED, str(error))
+        failures = _failures(record, launched.shortfalls, means.clock())
+        message = "; ".join(dict.fromkeys(failure.message for failure in failures))
+        means.store.journal.answer(
+            asked.token,
+            ids=launched.ids,
+            failures=failures,
+            message=message,
+            at=means.clock(),
+            ends_set=record.ends_set(step),
+        )
+        given += launched.ids
+        if launched.ids:
+            got = f"{len(launched.ids)} of {asked.count} {kind}: "
+            said.append(got + ", ".join(launched.ids) + (f"; {message}" if message else ""))
+        else:
+            said.append(f"{kind}: {message or 'none was given'}")
+        if given and record.ends_set(step):
+            return Result.DONE, "; ".join(said[-len(record.candidates[number].offers) :])
+    message = "; ".join(said) or "no candidate is left"
+    means.store.journal.close_order(record.id, message, means.clock())
+    return Result.FAILED, message
+
+
+def recover(record: OrderRecord, listed: Sequence[Worker], means: ExecutionContext) -> bool:
+    """Whether the listing itself answers an open order: all that was asked is there. Then it is accepted so. Where more
+    offers of the set are still to be asked for, only the one that has no answer is, and the order stays open.
+    """
+    attempt, new = _unanswered(record, listed)
+    if attempt is None or len(new) < attempt.asked.count:
+        return False
+    ends_set = record.ends_set(record.due)
+    _accept(attempt.token, new, means, ends_set=ends_set)
+    return ends_set
+
+
+def _unanswered(record: OrderRecord, listed: Sequence[Worker]) -> tuple[Attempt | None, list[Worker]]:
+    """The attempt that has no answer, and the workers that it may have brought."""
+    known = {worker_id for attempt in record.attempts for worker_id in attempt.ids}
+    attempt = record.attempts[-1] if record.attempts else None
+    new = [worker for worker in listed if worker.id not in known]
+    return (attempt if attempt is not None and attempt.answered_at is None else None), new
+
+
+def give_up(record: OrderRecord, listed: Sequence[Worker], means: ExecutionContext) -> str:
+    """Close an order that got no answer for too long: with what the listing shows of it, else as failed.
+
+    A machine of it that shows up later still carries our tag, and is a worker like any other.
+    """
+    attempt, new = _unanswered(record, listed)
+    if attempt is not None and new:
+        _accept(attempt.token, new, means, ends_set=True)
+        return f"no answer; the listing shows {len(new)} of {attempt.asked.count}"
+    message = "the provider gave no answer" if record.attempts else "never asked for"
+    means.store.journal.close_order(record.id, message, means.clock())
+    return message
+
+
+def _accept(token: str, listed: Sequence[Worker], means: ExecutionContext, *, ends_set: bool) -> None:
+    ids, message = [worker.id for worker in listed], "found in the listing"
+    means.store.journal.answer(token, ids=ids, failures=(), message=message, at=means.clock(), ends_set=ends_set)
+
+
+def _asked(record: OrderRecord, number: int, place: int, means: ExecutionContext) -> LaunchOrder:
+    for attempt in record.attempts:
+        if (attempt.candidate, attempt.offer) == (number, place):
+            return attempt.asked
+    offer = record.candidates[number].offers[place]
+    return LaunchOrder(
+        token=f"{record.id}-{number}" + (f"-{place}" if place else ""),
+        order_id=record.id,
+        cell=means.tag,
+        node_array=record.node_array,
+        buckets=offer.buckets,
+        count=offer.count,
+        boot_script=means.boot_script(record),
+        tags={GROUP_ID: record.group_id} if record.group_id else {},
+        settings=means.array_settings(record.node_array),
+        key=means.order_key(record),
+    )
+
+
+def _close(
+    record: OrderRecord, asked: LaunchOrder, failures: Sequence[LaunchFailure], message: str, means: ExecutionContext
+) -> None:
+    with means.store.database.transaction():
+        means.store.journal.answer(asked.token, ids=(), failures=failures, message=message, at=means.clock())
+        means.store.journal.close_order(record.id, message, means.clock())
+
+
+def _failures(
+    record: OrderRecord, shortfalls: Sequence[tuple[BucketKey, ProviderError]], at: float
+) -> list[LaunchFailure]:
+    return [
+        LaunchFailure(key, at, _kind(error), str(error), record.id, retry_at=_retry_at(error, at))
+        for key, error in shortfalls
+    ]
+
+
+def _retry_at(error: ProviderError, at: float) -> float | None:
+    after = error.retry_after if isinstance(error, Throttled) else None
+    return None if after is None else at + after
+
+
+def _kind(error: ProviderError) -> str:
+    match error:
+        case QuotaReached():
+            return "quota"
+        case Refused():
+            return "permanent"
+        case Throttled() | Unreachable():
+            return "throttled"
+        case _:
+            return "capacity"

@@ -1,0 +1,34 @@
+"""Restart and Reimage: have the provider do with a machine what a caller asks. Off the loop's thread, since a cloud may
+hang.
+"""
+
+from __future__ import annotations
+
+from autoscaler.core.model.actions import Reimage, Restart
+from autoscaler.engine.execution import ExecutionContext
+from autoscaler.errors import AutoscalerError
+from autoscaler.store.journal import Outcome, Result
+from providers.interface import Operates
+
+
+def operate(action: Restart | Reimage, context: ExecutionContext) -> Outcome:
+    """Ask the provider once: what was asked before, by an earlier pass or process, is not asked again.
+
+    Raises ProviderError; what came of it stands in the store either way.
+    """
+    provider, operations = context.provider, context.store.verbs
+    if not operations.begin(action.kind, action.worker_id, context.clock()):
+        return Outcome(action, Result.REFUSED, "it was asked for before, or is not wanted any more")
+    said = "not done: the provider failed in a way that its contract does not know"
+    try:
+        if not isinstance(provider, Operates):
+            said = f"not done: {provider.name} has no {action.kind}"
+            return Outcome(action, Result.REFUSED, said)
+        provider.operate(action.worker_id, action.kind)
+        said = "done"
+        return Outcome(action, Result.DONE)
+    except AutoscalerError as error:
+        said = f"not done: {error}"
+        raise
+    finally:
+        operations.end(action.worker_id, said, context.clock())

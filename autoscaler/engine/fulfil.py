@@ -1,0 +1,78 @@
+"""Writes into the store what has become of requests: which worker serves which created node, which of them ended or
+failed, and which dynamic arrays are done with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from autoscaler.core.model.request_sets import RequestSet
+from autoscaler.core.outcome.fulfilled import empty_arrays, lost_workers
+from autoscaler.core.requests.created_nodes import answers
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.store.overrides import Verb
+from autoscaler.store.store import Store
+
+log = logging.getLogger("autoscaler.requests")
+
+
+class Fulfilment:
+    """One for the life of a process: it remembers what is written already."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._bound: frozenset[tuple[str, str]] = frozenset()
+        self._live: Mapping[str, RequestSet] = {}
+
+    def note(self, snapshot: Snapshot) -> None:
+        """After a successful look. Each line may have been written by an earlier process: then nothing changes."""
+        store, now = self._store, snapshot.now
+        self._tell_lapsed(snapshot)
+        found = tuple(answers(snapshot.fleet.orders))
+        lost, empty = lost_workers(snapshot), empty_arrays(snapshot)
+        new = frozenset(found) - self._bound
+        late = self._late(snapshot)
+        if not (new or lost or empty or late):
+            return
+        with store.database.transaction():
+            for node, worker_id in found:
+                if (node, worker_id) in new:
+                    store.nodes.bind(node, worker_id)
+            store.nodes.lose(lost, at=now)
+            if empty:
+                store.requests.lapse(now)  # a set whose time is over names nothing any more
+            for name in empty:
+                store.requests.remove_array(name)
+                store.nodes.end_failed(name, at=now)
+            for worker_id, by in late.items():
+                store.wishes.ask(Verb.DRAIN, who=by, at=now, host=worker_id)
+        self._bound = frozenset(found)
+
+    def _tell_lapsed(self, snapshot: Snapshot) -> None:
+        """Why workers leave now that were wanted at the last look: nobody asked for them again in time."""
+        before, self._live = self._live, {live.name: live for live in snapshot.requests.sets}
+        for name, live in before.items():
+            wanted = ", ".join(live.arrays)
+            if name not in self._live and wanted and live.expires_at is not None and live.expires_at <= snapshot.now:
+                log.info("request set %s of %s has lapsed, which named %s", name, live.by, wanted)
+
+    def _late(self, snapshot: Snapshot) -> dict[str, str]:
+        """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets
+        one serve all the same is not overruled.
+        """
+        there = [worker.id for worker in snapshot.fleet.workers if worker.exists]
+        return {
+            row.node.worker_id: row.ended_by
+            for row in self._store.nodes.listed(there)
+            if row.ended_at is not None
+            and row.node.worker_id is not None
+            and not self._store.wishes.ever(Verb.DRAIN, row.node.worker_id)
+        }
+
+    def end_all(self, at: float, by: str) -> None:
+        """The cluster is given back: nobody wants anything any more."""
+        with self._store.database.transaction():
+            self._store.requests.clear()
+            for row in self._store.nodes.listed(()):
+                self._store.nodes.end(row.node.id, at=at, by=by)

@@ -1,0 +1,50 @@
+"""Keeps the names of workers resolvable on the master where no DNS knows them: Grid Engine takes no host whose name
+does not resolve, so a worker that joins by itself could not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from autoscaler.core.model.fleet import Worker
+from autoscaler.errors import HostsFileUnusable
+from autoscaler.hosts_file import HostsFile
+
+log = logging.getLogger(__name__)
+
+
+class WorkerNames:
+    """Called with every complete listing. A file that cannot be changed is said once, until it can be again."""
+
+    def __init__(self, hosts: HostsFile, clock: Callable[[], float], grace: float) -> None:
+        """`grace`: seconds for which a listing may lag. A worker that it leaves out is not thereby gone."""
+        self._hosts, self._clock, self._grace, self._said = hosts, clock, grace, ""
+        self._seen: dict[str, tuple[str, float]] | None = None
+        """Address by name, and when it was last listed so; None until the file was read."""
+
+    def __call__(self, workers: Sequence[Worker]) -> None:
+        """Let the names of all workers that exist, or may exist, resolve, and no others of ours."""
+        try:
+            self._hosts.keep(self._named(workers))
+        except HostsFileUnusable as error:
+            if str(error) != self._said:
+                log.warning("workers may be unable to join: %s", error)
+            self._said = str(error)
+            return
+        self._said = ""
+
+    def _named(self, workers: Sequence[Worker]) -> dict[str, str]:
+        now = self._clock()
+        if self._seen is None:  # what an earlier process wrote may be of workers that this listing leaves out
+            self._seen = {name: (address, now) for name, address in self._hosts.kept().items()}
+        listed = {worker.name: worker.address for worker in workers if worker.exists and worker.name and worker.address}
+        ended = {worker.name for worker in workers if not worker.exists}
+        given = set(listed.values())
+        missing = {
+            name: (address, at)
+            for name, (address, at) in self._seen.items()
+            if name not in ended and address not in given and now - at < self._grace
+        }
+        self._seen = missing | {name: (address, now) for name, address in listed.items()}
+        return {name: address for name, (address, _) in self._seen.items()}

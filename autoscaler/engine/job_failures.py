@@ -1,0 +1,57 @@
+"""Turns Grid Engine's accounting file into evidence: which jobs could not be started where, and whose ran there.
+
+Which failures tell of the host is core's to say. An accounting file that cannot be read is no evidence, and said once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaler.core.model.evidence import JobFailure, JobSuccess
+from autoscaler.core.model.job_faults import fault_of
+from autoscaler.store.evidence import StartTable
+from sge.accounting import Start, read_on
+
+LONGEST_GAP = 600.0
+"""Seconds between two looks, in which nobody knows when a job failed: what was written in a longer one is no news."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Failures:
+    """Reads on at every look."""
+
+    accounting: Path
+    """SGE_ROOT/CELL/common/accounting."""
+    table: StartTable
+    last_look: Callable[[], float]
+    """When the last pass looked."""
+    _said: str = ""
+
+    def gather(self, now: float) -> None:
+        """Keep what was written since the last look, dated by this one."""
+        before = self.table.offset if now - self.last_look() <= LONGEST_GAP else None
+        try:
+            offset, starts = read_on(self.accounting, before)
+        except OSError as error:
+            if str(error) != self._said:
+                log.warning("failed jobs tell nothing of hosts: %s", error)
+            self._said = str(error)
+            return
+        self._said = ""
+        if starts or offset != before:
+            told = (_evidence(start, now) for start in starts)
+            self.table.add([one for one in told if one is not None], offset)
+
+
+def _evidence(start: Start, now: float) -> JobFailure | JobSuccess | None:
+    """None: the job was ended by something that says nothing of the host."""
+    if start.failed == 0:
+        return JobSuccess(start.host, start.owner, now)
+    if fault_of(start.words) is None:
+        return None
+    return JobFailure(start.host, start.job, now, start.words, start.owner, start.task)

@@ -1,0 +1,162 @@
+"""Tells a job's owner what became of it: a file beside the job's output, or a mail, as the operator set.
+
+Everything known of an owner is the owner's own text. So the file is written by a process with the owner's rights and no
+others, which follows no link in the last place; a mail's address must look like one; and nothing here ever hinders the
+action it tells of. Root's own jobs get no file: as root no path that somebody else may change is written to.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from autoscaler.core.model.reasons import Reason
+from autoscaler.errors import AutoscalerError
+from autoscaler.process import Runner
+from autoscaler.report.wording import text
+from autoscaler.settings.table import OwnerNotice
+from sge.lookup import JobOwner, Lookup
+
+TIMEOUT = 5.0
+"""Seconds for one file or mail: a home on a server that hangs must not hold up the loop."""
+_PLAIN_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+%=-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]")
+_LONGEST_NAME = 100
+
+
+class Owners(Protocol):
+    """Whoever tells owners."""
+
+    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+        """Tell the owner of each job that it was `what` ("deleted", "held"), and why.
+
+        Returns whom that failed for, in words; '' where all were told, or none were to be. Raises nothing.
+        """
+        ...
+
+
+class Nobody:
+    """Owners are told by the job's context alone."""
+
+    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Files or mails."""
+
+    way: OwnerNotice
+    lookup: Lookup
+    runner: Runner
+
+    def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
+        if self.way is OwnerNotice.NONE:
+            return ""
+        numbers = dict.fromkeys(int(job.partition(".")[0]) for job in jobs)
+        words = (self._told(job, what, reason) for job in numbers)
+        return "; ".join(f"owner of {job} not told: {why}" for job, why in zip(numbers, words, strict=True) if why)
+
+    def _told(self, job: int, what: str, reason: Reason) -> str:
+        try:
+            owner = self.lookup.owner(job)
+            if owner is None:
+                return "the job is gone"
+            if self.way is OwnerNotice.FILE:
+                return self._write(owner, what, reason)
+            return self._mail(owner, what, reason)
+        except AutoscalerError as error:
+            return str(error)
+
+    # -- a file beside the output -------------------------------------------------------------------------------
+
+    def _write(self, job: JobOwner, what: str, reason: Reason) -> str:
+        try:
+            account = pwd.getpwnam(job.owner)
+        except (KeyError, ValueError):
+            return "the owner has no account on this host"
+        why = ""
+        for path in notice_files(job, account.pw_dir):
+            argv = as_owner(account, os.geteuid(), append_to(path))
+            if argv is None:
+                return "the owner is root" if account.pw_uid == 0 else "only root may write as the owner"
+            why = self._run(argv, _letter(job, what, reason))
+            if not why:
+                break
+        return why
+
+    # -- a mail -------------------------------------------------------------------------------------------------
+
+    def _mail(self, job: JobOwner, what: str, reason: Reason) -> str:
+        mailer = self.lookup.mailer()
+        if not mailer.startswith("/"):
+            return "no mailer is configured (`qconf -sconf`)"
+        addresses = [address for address in job.addresses or (job.owner,) if _ADDRESS.fullmatch(address)]
+        if not addresses:
+            return "no address that looks like one"
+        argv = (mailer, "-s", f"Job {job.job} was {what} by sge-autoscaler", *addresses)
+        return self._run(argv, _letter(job, what, reason))
+
+    def _run(self, argv: Sequence[str], letter: str) -> str:
+        """Why it failed; '' where it did not."""
+        ended = self.runner(argv, timeout=TIMEOUT, stdin=letter.encode(), env=_PLAIN_ENVIRONMENT)
+        return "" if ended.returncode == 0 else _last_line(ended.stderr) or f"{argv[0]} failed and said nothing"
+
+
+def notice_files(job: JobOwner, home: str) -> tuple[str, ...]:
+    """`<job name>.<job id>.autoscaler` beside the job's output: where `-o` says, else in `-cwd`, else at home.
+
+    What `-o` says may be a directory or a file in one, and only its owner may look: both, in the order to be tried. Of
+    the job's name only what is safe in a name is kept: it is a file in that directory, whatever the job is called.
+    """
+    name = f"{_NOT_IN_NAMES.sub('_', job.name)[:_LONGEST_NAME] or 'job'}.{job.job}.autoscaler"
+    variables = {"HOME": home, "USER": job.owner, "JOB_ID": str(job.job), "JOB_NAME": job.name, "TASK_ID": "undefined"}
+    base = PurePosixPath(job.directory or home)
+    output = _expanded(job.output.partition(":")[2] if _names_host(job.output) else job.output, variables)
+    if output.startswith("~/"):
+        output = f"{home}/{output[2:]}"
+    places = (base / output, (base / output).parent) if output else (base,)
+    return tuple(str(place / name) for place in places)
+
+
+def _names_host(output: str) -> bool:
+    """`host:path`, as `-o` may say."""
+    host, colon, _ = output.partition(":")
+    return bool(colon) and "/" not in host
+
+
+def _expanded(path: str, variables: Mapping[str, str]) -> str:
+    return re.sub(r"\$(\w+)", lambda found: variables.get(found[1], found[0]), path)
+
+
+def append_to(path: str) -> tuple[str, ...]:
+    """Adds standard input to a file, made where there is none; never through a link in its place, never into a pipe."""
+    return ("dd", f"of={path}", "oflag=append,nofollow,nonblock", "conv=notrunc", "status=none")
+
+
+def as_owner(account: pwd.struct_passwd, own_uid: int, argv: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The same command with this account's rights alone; None where that cannot be, or the account is root's."""
+    if account.pw_uid == 0:
+        return None
+    if account.pw_uid == own_uid:
+        return argv
+    if own_uid != 0:
+        return None
+    rights = (f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups", "--no-new-privs")
+    return ("setpriv", *rights, "--", *argv)
+
+
+def _letter(job: JobOwner, what: str, reason: Reason) -> str:
+    """Plain words; no line begins with what a mail program might take for a command of its own."""
+    name = " ".join("".join(c if c.isprintable() else " " for c in job.name).split())[:_LONGEST_NAME]
+    return f"Job {job.job} ({name}) was {what} by sge-autoscaler:\n  {text(reason)}\n"
+
+
+def _last_line(stderr: bytes) -> str:
+    return next(iter(stderr.decode("utf-8", "replace").strip().splitlines()[-1:]), "")

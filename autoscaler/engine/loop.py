@@ -1,0 +1,416 @@
+"""The loop: a pass is observe, plan, act, report. Woken by events, answers, wishes and signals, and by the poll anyway.
+
+Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
+next one looks anew. This is the one place where a broad `except` stands.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Protocol
+
+from autoscaler.core.model.actions import Reimage, Restart, Terminate, subject_of
+from autoscaler.core.model.fleet import Fleet, Worker
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.policy import Policy
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
+from autoscaler.engine.actor import Actor
+from autoscaler.engine.fulfil import Fulfilment
+from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.systemd import Notifier
+from autoscaler.engine.wakeup import Wakeup
+from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
+from autoscaler.store.journal import Outcome, Result
+from autoscaler.store.observations import LastObservation, last_observation
+from autoscaler.store.overrides import AUTOSCALER, Verb
+from autoscaler.store.store import Store
+from providers.interface import Operates
+
+SOON = 1.0
+"""Seconds from a pass that acted to the next: each step of a worker's life is small, and the next one may be due."""
+GATHER = 0.2
+"""Seconds that a waking event waits for others of its burst."""
+LOOK_ROUND = 1.0
+"""Seconds between two looks for wishes while waiting, and longest time between two signs of life."""
+LAST_CALLS = 35.0
+"""Seconds that the end waits for calls to the provider: a launch is answered within 30."""
+HOUSEKEEPING = 3600.0
+
+log = logging.getLogger("autoscaler.engine.loop")
+
+
+class Reporter(Protocol):
+    """Tells a pass to people."""
+
+    def tell(self, observation: Observation, plan: Plan) -> bool:
+        """Say it if it is worth saying; returns whether it was."""
+        ...
+
+
+class Wakes(Protocol):
+    """`sge.events.Events`: tells of changes in Grid Engine."""
+
+    def wait(self, timeout: float) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass that could observe."""
+
+    observation: Observation
+    plan: Plan
+    outcomes: Sequence[Outcome]
+
+    @property
+    def acted(self) -> bool:
+        """Whether anything was done, or is under way: what was only refused is not better asked again at once."""
+        return any(outcome.result in (Result.DONE, Result.UNDER_WAY) for outcome in self.outcomes)
+
+    @property
+    def failed(self) -> bool:
+        return any(outcome.result in (Result.FAILED, Result.REFUSED) for outcome in self.outcomes)
+
+
+@dataclass(slots=True)
+class Loop:
+    """One for the life of a process."""
+
+    observer: Observer
+    decide: Callable[[Snapshot], Plan]
+    actor: Actor
+    store: Store
+    reporter: Reporter
+    poll: float
+    wakeup: Wakeup = field(default_factory=Wakeup)
+    notifier: Notifier = field(default_factory=lambda: Notifier({}))
+    dry_run: bool = False
+    """Decide and tell, but order nothing, change nothing and journal nothing."""
+    reload: Callable[[], tuple[Policy, float]] | None = None
+    """Reads settings again: the new policy and polling delay. May raise SettingsError."""
+    admissions: Callable[[Snapshot, float], None] | None = None
+    """Leaves what submissions are judged by, from a look and the polling delay."""
+    names: Callable[[Sequence[Worker]], None] | None = None
+    """Keeps the names of workers resolvable on this host."""
+    health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
+    """Begins health checks of workers that are due."""
+    answered: Callable[[Sequence[Worker], Memory], None] | None = None
+    """Told once what a pass answers to workers that asked to stop is durable."""
+    monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
+    """Adds what was seen to the history."""
+    stopwatch: Callable[[], float] = time.monotonic
+    _stop: str = ""
+    _ended: bool = False
+    _reload_wanted: bool = False
+    _blind: str = ""
+    _blind_passes: int = 0
+    _told: frozenset[tuple[str, str, str]] = frozenset()
+    _last: Observation | None = None
+    _ends: set[str] = field(default_factory=set)
+    """Listed machines that the provider was told to end."""
+    _cleaned_at: float | None = None
+    _changes_seen: int = 0
+    _fulfilment: Fulfilment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fulfilment = Fulfilment(self.store)
+
+    # -- one pass ------------------------------------------------------------------------------------------------
+
+    def pass_once(self) -> Pass:
+        """Observe, plan, act, report. Raises NotObservable, and has then done nothing."""
+        observation = self.observer.observe()
+        snapshot = observation.snapshot
+        self._last = observation
+        self._ends.intersection_update(worker.id for worker in snapshot.fleet.workers)
+        began = self.stopwatch()
+        plan = self.decide(snapshot)
+        timings = {**observation.timings, "decide": self.stopwatch() - began}
+        outcomes = [] if self._stop else self._act(plan, snapshot)
+        self._note_ends(outcomes)
+        self.reporter.tell(replace(observation, timings=timings), plan)
+        self._tell_outcomes(outcomes)
+        self._remember(plan, snapshot)
+        if self.admissions is not None and not self.dry_run:
+            self.admissions(snapshot, self.poll)
+        return Pass(observation, plan, outcomes)
+
+    def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:
+        if self.dry_run:
+            self.store.memory.save(plan.memory, snapshot.now)
+            return []
+        if self.names is not None:
+            self.names(snapshot.fleet.workers)
+        journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
+        if self.answered is not None:
+            self.answered(snapshot.fleet.workers, plan.memory)
+        outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
+        grace = self.observer.policy.order_grace
+        if snapshot.wishes.paused or snapshot.wishes.stop or plan.memory.brake:
+            self.actor.abandon(snapshot.fleet.workers, grace=grace)
+        elif not self._stop:
+            self.actor.resume(snapshot.fleet.workers, grace=grace)
+        if self.health is not None and not self._stop:
+            self.health(snapshot.fleet.workers, plan.memory, snapshot.policy)
+        return outcomes
+
+    def _remember(self, plan: Plan, snapshot: Snapshot) -> None:
+        """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
+        heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
+        observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+        with self.store.database.transaction():
+            self.store.history.see_workers(snapshot.fleet.workers, heard, snapshot.now)
+            self.store.history.explain(plan.shapes, snapshot.now)
+            if self.monitor is not None:
+                self.monitor(snapshot, plan, observed)
+            self._fulfilment.note(snapshot)
+            self._end_wishes_for_gone_hosts(snapshot)
+            self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
+        if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
+            self._cleaned_at = snapshot.now
+            self.store.forget_old(snapshot.now)
+
+    def _look(self, snapshot: Snapshot, observed: ObservedWorkers, plan: Plan) -> LastObservation:
+        """What others may show of it."""
+        provider = self.observer.provider
+        return last_observation(
+            snapshot, observed, plan, provider=provider.name, operates=isinstance(provider, Operates)
+        )
+
+    def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
+        """A wish names a host, or a worker by its id; once that is gone, another machine of that name is not meant."""
+        there = {_label(name) for name in snapshot.cluster.execution_hosts}
+        ids = {worker.id for worker in snapshot.fleet.workers if worker.exists}
+        ids |= {worker_id for worker_id, note in snapshot.memory.workers.items() if not note.gone}
+        there |= {_label(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
+        for verb, hosts in ((Verb.KEEP, snapshot.wishes.keep), (Verb.DRAIN, snapshot.wishes.drain)):
+            for host in sorted(hosts):
+                if _label(host) not in there and host not in ids:
+                    self.store.wishes.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
+
+    def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
+        complaints = set()
+        for outcome in outcomes:
+            kind, target = outcome.action.kind, subject_of(outcome.action)
+            words = " | ".join(outcome.message.splitlines())
+            line = f"{kind} {target}: {outcome.result}" + (f": {words}" if words else "")
+            if outcome.result in (Result.DONE, Result.UNDER_WAY) and not _gives_up(outcome):
+                asked_for = isinstance(outcome.action, Restart | Reimage) and outcome.result is Result.DONE
+                log.log(logging.INFO if asked_for else logging.DEBUG, line)
+                continue
+            complaint = (kind, target, outcome.message)
+            complaints.add(complaint)
+            if complaint not in self._told:
+                log.warning(line)
+        self._told = frozenset(complaints)
+
+    # -- many passes ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Pass after pass until told to stop, or until all is released as somebody wished."""
+        self.store.sweep(self.observer.clock())
+        self._changes_seen = self.store.database.changes_by_others
+        self.notifier.ready()
+        try:
+            released = self._pass_after_pass()
+        finally:
+            self._ended = True
+            self.notifier.stopping()
+        if released:
+            self._farewell("all workers are given back")
+            return
+        if under_way := self.actor.busy:
+            log.info("%s: waiting for %d calls to the provider", self._stop, under_way)
+            self.actor.finish(LAST_CALLS)
+        self._farewell(f"{self._stop}: stopping")
+
+    def _pass_after_pass(self) -> bool:
+        """Until told to stop (False), or all is released (True)."""
+        while not self._stop:
+            began = self.stopwatch()
+            pause = self._guarded_pass()
+            if self._released():
+                return True
+            self._rest(pause, at_least=min(self.stopwatch() - began, self.poll))
+            if self._reload_wanted:
+                self._reload()
+        return False
+
+    def stop(self, why: str) -> None:
+        """End after the action in hand; workers stay. Safe in a signal handler."""
+        self._stop = why
+        self.wakeup.ring()
+
+    def _guarded_pass(self) -> float:
+        """One pass; returns how long to rest after it. Nothing that goes wrong in a pass ends the loop."""
+        try:
+            done = self.pass_once()
+        except NotObservable as error:
+            return self._cannot(f"not observable, so nothing is done: {error}", error)
+        except StateNotKept as error:
+            return self._cannot(str(error), error)
+        except Exception:  # the loop's edge: the next pass looks anew
+            log.exception("this pass failed by a defect; nothing more is done in it")
+            return self._backoff()
+        if self._blind:
+            log.info("observable again after %d attempts", self._blind_passes)
+        self._blind, self._blind_passes = "", 0
+        self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
+        if done.acted:
+            return min(SOON, self.poll)
+        due = done.plan.due
+        return self.poll if due is None else min(self.poll, max(GATHER, due - self.observer.clock()))
+
+    def _cannot(self, words: str, error: AutoscalerError) -> float:
+        """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
+        kind = type(error).__name__
+        log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
+        self._blind = kind
+        self.notifier.status(words)
+        return self._backoff()
+
+    def _backoff(self) -> float:
+        self._blind_passes += 1
+        return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
+
+    def _rest(self, pause: float, *, at_least: float) -> None:
+        """Wait for the poll or for a reason to look earlier; never less than the last pass took, so that a storm of
+        events leaves the qmaster half of its time.
+        """
+        began = self.stopwatch()
+        while not self._stop and not self._reload_wanted:
+            self.notifier.alive()
+            left = began + pause - self.stopwatch()
+            if left <= 0:
+                return
+            if self.wakeup.wait(min(left, LOOK_ROUND)) or self._wished():
+                break
+        gather = max(GATHER, began + at_least - self.stopwatch())
+        deadline = self.stopwatch() + gather
+        while not self._stop and (left := deadline - self.stopwatch()) > 0:
+            self.wakeup.wait(min(left, LOOK_ROUND))
+
+    def _wished(self) -> bool:
+        """Whether another process wrote to the store."""
+        changes = self.store.database.changes_by_others
+        changed, self._changes_seen = changes != self._changes_seen, changes
+        return changed
+
+    def _released(self) -> bool:
+        """Whether somebody wished to stop, and nothing of ours is left; then the wish is fulfilled."""
+        last = self._last
+        if last is None or self._blind or self._stop or not last.snapshot.wishes.stop:
+            return False
+        if any(worker.exists for worker in last.snapshot.fleet.workers) or self.actor.uncertain:
+            return False
+        for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
+            self.store.wishes.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
+        self._fulfilment.end_all(self.observer.clock(), f"{AUTOSCALER}: all is given back")
+        return True
+
+    def _reload(self) -> None:
+        self._reload_wanted = False
+        if self.reload is None:
+            return
+        try:
+            self.observer.policy, self.poll = self.reload()
+        except AutoscalerError as error:
+            log.error("settings are kept as they were: %s", error)  # noqa: TRY400 - a sentence, no traceback
+            return
+        log.info("settings were read again")
+
+    def offered(self) -> frozenset[str]:
+        """Names of the instance types that the provider offers, as of the last look. Any thread may ask."""
+        last = self._last
+        return frozenset() if last is None else frozenset(bucket.type.name for bucket in last.snapshot.fleet.buckets)
+
+    def _farewell(self, why: str) -> None:
+        """Who stays: those of the last look, without those that were ended since, and with those that were ordered."""
+        self._note_ends(self.actor.ended())
+        listed = self._last.snapshot.fleet.workers if self._last else ()
+        workers = [worker for worker in listed if worker.exists]
+        ending = [worker for worker in workers if worker.id in self._ends]
+        stay = [worker for worker in workers if worker.id not in self._ends]
+        now, policy = self.observer.clock(), self.observer.policy
+        records = self.store.journal.orders(now - policy.order_grace)
+        orders = tuple(order for record in records for order in record.as_orders())
+        coming = sum(count for _, count in outstanding(Fleet(tuple(listed), (), orders), policy, now))
+        log.info("%s; %s", why, staying(stay, ending=len(ending), coming=coming))
+
+    def _note_ends(self, outcomes: Iterable[Outcome]) -> None:
+        """Machines that the provider was told to end, whether the listing shows it already or not."""
+        done = (outcome for outcome in outcomes if outcome.result is Result.DONE)
+        self._ends.update(outcome.action.worker_id for outcome in done if isinstance(outcome.action, Terminate))
+
+    # -- what wakes it -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop it, SIGHUP reads the settings again. Only on the main thread."""
+
+        def stop(number: int, _: FrameType | None) -> None:
+            self.stop(signal.Signals(number).name)
+
+        def reload(_: int, __: FrameType | None) -> None:
+            self._reload_wanted = True
+            self.wakeup.ring()
+
+        chosen = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+        before = {number: signal.signal(number, handler) for number, handler in chosen.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @property
+    def stopped_by(self) -> str:
+        """Name of the signal that stopped it; '' when none did."""
+        return self._stop
+
+    def listen(self, events: Wakes) -> None:
+        """Wake on Grid Engine's events, for as long as the process lives; polling goes on as the backstop."""
+
+        def relay() -> None:
+            while not self._ended:
+                if events.wait(LOOK_ROUND):
+                    self.wakeup.ring()
+
+        threading.Thread(target=relay, name="events", daemon=True).start()
+
+
+def staying(workers: Sequence[Worker], *, ending: int = 0, coming: int = 0) -> str:
+    """`2 workers stay, 0.384 an hour: w1, w2; 1 is ending`."""
+    besides = f"; {ending} {'is' if ending == 1 else 'are'} ending" if ending else ""
+    besides += f"; {coming} more {'was' if coming == 1 else 'were'} ordered and may come" if coming else ""
+    return _staying(workers, alone=not besides) + besides
+
+
+def _staying(workers: Sequence[Worker], *, alone: bool) -> str:
+    if not workers:
+        return "no worker of ours is left" if alone else "no worker of ours stays"
+    prices = [worker.price_per_hour for worker in workers]
+    known = [price for price in prices if price is not None]
+    price = f"{sum(known):.3f} an hour" if known else "at an unknown price"
+    unknown = f" and {len(prices) - len(known)} of unknown price" if known and len(known) < len(prices) else ""
+    names = ", ".join(worker.name or worker.id for worker in workers)
+    return f"{len(workers)} worker{'s' * (len(workers) > 1)} stay{'s' * (len(workers) == 1)}, {price}{unknown}: {names}"
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0].lower()
+
+
+def _gives_up(outcome: Outcome) -> bool:
+    """Whether it ended a machine that never joined: its last words are often the only trace of why."""
+    action = outcome.action
+    return outcome.result is Result.DONE and isinstance(action, Terminate) and action.failure is not None

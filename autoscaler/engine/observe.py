@@ -1,0 +1,264 @@
+"""One look at the world: Grid Engine, the provider, our journal, what people wish. All of it, or none (rule 2).
+
+The provider is asked on a thread of its own while Grid Engine is read, so that a hung cloud never hangs the loop.
+A reading that took too long is stale: the world it shows may be gone, and nothing may be decided on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from autoscaler.background import Executor, on_thread
+from autoscaler.constraints.rule_files import RuleFiles
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.model.actions import Disable, Enable, Terminate
+from autoscaler.core.model.cluster import JobCategory
+from autoscaler.core.model.fleet import Bucket, Fleet, Interruption, Order, Worker
+from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.request_sets import Requests
+from autoscaler.core.policy import Policy
+from autoscaler.core.readable.screening import readable
+from autoscaler.core.requests.array_timeouts import under
+from autoscaler.core.requests.arrays import arrays_present, in_force
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.errors import NotObservable, ProviderNotObservable
+from autoscaler.process import Runner
+from autoscaler.store.store import Store
+from providers.interface import HasInterruptions, Provider, ProviderError
+from sge.cluster import Outputs, cluster_from, read_outputs
+from sge.notices import told_notices
+from sge.reading import TIMEOUT
+
+LISTING_DEADLINE = 60.0
+"""Seconds that a provider may take to list its workers and buckets."""
+CLOCK_SLACK = 60.0
+"""Seconds by which a clock may be set back without anybody minding."""
+STALE_AFTER = 120.0
+"""Seconds from the first call to the last answer after which a reading is stale."""
+
+Wanted = Callable[[Sequence[JobCategory], Memory, Policy, float, Needs], Sequence[int]]
+"""Core's choice of jobs to ask `qstat -j` about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that a provider tells at one look."""
+
+    workers: tuple[Worker, ...]
+    buckets: tuple[Bucket, ...]
+    interruptions: tuple[Interruption, ...] = ()
+
+
+def list_all(provider: Provider) -> Listing:
+    """Ask for everything; where any of it cannot be had, nothing was. Raises ProviderError."""
+    notices = tuple(provider.interruptions()) if isinstance(provider, HasInterruptions) else ()
+    return Listing(tuple(provider.workers()), tuple(provider.buckets()), notices)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A snapshot, with the raw outputs it was made of (for a record) and how long that took."""
+
+    snapshot: Snapshot
+    outputs: Outputs
+    timings: Mapping[str, float]
+    """Seconds: `read` (waiting for Grid Engine and provider), `parse`."""
+
+
+def _nothing(_: float) -> None:
+    """A look of those who only show: they rest on what the autoscaler has found."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """Whom to ask, and with what patience."""
+
+    runner: Runner
+    provider: Provider
+    store: Store
+    policy: Policy
+    wanted: Wanted
+    zone: tzinfo
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.monotonic
+    executor: Executor = on_thread
+    grid_engine_timeout: float = TIMEOUT
+    """Seconds for one of Grid Engine's commands."""
+    listing_deadline: float = LISTING_DEADLINE
+    stale_after: float = STALE_AFTER
+    requests: Callable[[float], Requests] | None = None
+    """What callers want of node arrays at a time; None: what the store holds."""
+    rule_files: RuleFiles | None = None
+    """The rules and VM sizes to go by; None: there are none."""
+    policies: Callable[[Snapshot, Policy], Snapshot] | None = None
+    """Adds what autoscale policies want to a snapshot, given the policy that holds without any requests."""
+    gather: Callable[[float], None] = _nothing
+    """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
+    _listing: Future[Listing] | None = field(default=None, init=False)
+
+    def observe(self) -> Observation:
+        """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
+        began, now = self.stopwatch(), self.clock()
+        wishes = self.store.wishes.load()
+        memory = self._memory(wishes)
+        requests = (self.requests or self.store.requests.load)(now)
+        rules = None if self.rule_files is None else self.rule_files.rules()
+        policy = under(rules, self.policy)
+        listing = self._begin_listing()
+        outputs, timings = read_outputs(
+            self.runner,
+            wanted=lambda shapes, needs: self.wanted(shapes, memory, policy, now, needs),
+            ours=[note.host for note in memory.workers.values() if note.host],
+            zone=self.zone,
+            timeout=self.grid_engine_timeout,
+        )
+        listed = self._end_listing(listing, began)
+        read = self.stopwatch()
+        # After the listing: an order answered meanwhile then has ids that the listing lacks, and still counts.
+        fleet = self._fleet(listed, now)
+        cluster = cluster_from(outputs, zone=self.zone, now=now)
+        fleet = fleet if self.rule_files is None else self.rule_files.sized(fleet)
+        fleet = _with_notices(fleet, told_notices(cluster.hosts, fleet.workers))
+        parsed = self.stopwatch()
+        if parsed - began > self.stale_after:
+            raise NotObservable(
+                f"reading Grid Engine and provider took {parsed - began:.0f} s, longer than {self.stale_after:g} s: "
+                "stale; nothing was decided; the qmaster or this machine is overloaded"
+            )
+        self.gather(now)
+        evidence = self.store.findings(now)
+        if self.rule_files is not None:
+            policy = under(self.rule_files.facts(rules, fleet), self.policy)
+        allowed = in_force(policy, requests, arrays_present(fleet, memory), fleet.buckets)
+        # What is told of a plan rests on the same readings as the plan.
+        snapshot = readable(Snapshot(cluster, fleet, wishes, memory, allowed, now, evidence, requests))
+        if self.policies is not None:
+            snapshot = self.policies(snapshot, policy)
+        parse = timings["parse"] + parsed - read
+        return Observation(snapshot, outputs, {"read": parsed - began - parse, "parse": parse})
+
+    def _memory(self, wishes: Overrides) -> Memory:
+        """What the last pass left; a brake that it knew is released by a person's later word."""
+        memory, resumed_at = self.store.memory.load(), wishes.resumed_at
+        memory = replace(memory, workers={key: self._as_done(key, note) for key, note in memory.workers.items()})
+        if memory.brake is not None and resumed_at is not None and resumed_at > self.store.memory.saved_at:
+            return replace(memory, brake=None)
+        return memory
+
+    def _as_done(self, worker_id: str, note: WorkerNote) -> WorkerNote:
+        """What the journal knows to be done needs no look: what a person changed since is then a person's doing."""
+        journal = self.store.journal
+        if note.missing_since is not None and note.terminated_at is not None and not note.gone:
+            # Asked to end and listed no more: a listing that begins after that and leaves it out confirms it.
+            note = replace(note, gone=journal.carried_out(Terminate.kind, worker_id, note.terminated_at))
+        if note.disabling is None:
+            return note
+        if note.enabled_at is not None:
+            if not journal.carried_out(Enable.kind, worker_id, note.enabled_at):
+                return note
+            note = replace(note, disabled_at=None, disabling=None, seen_disabled=False, enabled_at=None)
+            return replace(note, empty_since=None, retired_at=None)
+        if note.seen_disabled or note.disabled_at is None:
+            return note
+        return replace(note, seen_disabled=journal.carried_out(Disable.kind, worker_id, note.disabled_at))
+
+    def _fleet(self, listed: Listing, now: float) -> Fleet:
+        policy, journal = self.policy, self.store.journal
+        longest_rest = max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
+        return Fleet(
+            workers=_in_groups(listed.workers, journal.groups()),
+            buckets=listed.buckets,
+            orders=self._orders(now),
+            failures=journal.failures(now - longest_rest),
+            enrols_itself=self.provider.enrols_itself,
+            interruptions=listed.interruptions,
+            refused_ends=journal.refused_ends([worker.id for worker in listed.workers if worker.exists]),
+        )
+
+    def _orders(self, now: float) -> tuple[Order, ...]:
+        """Orders that may still bring workers. Where the clock was set back, old ones look new again: what has ended in
+        times to come was there and went, and does not come any more.
+        """
+        records = self.store.journal.orders(now - self.policy.order_grace)
+        orders = tuple(order for record in records for order in record.as_orders())
+        if not any(order.ids for order in orders):
+            return orders
+        gone = self.store.history.ended_after(now + CLOCK_SLACK)
+        return tuple(replace(order, ids=tuple(one for one in order.ids if one not in gone)) for order in orders)
+
+    def _begin_listing(self) -> Future[Listing]:
+        """One listing at a time: a provider that hangs gets no second thread to hang."""
+        if self._listing is not None and not self._listing.done():
+            raise ProviderNotObservable(
+                f"{self.provider.name} has still not answered an earlier listing; nothing was decided"
+            )
+        self._listing = self.executor(lambda: list_all(self.provider), "provider-listing")
+        return self._listing
+
+    def _end_listing(self, listing: Future[Listing], began: float) -> Listing:
+        patience = max(0.0, self.listing_deadline - (self.stopwatch() - began))
+        try:
+            return listing.result(patience)
+        except TimeoutError:
+            raise ProviderNotObservable(
+                f"{self.provider.name} did not list its workers within {self.listing_deadline:g} s; "
+                "nothing was decided; check its network and service"
+            ) from None
+        except NotObservable:
+            raise
+        except ProviderError as error:
+            raise ProviderNotObservable(
+                f"{self.provider.name} did not list its workers: {error}; nothing was decided"
+            ) from error
+
+
+def _in_groups(workers: Sequence[Worker], groups: Mapping[str, str]) -> tuple[Worker, ...]:
+    """Every worker with its group: as its machine is tagged, else as its order had it. `groups`: by order id."""
+    return tuple(
+        replace(worker, group_id=group)
+        if worker.group_id is None and (group := groups.get(worker.order_id or "")) is not None
+        else worker
+        for worker in workers
+    )
+
+
+def _with_notices(fleet: Fleet, told: Iterable[Interruption]) -> Fleet:
+    """What the provider itself tells wins over what a machine says of the same end."""
+    known = {(notice.worker_id, notice.kind) for notice in fleet.interruptions}
+    further = tuple(notice for notice in told if (notice.worker_id, notice.kind) not in known)
+    return replace(fleet, interruptions=(*fleet.interruptions, *further)) if further else fleet
+
+
+class LocalZone(tzinfo):
+    """The zone of this machine, past and future summer times included: Grid Engine prints times without any."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(seconds=self._local(moment).tm_gmtoff)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return timedelta(hours=max(0, self._local(moment).tm_isdst))
+
+    def tzname(self, moment: datetime | None) -> str:
+        return self._local(moment).tm_zone
+
+    def fromutc(self, moment: datetime) -> datetime:
+        seconds = moment.replace(tzinfo=UTC).timestamp()
+        return (moment.replace(tzinfo=None) + timedelta(seconds=time.localtime(seconds).tm_gmtoff)).replace(tzinfo=self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalZone)
+
+    def __hash__(self) -> int:
+        return hash(LocalZone)
+
+    @staticmethod
+    def _local(moment: datetime | None) -> time.struct_time:
+        if moment is None:
+            return time.localtime()
+        fields = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, 0, 0, -1)
+        return time.localtime(time.mktime(fields))

@@ -1,0 +1,31 @@
+"""What the machines of a node array may be asked of it: its `Configuration`, over that of the arrays it extends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from autoscaler.core.model.request_sets import ArrayDefinition
+from autoscaler.core.requests.arrays import GROUPS
+from autoscaler.worker_configuration import flat
+
+
+def configuration_of(node_array: str, definitions: Iterable[ArrayDefinition]) -> dict[str, Any]:
+    """By dotted key. What an array itself says wins, key by key; one that nobody defined says nothing. One of groups
+    that jobs were given (`execute:64`) is as the one that it is named after.
+    """
+    known = {definition.name: definition for definition in definitions}
+    lineage: list[ArrayDefinition] = []
+    name: str | None = node_array
+    while name:
+        definition = known.get(name)
+        if definition in lineage:
+            break
+        if definition is not None:
+            lineage.append(definition)
+        name = name.rpartition(GROUPS)[0] if definition is None else definition.extends
+    values: dict[str, Any] = {}
+    for definition in reversed(lineage):
+        values |= flat(json.loads(definition.configuration))
+    return values

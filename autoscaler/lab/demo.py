@@ -1,0 +1,281 @@
+"""The demo: a private Grid Engine, the autoscaler beside it as anybody would run it, ten jobs, and what came of them.
+
+Nothing is staged: the autoscaler runs as `sge-autoscaler run` in the cell and is only watched. It is done when Grid
+Engine's own accounting says that every task ended well, and Grid Engine and the provider that every worker is gone.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from autoscaler.errors import AutoscalerError
+from autoscaler.lab.cell import Cell, ExecHost
+from autoscaler.lab.played_cloud import CLOUDS, played_cloud
+from autoscaler.lab.private_root import MASTER
+from autoscaler.process import Running
+from autoscaler.store.history import Lifetime
+from autoscaler.store.store import Store
+from autoscaler.terminal.screen import Queueing, Screen, read_screen
+from autoscaler.terminal.view import View
+from sge.qstat import COMMAND as QSTAT
+from sge.qstat import read_qstat
+
+LOOK_EVERY = 0.7
+DEADLINE = 170.0
+"""Seconds from the submission until the demo gives up."""
+_ENDED_WELL = "0"
+_NEVER = "-/-"
+
+
+class DemoFailed(AutoscalerError):
+    """The demo did not come to its end; the message says what was missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One of the two examples, seconds standing for minutes."""
+
+    title: str
+    settings: Mapping[str, str]
+    master_slots: int = 2
+    tasks: int = 10
+    task_seconds: int = 12
+
+
+_COMMON = {
+    "CP_CAP_AUTOSCALE": "true",
+    "CP_CAP_AUTOSCALE_WORKERS": "2",
+    "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "3",
+    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "4",
+    "CP_CAP_AUTOSCALE_POLLING_DELAY": "2",
+    "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "4",
+    "CP_CAP_SGE_MASTER_CORES": "2",
+    "price_type": "on_demand",
+}
+SCENARIOS = {
+    "homogeneous": Scenario("homogeneous: workers of the master's type, one after the other", _COMMON),
+    "hybrid": Scenario(
+        "hybrid: one worker as large as what waits", {**_COMMON, "CP_CAP_AUTOSCALE_HYBRID": "true"}, task_seconds=15
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Landlord:
+    """Who rents out workers, and the master's type as it is called there."""
+
+    master_type: str = "m5.large"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+PROVIDERS = {
+    "local": Landlord(settings={"CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "3"}),
+    "aws": Landlord(),
+    "azure": Landlord("Standard_D2s_v5"),
+    "cloud_pipeline": Landlord(),
+    "cyclecloud": Landlord("Standard_D2s_v5"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnd:
+    """What Grid Engine's accounting says of one task. `wait` in seconds from submission to start; None: it says of no
+    start, as of a task that was pushed back, or whose job could not be begun.
+    """
+
+    task: str
+    host: str
+    wait: float | None
+    failed: str
+    exit_status: str
+
+    @property
+    def well(self) -> bool:
+        return self.failed.split()[:1] == [_ENDED_WELL] and self.exit_status == _ENDED_WELL
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of it."""
+
+    tasks: tuple[TaskEnd, ...]
+    workers: tuple[Lifetime, ...]
+    seconds: float
+    at: float
+
+    def lines(self) -> Iterator[str]:
+        waits = [task.wait for task in self.tasks if task.wait is not None]
+        yield f"{len(self.tasks)} tasks ended well in {self.seconds:.0f} s (qacct)"
+        for task in self.tasks:
+            waited = "?" if task.wait is None else f"{task.wait:.0f}"
+            yield f"  task {task.task:>2} waited {waited:>3} s, ran on {task.host}"
+        yield f"  waits: median {statistics.median(waits):.0f} s, longest {max(waits):.0f} s"
+        yield f"{len(self.workers)} additional workers launched and removed (qhost shows the master alone)"
+        for worker in self.workers:
+            cost = worker.cost(self.at)
+            price = "price unknown" if cost is None else f"{worker.price_per_hour} an hour, {cost:.6f} in all"
+            yield f"  {worker.name} {worker.instance_type}: {worker.seconds(self.at):.0f} s, {price}"
+        total = sum(worker.seconds(self.at) for worker in self.workers)
+        yield f"  {total:.0f} worker-seconds, {sum(worker.cost(self.at) or 0.0 for worker in self.workers):.6f} in all"
+
+
+def run_demo(mode: str, provider: str, view: View) -> Summary:
+    """Play one scenario to its end. Raises DemoFailed, NoControlPlane, CellError or NamespaceError."""
+    scenario = SCENARIOS[mode]
+    with Cell.up(hosts=[ExecHost(MASTER, slots=scenario.master_slots)], prepared=False) as cell:
+        view.say(f"a private Grid Engine is up: qmaster, one execution host of {scenario.master_slots} slots")
+        landlord = PROVIDERS[provider]
+        with _control_plane(cell, provider, view) as address:
+            environment = {**scenario.settings, **landlord.settings, **address, **_of_cell(cell, landlord)}
+            _prepare(cell, environment, view)
+            with _autoscaler(cell, environment) as running:
+                return _Watch(cell, scenario, landlord.master_type, view, running).until_over()
+
+
+@contextmanager
+def _control_plane(cell: Cell, provider: str, view: View) -> Iterator[Mapping[str, str]]:
+    """What to set to reach it; a cloud's serves until the block ends, `local` needs none."""
+    if provider not in CLOUDS:
+        yield {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_LOCAL_NETWORK": str(cell.tree.directory)}
+        return
+    with played_cloud(cell, provider) as cloud:
+        view.say(f"the control plane of {provider} serves on loopback: no cloud is asked, and nothing is paid for")
+        yield cloud.environment
+
+
+def _of_cell(cell: Cell, landlord: Landlord) -> dict[str, str]:
+    return {"CP_CAP_AUTOSCALE_WORKDIR": str(cell.directory / "state"), "instance_size": landlord.master_type}
+
+
+def _prepare(cell: Cell, environment: Mapping[str, str], view: View) -> None:
+    """What an administrator does once: let `init` make queue, host group and parallel environments."""
+    done = cell.runner(("sge-autoscaler", "init", "--yes"), timeout=60.0, env={**cell.environment, **environment})
+    if done.returncode != 0:
+        raise DemoFailed(f"`sge-autoscaler init --yes` failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+    # A job that dies with the cell would leave its folder in the machine's /tmp.
+    cell.out("qconf", "-mattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
+    # Killed in the middle, jobs leave their folders; here they go with the machine.
+    cell.out("qconf", "-rattr", "queue", "tmpdir", str(cell.tree.private), "main.q")
+    view.say("sge-autoscaler init --yes: queue main.q, host group @allhosts and two parallel environments are there")
+
+
+@contextmanager
+def _autoscaler(cell: Cell, environment: Mapping[str, str]) -> Iterator[Running]:
+    log = cell.directory / "autoscaler.log"
+    log.touch()
+    running = cell.start(("sge-autoscaler", "run"), env=environment, output=log)
+    try:
+        yield running
+    finally:
+        running.terminate(10.0)
+
+
+class _Watch:
+    """Looks at the cell until all is over. Only reads."""
+
+    def __init__(self, cell: Cell, scenario: Scenario, master_type: str, view: View, running: Running) -> None:
+        self._cell, self._scenario, self._view, self._running = cell, scenario, view, running
+        self._types = {MASTER: f"{master_type} (master)"}
+        self._began = time.monotonic()
+        self._screen = Screen(at=time.time())
+        self._store: Store | None = None
+
+    def until_over(self) -> Summary:
+        argv = ("-b", "y", "-t", f"1:{self._scenario.tasks}", "sleep", str(self._scenario.task_seconds))
+        job = self._cell.submit(*argv)
+        self._view.say(f"qsub {' '.join(argv)}: job {job}")
+        while True:
+            ends = self._ended(job)
+            self._look(len(ends))
+            if len(ends) == self._scenario.tasks and self._all_gone():
+                return self._summary(ends)
+            self._fail_if_hopeless(ends)
+            time.sleep(LOOK_EVERY)
+
+    def _look(self, done: int) -> None:
+        store = self._opened_store()
+        answer = self._cell.runner(QSTAT, timeout=10.0)
+        if store is None or answer.returncode != 0:
+            return
+        listing = read_qstat(answer.stdout, datetime.now().astimezone().tzinfo or UTC)
+        queueing = Queueing(
+            waiting=sum(shape.count for shape in listing.shapes),
+            running=sum(len(instance.jobs) for instance in listing.instances),
+            instances=listing.instances,
+        )
+        self._screen = read_screen(store, queueing, before=self._screen, now=time.time(), done=done, types=self._types)
+        self._view.show(self._screen)
+
+    def _opened_store(self) -> Store | None:
+        files = list((self._cell.directory / "state").glob("**/*.sqlite*"))
+        file = next((file for file in files if file.suffix in (".sqlite", ".sqlite3", ".db")), None)
+        if self._store is None and file is not None:
+            self._store = Store.open(file)
+        return self._store
+
+    def _ended(self, job: str) -> tuple[TaskEnd, ...]:
+        answer = self._cell.runner(("qacct", "-j", job), timeout=10.0)
+        return read_task_ends(answer.stdout.decode("utf-8", "replace")) if answer.returncode == 0 else ()
+
+    def _all_gone(self) -> bool:
+        """Whether Grid Engine knows the master alone, and every machine that was ever rented has ended."""
+        known = set(self._cell.out("qconf", "-sel").split())
+        rented = self._screen.lifetimes
+        machines = self._cell.tree.hosts()
+        return known == {MASTER} and bool(rented) and all(one.ended_at for one in rented) and not machines
+
+    def _fail_if_hopeless(self, ends: Sequence[TaskEnd]) -> None:
+        bad = [end.task for end in ends if not end.well]
+        if bad:
+            raise DemoFailed(f"qacct shows that tasks {', '.join(bad)} did not end well" + self._last_words())
+        if self._running.poll() is not None:
+            raise DemoFailed("the autoscaler ended before the jobs did" + self._last_words())
+        if time.monotonic() - self._began > DEADLINE:
+            there = ", ".join(sorted(self._cell.tree.hosts())) or "none"
+            raise DemoFailed(
+                f"after {DEADLINE:.0f} s {len(ends)} of {self._scenario.tasks} tasks had ended, "
+                f"machines still there: {there}" + self._last_words()
+            )
+
+    def _last_words(self) -> str:
+        words = (self._cell.directory / "autoscaler.log").read_text(errors="replace").splitlines()[-20:]
+        return "\nthe autoscaler's last lines:\n  " + "\n  ".join(words)
+
+    def _summary(self, ends: tuple[TaskEnd, ...]) -> Summary:
+        shown = self._cell.out("qhost").split()
+        if any(one.name in shown for one in self._screen.lifetimes):
+            raise DemoFailed("qhost still shows a worker that was removed")
+        return Summary(ends, self._screen.lifetimes, time.monotonic() - self._began, time.time())
+
+
+def read_task_ends(text: str) -> tuple[TaskEnd, ...]:
+    """The records of `qacct -j`, by task. Times there have whole seconds, in the C locale and the local zone."""
+    records = [
+        dict(line.split(None, 1) for line in block.splitlines() if len(line.split(None, 1)) == 2)
+        for block in text.split("=" * 62)
+    ]
+    ends = [
+        TaskEnd(
+            task=record["taskid"].strip(),
+            host=record["hostname"].strip(),
+            wait=_wait(record["qsub_time"].strip(), record["start_time"].strip()),
+            failed=record["failed"].strip(),
+            exit_status=record["exit_status"].strip(),
+        )
+        for record in records
+        if "taskid" in record
+    ]
+    return tuple(sorted(ends, key=lambda end: int(end.task) if end.task.isdigit() else 0))
+
+
+def _wait(submitted: str, started: str) -> float | None:
+    return None if started == _NEVER else _accounting_time(started) - _accounting_time(submitted)
+
+
+def _accounting_time(text: str) -> float:
+    return datetime.strptime(text.strip(), "%a %b %d %H:%M:%S %Y").astimezone().timestamp()

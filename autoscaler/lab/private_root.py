@@ -1,0 +1,141 @@
+"""The SGE_ROOT of a private cell: Debian's programs, a spool of its own, settings that make a cell lively.
+
+Only files and the offline spool tools; nothing here needs a running qmaster. The Debian packages' own cell in
+/var/lib/gridengine is read, never written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from autoscaler.errors import AutoscalerError
+from autoscaler.process import Runner
+
+PROGRAMS = Path("/usr/lib/gridengine")
+INSTALLED = Path("/var/lib/gridengine")
+SHARED = Path("/usr/share/gridengine")
+MASTER = "master"
+ADMIN = "sgeadmin"
+TIMEOUT = 20.0
+"""Seconds for one Grid Engine command on a busy machine; idle they take 15 ms."""
+LIVELY_SCHEDULER = {"schedule_interval": "0:0:2", "flush_submit_sec": "1", "flush_finish_sec": "1"}
+LIVELY = {
+    "min_uid": "0",
+    "min_gid": "0",
+    "load_report_time": "00:00:02",
+    "max_unheard": "00:00:20",
+    # A login shell would run what root's own profile holds before every job, and leave what a killed one leaves.
+    "login_shells": "NONE",
+    # A job sees nothing of what an execd was started with.
+    "execd_params": "INHERIT_ENV=false",
+    # Shipped, a job shows in qacct up to 15 s after its end.
+    "reporting_params": "accounting=true reporting=false flush_time=00:00:01 accounting_flush_time=00:00:00 "
+    "joblog=false sharelog=00:00:00",
+}
+
+
+class CellError(AutoscalerError):
+    """A private cell could not be made or changed; the message carries Grid Engine's own words."""
+
+
+def missing() -> str | None:
+    """None where Grid Engine's programs are installed, else one line that says which is not."""
+    needed = [PROGRAMS / name for name in ("sge_qmaster", "sge_execd", "qstat", "spoolinit")]
+    for path in (*needed, INSTALLED / "bin", SHARED / "default-configuration"):
+        if not path.exists():
+            return f"{path} is missing: install gridengine-master, gridengine-exec and gridengine-client (make setup)"
+    return None
+
+
+def environment(root: Path, home: Path) -> dict[str, str]:
+    """The whole environment of a process in the cell. Ports are the usual ones: the network is the cell's own."""
+    folders = (Path(sys.executable).parent, PROGRAMS, root / "bin", root / "utilbin")
+    return {
+        "SGE_ROOT": str(root),
+        "SGE_CELL": "default",
+        "SGE_QMASTER_PORT": "6444",
+        "SGE_EXECD_PORT": "6445",
+        "SGE_CLUSTER_NAME": "private",
+        "PATH": ":".join([*map(str, folders), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]),
+        "LD_LIBRARY_PATH": str(PROGRAMS),
+        "HOME": str(home),
+        # What is killed in the cell leaves nothing on the machine.
+        "TMPDIR": str(home),
+        "USER": "root",
+        "LOGNAME": "root",
+        "LANG": "C.UTF-8",
+    }
+
+
+def render(template: str, **values: object) -> str:
+    """A Grid Engine object from `conf/cell/`. Raises jinja2.UndefinedError for a value that is not given."""
+    return _templates().get_template(f"{template}.j2").render(values)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("autoscaler.conf", "cell"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def override(text: str, values: Mapping[str, str]) -> str:
+    """A configuration as `qconf` prints it with some values replaced; what it did not hold is added at the end."""
+    lines = text.replace("\\\n", " ").splitlines()
+    kept = [line for line in lines if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
+    return "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
+
+
+def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, changes: Mapping[str, str]) -> None:
+    """Lay out SGE_ROOT and initialise its spool, as `init_cluster` of the Debian package does.
+
+    `runner` runs with `environment(root, …)`. `spool` is where every execution host keeps its own spool; `host`
+    becomes a submit and admin host (None: whoever prepares the master does that); `changes` go into the global
+    configuration on top of LIVELY. Raises CellError.
+    """
+    common, work = root / "default" / "common", root / "default" / "spool"
+    for folder in (common, work / "db", work / "qmaster", root / "made"):
+        folder.mkdir(parents=True)
+    for links in ("bin", "lib", "utilbin"):
+        shutil.copytree(INSTALLED / links, root / links, symlinks=True)
+    (root / "util").symlink_to(SHARED / "util")
+    (common / "bootstrap").write_text(render("bootstrap", root=root))
+    (common / "act_qmaster").write_text(f"{MASTER}\n")
+    shipped = (SHARED / "default-configuration").read_text()
+    made = root / "made"
+    (made / "global").write_text(override(shipped, {**LIVELY, "execd_spool_dir": str(spool), **changes}))
+    (made / "hosts").mkdir()
+    if host is not None:
+        (made / "hosts" / host).write_text(f"hostname {host}\n")
+    resources = SHARED / "util" / "resources"
+    done(runner, "spoolinit", "berkeleydb", "libspoolb", str(work / "db"), "init")
+    for what, source in (
+        ("configuration", made / "global"),
+        ("complexes", resources / "centry"),
+        ("usersets", resources / "usersets"),
+        ("submithosts", made / "hosts"),
+        ("adminhosts", made / "hosts"),
+    ):
+        done(runner, "spooldefaults.bin", what, str(source))
+    # Without its admin user among the managers the scheduler is denied, and no job ever starts.
+    done(runner, "spooldefaults.bin", "managers", "root", ADMIN)
+    done(runner, "chown", "-R", f"{ADMIN}:{ADMIN}", str(root))
+
+
+def done(runner: Runner, *argv: str, stdin: bytes = b"") -> str:
+    """Run a command that must succeed and return what it printed. Raises CellError with its words."""
+    ended = runner(argv, timeout=TIMEOUT, stdin=stdin)
+    printed = ended.stdout.decode("utf-8", "replace")
+    if ended.returncode != 0:
+        said = (printed + ended.stderr.decode("utf-8", "replace")).strip()
+        raise CellError(f"{' '.join(argv)}: exit status {ended.returncode}: {said}")
+    return printed

@@ -1,0 +1,238 @@
+"""Reasons of pending jobs: why they count as demand or not."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.report.reasons.row import Row
+
+HEADING = "Pending jobs"
+
+ROWS = {
+    Code.COUNTED: Row(
+        "it counts as demand, but only a host that it names can run it",
+        short="counted",
+    ),
+    Code.QUEUE_DEMAND_OFF: Row(
+        "it waits for a worker that exists or was requested: pending jobs alone launch none",
+        short="waits for a worker",
+        remedy="Ask for workers (`sge-autoscaler autoscale`), or set `CP_CAP_AUTOSCALE_QUEUE_DEMAND=true`.",
+    ),
+    Code.FITS: Row(
+        "it fits on hosts that are free now",
+        short="fits",
+        remedy="If it waits on although it fits, ask Grid Engine: `qalter -w p JOB`.",
+    ),
+    Code.WAITS_FOR_COMING: Row(
+        "{tasks} can start on workers that are coming",
+        short="waits for coming workers",
+        remedy="`sge-autoscaler workers` shows how far the coming worker is.",
+    ),
+    Code.NOT_EXPIRED: Row(
+        "{lacking} can start on no host yet; the autoscaler launches a worker once it has waited {limit_s}",
+        short="not expired",
+        remedy="Sooner: lower `CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT`.",
+    ),
+    Code.EXPIRED: Row(
+        "{lacking} can start on no host, and the oldest job of their queue has waited {limit_s} or longer",
+        short="expired",
+    ),
+    Code.HELD: Row(
+        "it is held (state {state})",
+        short="held",
+        remedy="`qrls JOB`, or `qalter -h U JOB`.",
+    ),
+    Code.DEPENDENT: Row(
+        "it waits for other jobs to end (state {state})",
+        short="dependent",
+        remedy="It counts when the jobs it waits for have ended; `qalter -hold_jid` changes them.",
+    ),
+    Code.FUTURE: Row(
+        "it must not start before {start_at}",
+        short="future",
+        remedy="It counts from its start time on; `qalter -a` changes it.",
+    ),
+    Code.IN_ERROR: Row(
+        "it is in error (state {state})",
+        short="in error",
+        remedy="`qstat -j JOB` tells the error; `qmod -cj JOB` clears it.",
+    ),
+    Code.BEYOND_CONCURRENCY: Row(
+        "its array may run at most {limit} tasks at once (-tc)",
+        short="beyond -tc",
+        remedy="`qalter -tc N JOB` lets more tasks run at once.",
+    ),
+    Code.BEYOND_ARRAY_LIMIT: Row(
+        "an array may run at most {limit} tasks at once (max_aj_instances)",
+        short="beyond max_aj_instances",
+        remedy="`qconf -mconf` raises `max_aj_instances`; more workers would not help.",
+    ),
+    Code.BEYOND_USER_LIMIT: Row(
+        "{owner} may run at most {limit} jobs at once (maxujobs)",
+        short="beyond maxujobs",
+        remedy="`qconf -msconf` raises `maxujobs`; more workers would not help.",
+    ),
+    Code.BEYOND_QUOTA: Row(
+        "the quota {quota} ({limit}) is used up by jobs that run or have waited longer",
+        short="beyond a quota",
+        remedy="`qquota` shows the rule; more workers would not help.",
+    ),
+    Code.BEYOND_GLOBAL: Row(
+        "of {resource} only {left} is left, and jobs that have waited longer take it",
+        short="beyond a licence",
+        remedy="`qhost -F -h global` shows what is left; more workers would not help.",
+    ),
+    Code.QUEUE_OFF_BY_CALENDAR: Row(
+        "the queue {queue} is closed by its calendar {calendar}[ until {opens_at}]",
+        short="queue off by calendar",
+        remedy="`qconf -scal NAME` shows the calendar; workers are launched one boot before it opens the queue.",
+    ),
+    Code.QUEUE_OPENS_SOON: Row(
+        "the queue {queue} is closed by its calendar {calendar} until {opens_at}; the autoscaler launches workers "
+        "{boot_s} before that, the time a boot takes",
+        short="queue opens soon",
+    ),
+    Code.QUEUE_DISABLED_BY_HAND: Row(
+        "the queue {queue} is closed: a person disabled it on all its persistent hosts ({hosts})",
+        short="queue disabled by hand",
+        remedy="`qmod -e QUEUE` opens it. If only its persistent hosts are to stay closed, take them out of the "
+        "queue, or give them 0 slots there.",
+        listed="waiting for",
+    ),
+    Code.QUEUE_SUSPENDED_BY_HAND: Row(
+        "the queue {queue} is closed: a person suspended it on all its persistent hosts ({hosts})",
+        short="queue suspended by hand",
+        remedy="`qmod -usq QUEUE` opens it.",
+        listed="waiting for",
+    ),
+    Code.QUEUE_SUBORDINATE: Row(
+        "the queue {queue} is suspended on all its workers ({hosts}) by jobs of {superior}, and more such jobs wait",
+        short="queue suspended for another",
+        remedy="`qconf -sq` of the other queue shows its `subordinate_list`; give the two queues host groups of their "
+        "own.",
+    ),
+    Code.FOREIGN_QUEUE: Row(
+        "no autoscaled queue can run it[ (it may use {queues})]",
+        short="foreign queue",
+        remedy="`qalter -q QUEUE JOB`, or add the queue with a suffixed `CP_CAP_SGE_QUEUE_NAME_1`.",
+    ),
+    Code.FOREIGN_HOST: Row(
+        "it requests a host that the autoscaler does not manage ({hosts})",
+        short="foreign host",
+        remedy="It waits for that host; `qalter` the request to let it run elsewhere.",
+    ),
+    Code.NOT_READ_YET: Row(
+        "its requests have not been read yet",
+        short="not read yet",
+        remedy="It is read within a few passes; raise `CP_CAP_AUTOSCALE_DETAIL_LOOKUPS` if that takes long.",
+    ),
+    Code.UNKNOWN_STATE: Row(
+        "its state {state} is not known",
+        short="state unknown",
+        remedy="Grid Engine shows a state we do not know; please report it with `sge-autoscaler record`.",
+    ),
+    Code.UNKNOWN_PE: Row(
+        "no parallel environment {pe} of the queues {queues} takes {slots} slots",
+        short="PE unknown",
+        remedy="`qconf -spl` lists the parallel environments; the queue's `pe_list` must name it.",
+    ),
+    Code.PE_RULE: Row(
+        "{slots} slots are no multiple of {rule}, the allocation rule of the parallel environment {pe}",
+        short="against the PE's rule",
+        remedy="`qalter -pe PE SLOTS JOB` asks for a multiple of the rule; `qconf -sp PE` shows it.",
+    ),
+    Code.PE_SLOTS: Row(
+        "it requests {slots} slots of the parallel environment {pe}, which has {most} in all",
+        short="more slots than the PE has",
+        remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the `slots` of the parallel environment.",
+    ),
+    Code.PE_ELSEWHERE: Row(
+        "only {queues} has the parallel environment {pe}; no worker has it",
+        short="PE not on workers",
+        remedy="Name it in the `pe_list` of the queue for the workers' host group.",
+    ),
+    Code.GROUP_PE_NEEDS_WILDCARD: Row(
+        "jobs of {pe} run inside one group of workers, and only {wildcard} finds all groups",
+        remedy="Submit with the wildcard, or let `init --jsv` see to it; for a job that waits: `qalter -pe 'mpi*' "
+        "SLOTS JOB`.",
+    ),
+    Code.GROUP_NOT_PROBED: Row(
+        "Grid Engine is not asked about jobs that stay inside one group",
+    ),
+    Code.UNKNOWN_RESOURCE: Row(
+        "it requests {resource}, which is no complex of this cell",
+        short="resource unknown",
+        remedy="`qconf -sc` lists what can be asked for.",
+    ),
+    Code.CANNOT_BE_READ: Row(
+        "{what} cannot be read: {value} ({why})",
+        short="cannot be read",
+        remedy="Whoever gave this value mends it, a job's owner with `qalter`; all else goes on without it.",
+    ),
+    Code.NO_TYPE_FITS: Row(
+        "it requests {slots} slots[ on {where}]; the largest worker allowed has {largest}, and at most {workers} are "
+        "allowed[; it also requests {besides}]",
+        short="no type fits",
+        remedy="Ask for less, raise a cap that is named, or allow larger types: `CP_CAP_AUTOSCALE_HYBRID`, "
+        "`CP_CAP_AUTOSCALE_HYBRID_FAMILY`, `CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE`.",
+    ),
+    Code.NO_INSTANCE_TYPE: Row(
+        "the provider knows no instance type for workers of {node_array}[; {asked} is set]",
+        short="no instance type[ {asked}]",
+        remedy="Set `CP_CAP_AUTOSCALE_INSTANCE_TYPE`, or a hybrid cluster's `CP_CAP_AUTOSCALE_HYBRID_FAMILY`, to what "
+        "the provider's catalogue has.",
+        mend=True,
+    ),
+    Code.NO_WORKER_ALLOWED: Row(
+        "no worker of {node_array} may be launched",
+        short="no worker allowed",
+        remedy="Lift what is named: a cap, or what the provider lacks.",
+        mend=True,
+    ),
+    Code.RESTRICTED_QUEUE: Row(
+        "{queue} does not take such jobs ({by})",
+        short="restricted queue",
+        remedy="`qconf -sq QUEUE` shows its limits; `qalter -l` asks for less.",
+    ),
+    Code.NO_ACCESS: Row(
+        "{owner}[ of group {group}] may not use {what} ({by})",
+        short="no access",
+        remedy="`qconf -su LIST` shows who is on a list, `qconf -au USER LIST` adds one.",
+    ),
+    Code.NO_PROJECT_ACCESS: Row(
+        "jobs of project {project} may not use {what} ({by})",
+        short="project has no access",
+        remedy="`qalter -P PROJECT JOB` gives it another project; `qconf -sq`, `-se` show which may.",
+    ),
+    Code.NO_PROJECT: Row(
+        "it has no project, and only jobs of some projects may use {what} ({by})",
+        short="no project",
+        remedy="`qalter -P PROJECT JOB` gives it one.",
+    ),
+    Code.ACCESS_UNKNOWN: Row(
+        "who may use {what} is not known: {by} could not be read",
+        short="access not known",
+        remedy="See that `qconf -su LIST` works on this host.",
+    ),
+    Code.ADVANCE_RESERVATION: Row(
+        "it runs only inside advance reservation {reservation}, on the hosts reserved for it",
+        short="of a reservation",
+        remedy="`qrstat -ar ID` shows its hosts and whether they are there (`E`: they are not; it waits for hosts of "
+        "these very names); submit without `-ar` what may run elsewhere.",
+    ),
+    Code.TOO_MUCH_FOR_QUOTA: Row(
+        "it requests {resource}={asked}, more than the quota {quota} ({limit}) ever gives",
+        short="more than a quota gives",
+        remedy="Ask for less (`qalter`), or change the rule: `qconf -srqs` shows it, `qconf -mrqs` changes it.",
+    ),
+    Code.TOO_MUCH_FOR_CELL: Row(
+        "it requests {resource}={asked}[ for its {slots} slots together]; the whole cell has {most}",
+        short="more than the cell has",
+        remedy="`qalter -l` asks for less (name all requests again); or raise what the cell has: `qconf -me global`.",
+    ),
+    Code.OTHERS_FIRST: Row(
+        "the hosts that are there could run it if they were empty at the same time; smaller jobs take them first, "
+        "unless it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
+        remedy="Submit with `-R y` (`qalter -R y JOB`), set `max_reservation` above 0 (`qconf -msconf`) and give jobs "
+        "run times (`-l h_rt`); or raise the cap that is named.",
+    ),
+}

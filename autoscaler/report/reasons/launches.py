@@ -1,0 +1,160 @@
+"""Reasons of launches: demand, limits, what is offered, swaps, failures."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.report.reasons.row import Row
+
+_NOT_STARTED = (
+    "Why none starts: `qstat -j JOB`; `qstat -f -explain aE` and `qmod -cq` for queue instances in alarm or error; the "
+    "queue's prolog, `slots`, `load_thresholds` and calendar; the console of a worker that never joined"
+)
+
+HEADING = "Launches, limits and offers"
+
+ROWS = {
+    Code.DEMAND: Row(
+        "{tasks} tasks of {queue} with {slots} slots can start on no host",
+        short="demand",
+    ),
+    Code.MIN_WORKERS_FLOOR: Row(
+        "{node_array} keeps at least {min_workers} workers",
+        short="floor",
+        remedy="Lower `CP_CAP_AUTOSCALE_MIN_WORKERS`.",
+    ),
+    Code.LAUNCH_WANTED: Row(
+        "wanted {workers} {type}",
+        short="wanted {workers}",
+    ),
+    Code.NOTHING_TO_LAUNCH: Row(
+        "{node_array} has no instance type that can be launched for it[; requested: {asked}]",
+        remedy="`sge-autoscaler plan` tells for each instance type why not.",
+    ),
+    Code.CAPPED: Row(
+        "capped by {cap} ({limit})",
+        short="capped by {cap}",
+        remedy="Raise the cap that is named: `max_workers` is `CP_CAP_AUTOSCALE_WORKERS`, `max_…` is "
+        "`CP_CAP_AUTOSCALE_MAX_…`, `total_…` of the whole cell is `CP_CAP_AUTOSCALE_TOTAL_…`; `availability` is the "
+        "provider's.",
+    ),
+    Code.SCALE_UP_BATCH: Row(
+        "at most {batch} at a time",
+        short="{batch} at a time",
+        remedy="Faster: raise `CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE`.",
+    ),
+    Code.LAUNCH_RATE_LIMIT: Row(
+        "at most {most} launches within {window_s}; the rest waits",
+        short="paced",
+        remedy="Faster: raise `CP_CAP_AUTOSCALE_BRAKE_LAUNCHES`; once: `sge-autoscaler resume` begins the window anew.",
+    ),
+    Code.BATCH_DELAY: Row(
+        "{node_array} launched less than {delay_s} ago",
+        short="batch delay",
+        remedy="Faster: lower `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY`.",
+    ),
+    Code.BUCKET_CHOSEN: Row(
+        "{count} {type} fit the demand best",
+    ),
+    Code.BUCKET_BACKOFF: Row(
+        "{type} is in backoff until {until_at} after {failures} failures[: {message}]",
+        remedy="It failed too often: wait, allow other types, or lower "
+        "`CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY`; `sge-autoscaler retry` tries it again at once.",
+    ),
+    Code.BUCKET_NOT_ALLOWED: Row(
+        "[{price_type} ]{type} is not allowed in this node array",
+        remedy="Settings leave it out: instance type, family, cores a worker, price type.",
+    ),
+    Code.BUCKET_UNAVAILABLE: Row(
+        "{type} is not available: {message}",
+        remedy="Ask the provider for quota, or allow other types.",
+    ),
+    Code.BUCKET_TOO_SMALL: Row(
+        "{type} could run no pending job",
+    ),
+    Code.BUCKET_AGAINST_RULES: Row(
+        "{type} is not allowed by the rules of the pending jobs ({places})",
+    ),
+    Code.BUCKET_NO_PRICE: Row(
+        "the price of {type} is not known, and there is a price cap",
+        remedy="Give its price in a catalogue of your own, or lift `CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR` and "
+        "`CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR`.",
+    ),
+    Code.BUCKET_TOO_EARLY: Row(
+        "{price_type} {type} is used only once the pending jobs have been able to run for {deadline_s}",
+        remedy="Sooner: lower `CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE`.",
+    ),
+    Code.BUCKET_TOO_EXPENSIVE: Row(
+        "{price_type} {type} costs {price} an hour; beside {preferred} at most {most} is allowed",
+        remedy="Raise `CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM`, or wait for the first price type.",
+    ),
+    Code.BUCKET_NOT_PREFERRED: Row(
+        "{preferred} is preferred to {type}",
+    ),
+    Code.LAUNCH_REPLACES: Row(
+        "it replaces {worker}",
+        short="replaces",
+    ),
+    Code.SWAP: Row(
+        "a stronger worker replaces it[: {type}; tasks that need it: {tasks}]",
+        remedy="`sge-autoscaler keep HOST` keeps it; `CP_CAP_AUTOSCALE_SWAP=false` ends all swapping.",
+    ),
+    Code.SWAP_CANCELLED: Row(
+        "its replacement by a stronger worker is cancelled",
+        short="replacement cancelled",
+    ),
+    Code.SWAP_CONSIDERED: Row(
+        "{type} could replace {workers}; one more observation comes first",
+    ),
+    Code.SWAP_UNDER_WAY: Row(
+        "{type} replaces {workers}",
+        remedy="Sooner: raise the limit that is named, or `qmod -rj` the jobs that it still runs.",
+    ),
+    Code.SWAP_COOLDOWN: Row(
+        "{node_array} swapped a worker less than {limit_s} ago, the time that a boot takes",
+    ),
+    Code.SWAP_OFF: Row(
+        "swapping a worker of {node_array} for a stronger one is off",
+        remedy="`CP_CAP_AUTOSCALE_SWAP=true`, or raise the limit that is named.",
+    ),
+    Code.NO_SWAP: Row(
+        "to replace a worker of {node_array} by a stronger one would cost more than it gains",
+        remedy="Raise the limit that is named; `sge-autoscaler keep --undo HOST` where workers are kept.",
+    ),
+    Code.NODE_ARRAY_STOPPED: Row(
+        "{node_array} launches nothing until resumed: {message}",
+        remedy="The provider refused for good: fix what it names, then `sge-autoscaler resume`.",
+        mend=True,
+    ),
+    Code.LAUNCHES_FAILED: Row(
+        "{failures} launches for {node_array} failed recently; the last, {type}: {message}",
+        short="launches failed",
+        remedy="Fix what the provider's words name; a type that fails too often is in back-off for a while, and a "
+        "worker of it that comes up clears what was counted.",
+    ),
+    Code.LAUNCH_THROTTLED: Row(
+        "the provider accepts no launch now: {message}; the next attempt is after {until_at}, if it is still needed",
+        short="the provider accepts no launch now",
+        remedy="It passes by itself. Where it happens often: fewer calls a second, or a higher rate limit at the "
+        "provider.",
+    ),
+    Code.ORDER_UNANSWERED: Row(
+        "no answer to an order of {count} {type}: {message}[; the autoscaler asks again after {until_at}]",
+        short="an order has no answer",
+        remedy="Its machines may come, so they count as coming until the listing shows them or the order is given up. "
+        "Check the provider's service and the network.",
+    ),
+    Code.LAUNCHES_DID_NOT_HELP: Row(
+        "launches of {node_array} helped none of its jobs, {failures} in a row[ ({seen})][; one task is tried again "
+        "after {until_at}]",
+        remedy=_NOT_STARTED + "; `sge-autoscaler retry` launches again at once.",
+    ),
+    Code.LAUNCH_AWAITED: Row(
+        "workers of {node_array} were launched for it, and none of its jobs has started there yet",
+        remedy=_NOT_STARTED + ".",
+    ),
+    Code.PROTECTED_MODE: Row(
+        "the last {failures} launches of {node_array} helped none of {categories} job categories[ ({seen})]; nothing "
+        "is launched for jobs until `sge-autoscaler resume`",
+        remedy=_NOT_STARTED + "; fix it, then `sge-autoscaler resume`.",
+    ),
+}

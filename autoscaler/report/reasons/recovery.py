@@ -1,0 +1,110 @@
+"""Reasons of workers that fell silent, are about to be taken by their cloud, or are gone, and of their jobs."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.report.reasons.row import Row
+
+HEADING = "Workers that are silent, interrupted or lost"
+
+ROWS = {
+    Code.SILENT: Row(
+        "qmaster has had no load report from it for {silent_s} (limit {limit_s}); its jobs may still run",
+        short="silent",
+        remedy="Look at the machine and its `sge_execd`. Later or sooner: `CP_CAP_AUTOSCALE_SILENCE_TIMEOUT`.",
+        listed="leaving alone",
+    ),
+    Code.ALL_SILENT: Row(
+        "qmaster has no load report from any host, so the cause may be at qmaster",
+        remedy="Look at qmaster's network and at `qhost`; nothing is ended meanwhile.",
+    ),
+    Code.LOAD_REPORTS_AGAIN: Row(
+        "qmaster has load reports from it again",
+    ),
+    Code.FENCED: Row(
+        "silent for {silent_s} (limit {limit_s}): the autoscaler terminates its machine, and handles its jobs once "
+        "its provider reports that it is gone",
+        short="silent",
+        remedy="Why it fell silent is in its console, or at its provider.",
+    ),
+    Code.FENCE_CANCELLED: Row(
+        "it was to be terminated, but it runs and sends load reports",
+        remedy="Its provider did not end it: see the log for what it said.",
+    ),
+    Code.UNLISTED_AND_SILENT: Row(
+        "its provider has not listed it for {missing_s}, and qmaster has no load report from it: the autoscaler "
+        "terminates it to be certain",
+        short="not listed and silent",
+        remedy="Look at the provider's own list of machines.",
+    ),
+    Code.INTERRUPTED: Row(
+        "its cloud interrupts it at {ends_at} ({kind})[; it runs jobs {jobs}]",
+        short="its cloud takes it",
+        remedy="Its replacement is ordered where a limit leaves room: raise the cap that is named.",
+        listed="leaving alone",
+    ),
+    Code.TERMINATED_BEFORE_INTERRUPTION: Row(
+        "its cloud interrupts it at {ends_at}, and all it runs (jobs {jobs}) may start again: the autoscaler "
+        "terminates it before then",
+        short="its cloud takes it",
+    ),
+    Code.REBALANCE_RECOMMENDED: Row(
+        "its cloud recommends replacing it, and nothing needs it",
+    ),
+    Code.INTERRUPTION_WITHDRAWN: Row(
+        "its cloud has withdrawn the interruption notice",
+    ),
+    Code.SHUT_ITSELF_DOWN: Row(
+        "its machine shut itself down",
+    ),
+    Code.RECLAIMED: Row(
+        "its cloud has reclaimed it",
+        remedy="`CP_CAP_AUTOSCALE_PRICE_TYPE=on_demand` rents machines that are not taken back.",
+    ),
+    Code.LOST_JOBS_RESCHEDULED: Row(
+        "jobs {jobs} ended with it and may start again",
+        short="its machine is gone",
+        remedy="`qsub -r n` keeps a job from being started again.",
+    ),
+    Code.LOST_JOBS_FORCED: Row(
+        "jobs {jobs} ended with it: started again by CP_CAP_AUTOSCALE_LOST_JOBS",
+        short="its machine is gone",
+    ),
+    Code.LOST_JOBS_DELETED: Row(
+        "jobs {jobs} ended with it and may not start again: deleted by CP_CAP_AUTOSCALE_LOST_JOBS",
+        short="its machine is gone",
+        remedy="`qsub -r y` lets a job be started again instead.",
+    ),
+    Code.LOST_JOBS_STAY: Row(
+        "jobs {jobs} ended with it and may not start again: listed as running until deleted",
+        short="gone, and its jobs may not start again",
+        remedy="`qdel -f JOB`, or `qmod -f -rj JOB` to start it again; `CP_CAP_AUTOSCALE_LOST_JOBS` does either by "
+        "itself.",
+        listed="leaving alone",
+        mend=True,
+    ),
+    Code.LOST_JOBS_ASKED: Row(
+        "the autoscaler asks Grid Engine whether jobs {jobs} may start again",
+    ),
+    Code.NAME_MAY_BE_REUSED: Row(
+        "jobs {jobs} are left alone while qmaster has load reports from this name: an ordered machine that is not "
+        "listed yet may have it",
+    ),
+    Code.JOBS_UNCERTAIN: Row(
+        "jobs {jobs} on {host} may have begun on a machine of that name that is gone: nobody knows whether they still "
+        "run",
+        remedy="Look on that host whether their processes live. If not, `qmod -rj JOB` starts one again, and `qdel -f "
+        "JOB` gives it up.",
+    ),
+    Code.DELETED_BY_OWNER: Row(
+        "jobs {jobs} had been deleted already, and can only end by force",
+    ),
+    Code.PARTLY_ALIVE: Row(
+        "jobs {jobs} ran there, and may still run on other hosts ({hosts})",
+        remedy="Those that may start again are held, rescheduled, and released when the rest of them has ended; "
+        "`qdel` ends others.",
+    ),
+    Code.ENDED_EVERYWHERE: Row(
+        "they have had the time to end on {hosts}, where a part of them still ran",
+    ),
+}

@@ -1,0 +1,25 @@
+"""What is said about one reason: a row of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`{fact}` in `sentence` and `short` is filled in; what stands in square brackets is left out where one of its
+    facts is missing. `wording` fills them.
+    """
+
+    sentence: str
+    short: str | None = None
+    """Two or three words for the one sentence of a pass; None: the sentence itself is short enough."""
+    remedy: str = ""
+    """What an operator can do about it: a column of docs/reasons.md, and the last line of `explain`. `""`: nothing is
+    to be done, things go their way.
+    """
+    mend: bool = False
+    """No time and no job will end it, but a person must: each pass names it, and never counts it among others."""
+    listed: Literal["waiting for", "keeping", "leaving alone"] | None = None
+    """The verb under which a pass lists a worker that has this reason and no action; None: it is not listed."""

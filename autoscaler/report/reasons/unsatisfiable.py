@@ -1,0 +1,135 @@
+"""Reasons of jobs that nothing allowed can run: the proof, what is done with them, what would let them run."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.report.reasons.row import Row
+
+HEADING = "Jobs that nothing allowed can run"
+
+ROWS = {
+    Code.TOO_LARGE_FOR_ONE_HOST: Row(
+        "it requests {slots} slots on one host[; the largest allowed is {largest} with {most}]",
+        short="too large for one host",
+        remedy="`qalter -pe PE SLOTS JOB` asks otherwise; the sentence names the setting that would allow it, where "
+        "one does.",
+    ),
+    Code.TOO_MANY_SLOTS: Row(
+        "it requests {slots} slots; all allowed hosts together have {most} ({workers} workers, the largest {largest})",
+        short="too many slots",
+        remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the cap that is named.",
+    ),
+    Code.TOO_MANY_HOSTS: Row(
+        "it requests {hosts} hosts with {slots} slots on each; at most {most} are allowed",
+        short="too many hosts",
+        remedy="`qalter -pe PE SLOTS JOB` asks for fewer; or raise the cap that is named.",
+    ),
+    Code.TOO_MUCH_ON_ONE_HOST: Row(
+        "it requests {resource}={asked}[ for each of {slots} slots, {together} together,] on one host; the most "
+        "allowed is {largest} with {most}",
+        short="too much on one host",
+        remedy="`qalter -l` asks for less (name all requests again); or allow larger types.",
+    ),
+    Code.TOO_MUCH_TOGETHER: Row(
+        "it requests {resource}={asked}[ for each of {slots} slots], more than all allowed hosts have together",
+        short="too much together",
+        remedy="`qalter -l` asks for less (name all requests again); or raise the cap that is named.",
+    ),
+    Code.NO_SUCH_RESOURCE: Row(
+        "it requests {resource}={asked}, which no allowed worker has",
+        short="no such resource",
+        remedy="`qalter -l` asks without it; or allow types that have it.",
+    ),
+    Code.NO_SUCH_HOST: Row(
+        "it requests a host with {asked}; no allowed worker is such a host[ (they have {offered})]",
+        short="no such host",
+        remedy="`qalter -l` asks otherwise; or allow types that are as asked.",
+    ),
+    Code.WOULD_FIT_WITH_SETTING: Row(
+        "[request `{ask}` or ]set {limit_setting}[ to {to}]",
+    ),
+    Code.WOULD_FIT_WITH_REQUEST: Row(
+        "request `{ask}`",
+    ),
+    Code.UNPROVEN: Row(
+        "not proven unsatisfiable: left alone",
+        remedy="What follows says why; `qdel JOB` if you know better.",
+    ),
+    Code.FITS_WHEN_FREE: Row(
+        "an existing host could run it once it is empty",
+    ),
+    Code.MIXED_TYPES: Row(
+        "workers of several types together might run it, but the autoscaler does not launch such a mix for it",
+        remedy="Ask for less, or raise the limits so that workers of one type do.",
+    ),
+    Code.OTHER_PE: Row(
+        "a queue that is not autoscaled has the parallel environment {pe}",
+        remedy="`qalter -pe` with the name of one parallel environment says which is meant.",
+    ),
+    Code.NAMES_HOST_OR_QUEUE: Row(
+        "it names a host, or a queue that is not autoscaled ({named})",
+        remedy="`qalter -q` or `-l` without the host or queue lets it run elsewhere.",
+    ),
+    Code.UNPREDICTABLE_RESOURCE: Row(
+        "the value of {resource} on a new worker is not known before it joins",
+        remedy="You know whether workers will have it: `qalter -l` without it, or `qdel JOB`.",
+    ),
+    Code.SILENT_HOSTS: Row(
+        "the value of {resource} on {hosts} is not known: qmaster has no load report from it",
+        remedy="Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are no more.",
+    ),
+    Code.TOO_MANY_PROBE_HOSTS: Row(
+        "Grid Engine cannot be asked: that would take more than {most} probe hosts",
+    ),
+    Code.RUNNING_TASKS: Row(
+        "tasks of it run",
+    ),
+    Code.CHECKED_AGAIN_LATER: Row(
+        "it was found unsatisfiable only a moment ago, and is checked again at {again_at}",
+    ),
+    Code.ASKING_GRID_ENGINE: Row(
+        "the autoscaler asks Grid Engine whether it could ever run",
+    ),
+    Code.OLDER_JOBS_FIRST: Row(
+        "the autoscaler asks Grid Engine about older jobs first",
+    ),
+    Code.NO_ANSWER: Row(
+        "Grid Engine gave no answer[ ({said})]; the autoscaler asks again at {again_at}",
+        remedy="If it stays so: `sge-autoscaler doctor`, and `qalter -w v JOB`.",
+    ),
+    Code.GRID_ENGINE_DISAGREES: Row(
+        "Grid Engine says that it could run ({said})",
+        remedy="Please report it with `sge-autoscaler record`: either side counts wrongly.",
+    ),
+    Code.UNSATISFIABLE: Row(
+        "Grid Engine says so too: {said}",
+    ),
+    Code.UNSATISFIABLE_REPORTED: Row(
+        "the autoscaler only reports such jobs",
+        remedy="`CP_CAP_AUTOSCALE_DEADLOCK` set to hold or kill does more.",
+    ),
+    Code.UNSATISFIABLE_DELETED: Row(
+        "so the autoscaler deletes it",
+        remedy="Ask as the sentence says and submit again; `CP_CAP_AUTOSCALE_DEADLOCK=hold` keeps such jobs.",
+    ),
+    Code.UNSATISFIABLE_HELD: Row(
+        "the autoscaler holds it until it can run",
+        short="held as unsatisfiable",
+        remedy="Ask as the sentence says (`qalter`), and it is released; or `qdel JOB`.",
+    ),
+    Code.UNSATISFIABLE_LIMIT: Row(
+        "the autoscaler deletes or holds at most {most} such jobs in a pass",
+    ),
+    Code.RELEASED_BY_HAND: Row(
+        "a person released it after the autoscaler had held it",
+        remedy="It is not held again.",
+    ),
+    Code.SATISFIABLE_AGAIN: Row(
+        "workers that are allowed now could run it",
+        short="satisfiable again",
+    ),
+    Code.HOLDING_OFF: Row(
+        "the autoscaler no longer holds such jobs",
+        short="no longer held",
+    ),
+}

@@ -1,0 +1,267 @@
+"""Reasons of workers and other hosts: how they come, serve and leave."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.report.reasons.row import Row
+
+HEADING = "Workers and hosts"
+
+ROWS = {
+    Code.PERSISTENT: Row(
+        "it is a persistent host",
+        short="persistent",
+        remedy="It was not launched by us: start and end it as before.",
+    ),
+    Code.QMASTER_HOST: Row(
+        "it is the qmaster host",
+        short="master",
+        remedy="`CP_CAP_SGE_MASTER_CORES` sets how many of its cores serve jobs.",
+    ),
+    Code.RUNS_JOBS: Row(
+        "it runs jobs {jobs}",
+        short="busy",
+        listed="keeping",
+    ),
+    Code.RESERVED: Row(
+        "slots on it are in use or reserved",
+        short="reserved",
+        remedy="`qrstat` lists advance reservations.",
+        listed="keeping",
+    ),
+    Code.NEEDED: Row(
+        "waiting jobs can use it",
+        short="needed",
+        listed="keeping",
+    ),
+    Code.IDLE: Row(
+        "it was idle[ for {idle_s} (limit {limit_s})]",
+        short="idle",
+        remedy="Longer: raise `CP_CAP_AUTOSCALE_IDLE_TIMEOUT`, or `sge-autoscaler keep HOST`.",
+    ),
+    Code.IDLE_NOT_LONG_ENOUGH: Row(
+        "it is idle for {idle_s} (limit {limit_s})",
+        short="idle",
+        remedy="Sooner: lower `CP_CAP_AUTOSCALE_IDLE_TIMEOUT`, or `sge-autoscaler drain HOST`.",
+        listed="keeping",
+    ),
+    Code.QUEUE_NOT_EMPTY: Row(
+        "the autoscaled queues have not been empty for {limit_s}",
+        short="queues not empty",
+        remedy="Unset `CP_CAP_AUTOSCALE_SCALE_DOWN_TIMEOUT` to let idle workers go while others work.",
+        listed="keeping",
+    ),
+    Code.MIN_WORKERS: Row(
+        "at least {min_workers} workers stay",
+        short="floor",
+        remedy="Lower `CP_CAP_AUTOSCALE_MIN_WORKERS`.",
+        listed="keeping",
+    ),
+    Code.SCALE_DOWN_BATCH: Row(
+        "at most {batch} leave at a time",
+        short="one batch at a time",
+        remedy="Faster: raise `CP_CAP_AUTOSCALE_SCALE_DOWN_BATCH_SIZE`.",
+        listed="keeping",
+    ),
+    Code.KEPT_BY_COMMAND: Row(
+        "a person keeps it",
+        short="kept by command",
+        remedy="`sge-autoscaler keep --undo HOST` lets it go when it is idle.",
+        listed="keeping",
+    ),
+    Code.DRAINED_BY_COMMAND: Row(
+        "a person drains it",
+        short="drained by command",
+    ),
+    Code.STOPPING: Row(
+        "the autoscaler stops[ ({how})] and releases its workers",
+        short="stopping",
+    ),
+    Code.DISABLED_BY_HAND: Row(
+        "a person disabled it",
+        short="disabled by hand",
+        remedy="`qmod -e '*@HOST'` puts it back into service; it costs money meanwhile.",
+        listed="leaving alone",
+    ),
+    Code.ENABLED_BY_HAND: Row(
+        "a person enabled it again",
+        short="enabled by hand",
+        remedy="It stays until it is idle anew; `sge-autoscaler drain HOST` sends it away.",
+        listed="leaving alone",
+    ),
+    Code.DRAINING: Row(
+        "it is disabled: no new job starts there",
+        short="draining",
+        listed="keeping",
+    ),
+    Code.SECOND_OBSERVATION: Row(
+        "the next step needs one more observation",
+        short="second observation due",
+        listed="waiting for",
+    ),
+    Code.EMPTY: Row(
+        "two observations showed it disabled and empty",
+        short="empty",
+    ),
+    Code.NEEDED_AGAIN: Row(
+        "waiting jobs can use it after all",
+        short="needed again",
+    ),
+    Code.BOOTING: Row(
+        "its {type} is booting[ (limit {limit_s})]",
+        short="booting",
+        listed="waiting for",
+    ),
+    Code.BOOTED: Row(
+        "its machine is up after {after_s}",
+        short="booted",
+    ),
+    Code.JOINING: Row(
+        "qmaster has no load report from it yet",
+        short="joining",
+        remedy="If it takes long: is `sge_execd` up there, and does its name resolve both ways? See `doctor`.",
+        listed="waiting for",
+    ),
+    Code.JOINED: Row(
+        "qmaster has load reports from it, {after_s} after it was created",
+        short="joined",
+    ),
+    Code.INCOMPLETE: Row(
+        "it joined by its own image, without {lacks}",
+        short="to be completed",
+    ),
+    Code.BOOT_FAILED: Row(
+        "its machine will never be up[: {message}]",
+        short="failed to boot",
+        remedy="Its provider's words say why; its bucket counts a failure, and is in backoff after enough of them.",
+    ),
+    Code.ENDED_BEFORE_JOINING: Row(
+        "its machine ended before it joined[: {message}]",
+        short="ended before it joined",
+        remedy="Fix what its provider's words name (image, key, volume, quota); its bucket counts a failure, and is "
+        "in backoff after enough of them.",
+    ),
+    Code.BOOT_TIMEOUT: Row(
+        "its machine was not up within {limit_s}[: {message}]",
+        short="never booted",
+        remedy="Its last words are in the log; raise `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT` if it only is slow.",
+    ),
+    Code.JOIN_TIMEOUT: Row(
+        "qmaster had no load report from it[ within {limit_s}][: {message}]",
+        short="never joined",
+        remedy="It runs, but qmaster never had a load report from it: check names, ports and firewall; see `doctor`.",
+    ),
+    Code.INCOMPLETE_TIMEOUT: Row(
+        "Grid Engine did not show {lacks} on it within {limit_s}",
+        short="never complete",
+        remedy="The journal has what Grid Engine said to it: `sge-autoscaler history`, or the log.",
+    ),
+    Code.REMOVED_FROM_GRID_ENGINE: Row(
+        "it is no execution host any more",
+        short="removed",
+    ),
+    Code.ENDING: Row(
+        "its machine is ending",
+        short="ending",
+        listed="waiting for",
+    ),
+    Code.INSTANCE_IN_ERROR: Row(
+        "a queue instance on it is in error: no job starts there",
+        short="queue instance in error",
+        remedy="`qstat -f -explain E` tells why; `qmod -c '*@HOST'` clears it.",
+        listed="leaving alone",
+        mend=True,
+    ),
+    Code.BLACK_HOLE: Row(
+        "{failures} starts of jobs {jobs} failed on it one after another, and none ran: {said}",
+        remedy="`qacct -j JOB` and the execd's `messages` on the host tell more; `qmod -e '*@HOST'` enables it again. "
+        "Later or never: `CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES`.",
+    ),
+    Code.UNHEALTHY: Row(
+        "its health check has failed since {since_at}[: {message}]",
+        remedy="Run the command of `CP_CAP_AUTOSCALE_HEALTH_CHECK` by hand; `qmod -e '*@HOST'` enables it again.",
+    ),
+    Code.SUSPECT: Row(
+        "[{workers}: ]suspected to be broken, and left in service",
+        remedy="Look at what is said beside it; `sge-autoscaler drain HOST` replaces the worker.",
+    ),
+    Code.ONE_OWNER: Row(
+        "all these jobs are {owner}'s, and none of that owner's ran elsewhere meanwhile: it may be the jobs",
+        remedy="Look at the jobs' output paths, directories and shells (`qstat -j`), then at mounts and `id` on the "
+        "host.",
+    ),
+    Code.QUARANTINE_LIMIT: Row(
+        "no more than {most} may be quarantined within {window_s}: {count} look broken, and a shared cause is more "
+        "likely than bad hosts",
+        remedy="Look for what all of them share: a mount, a prolog, the health check itself.",
+    ),
+    Code.IN_ALARM: Row(
+        "[{hosts}: ]in alarm since {since_at}: nothing starts there before the load falls below load_thresholds of "
+        "{queue}",
+        short="in alarm",
+        remedy="`qstat -explain a` tells which load; `qconf -sq QUEUE` shows the queue's `load_thresholds`.",
+        listed="waiting for",
+    ),
+    Code.NO_LOAD_REPORT: Row(
+        "qmaster has no load report from it; its jobs may still run",
+        short="no load report",
+        remedy="Look at the machine: its jobs are left alone, since they may still run.",
+        listed="leaving alone",
+    ),
+    Code.GONE: Row(
+        "its provider reports that it is gone",
+        short="gone",
+    ),
+    Code.UNKNOWN_NODE_ARRAY: Row(
+        "its node array {node_array} is in no setting",
+        short="node array unknown",
+        remedy="It carries our tag but a node array that no setting names: put the setting back, or end it with "
+        "`sge-autoscaler orphans --end ID`.",
+        listed="leaving alone",
+        mend=True,
+    ),
+    Code.NAME_TAKEN: Row(
+        "a newer machine has its name in Grid Engine",
+        short="name taken",
+        remedy="`sge-autoscaler orphans --end ID` ends it.",
+        mend=True,
+    ),
+    Code.UNKNOWN_WORKER: Row(
+        "it is in no order and in no earlier observation; a running autoscaler adopts it",
+        remedy="Run the autoscaler, or end it with `sge-autoscaler orphans --end ID`.",
+    ),
+    Code.ORPHAN_ENDED: Row(
+        "{by} terminates it, since nothing manages it",
+    ),
+    Code.NOT_LISTED: Row(
+        "its provider does not list it now",
+        short="not listed",
+        remedy="It counts on for a while: listings lag. If it stays so, look at the provider.",
+        listed="leaving alone",
+    ),
+    Code.NAME_STILL_USED: Row(
+        "the execution host of an older machine still has its name",
+        remedy="It joins when the older entry is gone; `explain` the host for what keeps that.",
+    ),
+    Code.END_REFUSED: Row(
+        "its provider refuses to end it ({times} so far), asked again from {again_at} on: {message}",
+        short="its end is refused",
+        remedy="Take away what protects the machine (on AWS `DisableApiTermination`, on Azure a lock), or give the "
+        "missing permission; `sge-autoscaler resume` asks again at once.",
+    ),
+    Code.NODE_OPERATION: Row(
+        "{by} asked to {operation} it",
+        short="as asked",
+        remedy="It is done once two observations have shown the host disabled and empty.",
+    ),
+    Code.NODE_OPERATION_BEGUN: Row(
+        "its provider was asked to {operation} it, as {by} wanted",
+        short="as asked",
+        remedy="The log says what came of it.",
+    ),
+    Code.NODE_OPERATION_REFUSED: Row(
+        "it is not disabled and empty any more",
+        short="not disabled and empty",
+        remedy="Disable the host (`qmod -d '*@HOST'`), wait until it is empty, and ask again.",
+    ),
+}

@@ -1,0 +1,62 @@
+"""Variables under our prefixes that Cloud Pipeline's launcher puts into a master's container and that are no settings:
+what each means here. What shapes a cell and is heeded, or has one fixed answer, stands in `table`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+PREFIXES = ("CP_CAP_SGE_", "CP_CAP_GE_")
+"""Besides CP_CAP_AUTOSCALE_: what stands under these is ours or the launcher's, so a slip of the pen is found."""
+_TYPE_OF_PARAMETER = "_PARAM_TYPE"
+"""The launcher describes every parameter of a run by a second variable of this ending."""
+_ITS_OWN = "the launcher's own: it says how that writes and logs the profiles of its queues, of which none is read here"
+_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "CP_CAP_SGE_PROFILE_GENERATION_": _ITS_OWN,
+        "CP_CAP_SGE_PROFILE_CONFIGURATION_": _ITS_OWN,
+        "CP_CAP_SGE_MASTER_ENV_FILE": "the launcher's own: the environment of its Grid Engine, which SGE_ROOT and "
+        "SGE_CELL tell here",
+        "CP_CAP_SGE_VERSION": "which package of Grid Engine the launcher installs; whatever runs is served",
+        "CP_CAP_SGE_GPU_LOCK_MONITOR_": "the launcher's watch over locks of GPU devices goes on beside this",
+        "CP_CAP_GE_RESOURCE_NAME_CLUSTER_ADDITIONAL": "workers are told from persistent hosts by their provider, and "
+        "no load formula is changed",
+        "CP_CAP_GE_TRANSLATE_REQUESTS_TO_PIPE": "what jobs ask for is not copied into parameters of worker runs",
+        "CP_CAP_AUTOSCALE_RESOLVE_": "a worker's name is written into CP_CAP_AUTOSCALE_HOSTS_FILE before the worker is "
+        "let in, so no lookup is waited for; one that never joins is given back after "
+        "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
+    }
+)
+"""By name, or by beginning where that ends with an underscore."""
+
+
+def describes_a_parameter(name: str) -> bool:
+    """Whether a variable only says of what type another is."""
+    return name.endswith(_TYPE_OF_PARAMETER)
+
+
+def meaning(name: str) -> str | None:
+    """What such a variable means here; None: the launcher is not known to set it."""
+    plain = re.sub(r"_\d+$", "", name)
+    return next(
+        (told for known, told in _MEANINGS.items() if plain == known or (known[-1] == "_" and plain.startswith(known))),
+        None,
+    )
+
+
+def close_to(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one is likely to mean. Names of the same prefix are compared by the rest alone:
+    long common beginnings make everything alike.
+    """
+    suffix = match[0] if (match := re.search(r"_[1-9]\d*$", name)) else ""
+    plain = name.removesuffix(suffix)
+    prefix = next((each for each in ("CP_CAP_AUTOSCALE_", *PREFIXES) if plain.startswith(each)), "")
+    rests = {each.removeprefix(prefix): each for each in known if each.startswith(prefix)}
+    close = difflib.get_close_matches(plain.removeprefix(prefix), rests, n=1, cutoff=0.7)
+    if not close and prefix:  # the right name under the other prefix: CP_CAP_SGE_WORKERS
+        close = difflib.get_close_matches(plain, known := list(known), n=1, cutoff=0.8)
+        rests = {each: each for each in known}
+    return rests[close[0]] + suffix if close else None

@@ -1,0 +1,142 @@
+"""Which queues are served: what switches a queue on, off or dry, and Cloud Pipeline's way of setting further queues.
+
+There a suffixed queue is scaled only where `CP_CAP_AUTOSCALE_n` says so, has every setting that it does not name from
+the one without a suffix, is named after its instance type unless it is named, and has the host group `@QUEUE`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from pydantic import TypeAdapter, ValidationError
+
+AUTOSCALE, DRY_RUN = "CP_CAP_AUTOSCALE", "CP_CAP_AUTOSCALE_DRY_RUN"
+DISABLE_DEFAULT = "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE"
+_NAME, _GROUP = "CP_CAP_SGE_QUEUE_NAME", "CP_CAP_SGE_HOSTLIST_NAME"
+_TYPE, _HYBRID, _FAMILY = (f"CP_CAP_AUTOSCALE_{each}" for each in ("INSTANCE_TYPE", "HYBRID", "HYBRID_FAMILY"))
+_SWITCH = re.compile(rf"(?P<name>{AUTOSCALE}|{DRY_RUN})_(?P<suffix>[1-9]\d*)")
+_BOOLEAN = TypeAdapter(bool)
+
+Sections = dict[str, dict[str, str]]
+"""By suffix ('' for the first queue), environment name without suffix → text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What becomes of all queues that anything is set for."""
+
+    suffixes: tuple[str, ...]
+    """Of those that are served; where none is, of all, and nothing is scaled."""
+    scales: bool
+    dry_run: bool
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass
+class Switches:
+    """What is said for single queues by suffixed names of settings that hold for the whole process elsewhere."""
+
+    on: dict[str, bool] = field(default_factory=dict)
+    dry: dict[str, bool] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def take(self, key: str, text: str) -> bool:
+        """Whether this is one of them; then it is kept."""
+        match = _SWITCH.fullmatch(key)
+        if match is None:
+            return False
+        value = _boolean(key, text, self.problems)
+        if value is not None:
+            (self.on if match["name"] == AUTOSCALE else self.dry)[match["suffix"]] = value
+        return True
+
+
+def served(process: Mapping[str, str], sections: Sections, switches: Switches, *, cloud_pipeline: bool) -> Served:
+    """Who is served, given what is set for the process and for each queue. `sections` is left as it is."""
+    problems, notes = list(switches.problems), []
+    said, dry = (_boolean(env, process[env], problems) if env in process else None for env in (AUTOSCALE, DRY_RUN))
+    disabled = _boolean(DISABLE_DEFAULT, process[DISABLE_DEFAULT], problems) if DISABLE_DEFAULT in process else False
+    further = [suffix for suffix in _by_number(sections) if suffix]
+    on = [suffix for suffix in further if switches.on.get(suffix, said is not False and not cloud_pipeline)]
+    if disabled and not further:
+        problems.append(f"{DISABLE_DEFAULT} leaves no queue to serve: name a further one with {_NAME}_1")
+    # Where single queues are switched on or off, the first has to be switched on as well, as the launcher has it.
+    silent = not (cloud_pipeline and any(switches.on.values()))
+    if not disabled and (silent if said is None else said):
+        on.insert(0, "")
+    if cloud_pipeline:
+        notes += [
+            f"queue {_named(suffix, sections)} is not scaled: {AUTOSCALE}_{suffix} is not true"
+            for suffix in further
+            if suffix not in on
+        ]
+    live = [suffix for suffix in on if not switches.dry.get(suffix, bool(dry))]
+    left_out = [suffix for suffix in on if suffix not in live] if live else []
+    notes += [
+        f"queue {_named(suffix, sections)} is dry ({DRY_RUN}{'_' if suffix else ''}{suffix}) beside queues that are "
+        "not: it is left out, and nothing is launched or ended for it"
+        for suffix in left_out
+    ]
+    return Served(
+        suffixes=tuple(live or on or [suffix for suffix in _by_number(sections) if not suffix or sections[suffix]]),
+        scales=bool(on),
+        dry_run=not live if on else bool(dry),
+        notes=tuple(notes),
+        problems=tuple(problems),
+    )
+
+
+def as_launched(sections: Sections, instance_size: str) -> dict[str, dict[str, tuple[str, str]]]:
+    """What Cloud Pipeline's launcher adds to further queues: by suffix and name the value, and where it came from.
+
+    `instance_size`: the master's instance type. Queues that would have one name are numbered.
+    """
+    further = [suffix for suffix in _by_number(sections) if suffix]
+    common = {env: text for env, text in sections.get("", {}).items() if env not in (_NAME, _GROUP)}
+    wanted = [sections[suffix].get(_NAME) or _derived(sections[suffix], instance_size) for suffix in further]
+    added: dict[str, dict[str, tuple[str, str]]] = {}
+    for suffix, name in zip(further, _numbered(wanted), strict=True):
+        own = sections[suffix]
+        more = {env: (text, f"inherited ({env})") for env, text in common.items() if env not in own}
+        if name and own.get(_NAME) != name:
+            more[_NAME] = (name, "derived")
+        if name and own.get(_GROUP) != f"@{name}":
+            more[_GROUP] = (f"@{name}", "derived")
+        added[suffix] = more
+    return added
+
+
+def _derived(own: Mapping[str, str], instance_size: str) -> str:
+    """The name of a queue that has none; '' where there is no instance type to name it after."""
+    if _TYPE in own:
+        return f"{own[_TYPE]}.q"
+    family = own.get(_FAMILY, instance_size) if _HYBRID in own else ""
+    return f"{family}.family.q" if family else f"{instance_size}.q" if instance_size else ""
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """`a.q`, `a.q` → `a.1.q`, `a.2.q`: all of one name, the first too."""
+    several = {name: count(1) for name, times in Counter(names).items() if name and times > 1}
+    numbered = (f"{name.removesuffix('.q')}.{next(several[name])}.q" if name in several else name for name in names)
+    return list(numbered)
+
+
+def _named(suffix: str, sections: Sections) -> str:
+    return sections[suffix].get(_NAME) or ("main.q" if not suffix else f"_{suffix}")
+
+
+def _by_number(sections: Sections) -> list[str]:
+    return sorted(sections, key=lambda suffix: int(suffix or 0))
+
+
+def _boolean(env: str, text: str, problems: list[str]) -> bool | None:
+    try:
+        return _BOOLEAN.validate_python(text)
+    except ValidationError:
+        problems.append(f"{env} = {text!r}: write true or false")
+        return None

@@ -1,0 +1,41 @@
+"""Settings as one process hands them to others of its cell: as they were given, without secrets.
+
+Commands that only read judge by what the running autoscaler judges by, and not by the shell that they are called from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoscaler.settings.loading import is_secret, read_file
+from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
+
+PREFIX = "CP_CAP_"
+_OF_LAUNCHER = frozenset(
+    ("RUN_ID", *(extra(model, name, "also") for model in (Process, QueueSettings) for name in rows(model).values()))
+) - {""}
+"""Variables of a master's container that settings are read from, besides those under the prefix."""
+
+
+def given(environ: Mapping[str, str]) -> dict[str, str]:
+    """All that settings are read from: the environment, and under it the settings file. Raises SettingsError."""
+    file = read_file(Path(environ[CONFIG_ENV])) if environ.get(CONFIG_ENV) else {}
+    named = {name: value for name, value in environ.items() if _is_read(name) and value != ""}
+    return {name: value for name, value in {**file, **named}.items() if not is_secret(name)}
+
+
+def with_settings(environ: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
+    """The environment with these settings in place of its own; its own secrets stay."""
+    kept = {name: value for name, value in environ.items() if is_secret(name) or not _is_read(name)}
+    return {name: value for name, value in kept.items() if name != CONFIG_ENV} | dict(shared)
+
+
+def differing(environ: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
+    """Settings that are given here and are others there: (here, there)."""
+    own = given(environ)
+    return {name: (value, shared.get(name)) for name, value in sorted(own.items()) if shared.get(name) != value}
+
+
+def _is_read(name: str) -> bool:
+    return (name.startswith(PREFIX) or name in _OF_LAUNCHER) and name != CONFIG_ENV

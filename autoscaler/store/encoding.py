@@ -1,0 +1,77 @@
+"""How core's values are written down as JSON and read back: the one notation of the store and of record folders.
+
+Frozen dataclasses become objects, tuples lists, enums their values; a reader names the type it expects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+Value = TypeVar("Value")
+
+
+class Unreadable(ValueError):
+    """The text does not hold what was expected; the message says where."""
+
+
+def write(value: object, *, indent: int | None = None) -> str:
+    """JSON of a value made of dataclasses, mappings, sequences, enums and plain values."""
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False)
+
+
+def read(text: str | bytes, kind: type[Value]) -> Value:
+    """The value of type `kind` that `write` made this text of. Raises Unreadable."""
+    try:
+        return cast("Value", _adapter(cast("Any", kind)).validate_json(text))
+    except ValidationError as error:
+        raise Unreadable(f"no {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+def from_row(row: sqlite3.Row, kind: type[Value]) -> Value:
+    """The dataclass that has a row's columns as its fields; further columns are left out."""
+    adapter, names = _adapter(cast("Any", kind)), _fields(cast("Any", kind))
+    return cast("Value", adapter.validate_python({name: row[name] for name in names}))
+
+
+def plain(value: object) -> Any:
+    """The same value in dicts, lists, strings, numbers and None; mapping keys as they are."""
+    kind: Any = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if names := _fields(kind):
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, frozenset | set):
+        return sorted((plain(item) for item in value), key=repr)
+    return value
+
+
+_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    """Names of a dataclass's fields, looked up once a class: tens of thousands of values may be written in a pass."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+
+
+def _key(key: object) -> Any:
+    return key.value if isinstance(key, Enum) else key
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

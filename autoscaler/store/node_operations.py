@@ -1,0 +1,92 @@
+"""What callers want done with machines besides ending them (restart, reimage), until it is done or cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoscaler.core.model.request_sets import NodeOperation
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE verbs (
+        id INTEGER PRIMARY KEY,
+        verb TEXT NOT NULL,
+        worker_id TEXT NOT NULL,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        empty_since REAL,
+        begun_at REAL,
+        ended_at REAL,
+        message TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX verbs_open ON verbs(worker_id) WHERE ended_at IS NULL",
+)
+
+
+class NodeOperationTable:
+    """The table above. Its column `empty_since` is an older version's."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ask(self, verb: str, worker_id: str, *, at: float, who: str) -> bool:
+        """False: something else is still to be done with this machine."""
+        return bool(
+            self._database.execute(
+                "INSERT INTO verbs (verb, worker_id, at, who) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (verb, worker_id, at, who),
+            )
+        )
+
+    def open(self) -> tuple[NodeOperation, ...]:
+        """What is neither done nor refused; oldest first."""
+        rows = self._database.rows("SELECT * FROM verbs WHERE ended_at IS NULL ORDER BY id")
+        return tuple(
+            NodeOperation(row["id"], row["verb"], row["worker_id"], row["who"], row["begun_at"]) for row in rows
+        )
+
+    def begin(self, verb: str, worker_id: str, at: float) -> bool:
+        """Durable before the provider is called. False: it was begun or ended before, and is not to be begun again."""
+        return bool(
+            self._database.execute(
+                "UPDATE verbs SET begun_at = ?"
+                " WHERE worker_id = ? AND verb = ? AND begun_at IS NULL AND ended_at IS NULL",
+                (at, worker_id, verb),
+            )
+        )
+
+    def end(self, worker_id: str, message: str, at: float) -> None:
+        """Write down what came of what was begun with a machine."""
+        self._database.execute(
+            "UPDATE verbs SET ended_at = ?, message = ?"
+            " WHERE worker_id = ? AND begun_at IS NOT NULL AND ended_at IS NULL",
+            (at, message, worker_id),
+        )
+
+    def refuse(self, refused: Mapping[int, str], at: float) -> None:
+        """End operations that were not begun. `refused`: by id, why."""
+        self._database.execute_many(
+            "UPDATE verbs SET ended_at = ?, message = ? WHERE id = ?",
+            [(at, f"not done: {why}", operation) for operation, why in sorted(refused.items())],
+        )
+
+    def sweep(self, at: float) -> None:
+        """At start: what was begun when the process died is not begun again."""
+        self._database.execute(
+            "UPDATE verbs SET ended_at = ?, message = 'interrupted: it may have been done, or not'"
+            " WHERE begun_at IS NOT NULL AND ended_at IS NULL",
+            (at,),
+        )
+
+    def last(self, worker_id: str) -> str:
+        """What came of the last one for a machine; '' for nothing yet."""
+        row = self._database.row(
+            "SELECT message FROM verbs WHERE worker_id = ? AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
+            (worker_id,),
+        )
+        return "" if row is None else str(row["message"])
+
+    def forget(self, before: float) -> None:
+        self._database.execute("DELETE FROM verbs WHERE ended_at < ?", (before,))

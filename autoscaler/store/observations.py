@@ -1,0 +1,259 @@
+"""What the loop last saw of workers, buckets and limits, for those who show it elsewhere: the REST API.
+
+One row, written only when it says something new; how fresh it is tells the memory's own time, which each pass writes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from autoscaler.core.joining.node_operations import closed
+from autoscaler.core.model.fleet import Bucket, InstanceType, Order, PriceType, Worker
+from autoscaler.core.model.memory import Backoff
+from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.request_sets import ArrayDefinition
+from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.requests.instance_types import allowed_types
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.observed import ObservedWorkers
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.store import encoding
+from autoscaler.store.database import Database, Migration
+
+log = logging.getLogger("autoscaler.store")
+
+TABLE: Migration = (
+    """
+    CREATE TABLE looks (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        number INTEGER NOT NULL,
+        at REAL NOT NULL,
+        look TEXT NOT NULL
+    ) STRICT
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWorker:
+    """A machine and what it was."""
+
+    worker: Worker
+    phase: Phase
+    host: str | None = None
+    """Its execution host's name."""
+    closed: bool = False
+    """Whether no job is on it and none can come: a person has disabled all of it, and it is empty."""
+    decisive: Condition | None = None
+    """The condition that outweighs its phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenArray:
+    """A node array as in force, one of a caller included."""
+
+    name: str
+    queue: str
+    max_workers: int
+    max_cores: int | None = None
+    max_own_workers: int | None = None
+    max_own_cores: int | None = None
+    total_workers: int | None = None
+    """Of all node arrays together; the same in each."""
+    total_cores: int | None = None
+    extends: str | None = None
+    """The array of the settings with which it shares that one's limits."""
+    buckets: tuple[Bucket, ...] = ()
+    """Of the instance types and price types that it may use, those it prefers first."""
+    price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
+    wanted: bool = True
+    keep_alive: tuple[str, ...] = ()
+    """Request sets for which its workers stay."""
+    configuration: str = "{}"
+    """`Configuration` of requests, as JSON."""
+    attributes: str = "{}"
+    """All else that requests say of it, as JSON."""
+
+    @property
+    def types(self) -> dict[str, InstanceType]:
+        """Its instance types by name, those it prefers first."""
+        return {bucket.type.name: bucket.type for bucket in self.buckets}
+
+
+@dataclass(frozen=True, slots=True)
+class LastObservation:
+    """One pass's view, as far as others show it."""
+
+    provider: str = ""
+    operates: bool = False
+    """Whether the provider knows further verbs than to launch and to end."""
+    workers: tuple[SeenWorker, ...] = ()
+    """All that exist."""
+    orders: tuple[Order, ...] = ()
+    """Those that may still bring workers which the listing lacks."""
+    arrays: tuple[SeenArray, ...] = ()
+    stopping: bool = False
+    """A person gives everything back."""
+    withheld: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """By id of each created node for which nothing was launched: why."""
+    rests: tuple[Backoff, ...] = ()
+    """Of buckets that failed too often."""
+    refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Node array → why its provider launches nothing for it until somebody mends it."""
+
+
+def last_observation(
+    snapshot: Snapshot, observed: ObservedWorkers, plan: Plan, *, provider: str, operates: bool = False
+) -> LastObservation:
+    """What of a pass is shown elsewhere. `observed`: how the snapshot's machines stand."""
+    fleet = snapshot.fleet
+    arrays = seen_arrays(snapshot.policy.node_arrays, snapshot.requests.arrays, fleet.buckets)
+    return LastObservation(
+        provider=provider,
+        operates=operates,
+        workers=tuple(
+            SeenWorker(
+                machine.worker,
+                machine.phase,
+                machine.host.name if machine.host else None,
+                closed(machine),
+                machine.decisive,
+            )
+            for machine in observed.machines
+            if not machine.gone
+        ),
+        orders=_awaited(snapshot),
+        arrays=arrays,
+        stopping=snapshot.wishes.stop is not None,
+        withheld=plan.withheld,
+        rests=plan.memory.rests,
+        refused=plan.memory.stopped,
+    )
+
+
+def _awaited(snapshot: Snapshot) -> tuple[Order, ...]:
+    """Orders with only what they may still bring: a machine that came and is gone, listed or not, is nobody's room."""
+    fleet = snapshot.fleet
+    listed = {worker.id for worker in fleet.workers}
+    return tuple(
+        replace(order, count=count, ids=tuple(worker_id for worker_id in order.ids if worker_id not in listed))
+        for order, count in outstanding(fleet, snapshot.policy, snapshot.now)
+    )
+
+
+def seen_arrays(
+    arrays: Sequence[NodeArrayPolicy], definitions: Sequence[ArrayDefinition], buckets: Sequence[Bucket]
+) -> tuple[SeenArray, ...]:
+    """Node arrays with what requests say of them beside their targets."""
+    said = {definition.name: definition for definition in definitions}
+    return tuple(_seen_array(array, said.get(array.name, ArrayDefinition(array.name)), buckets) for array in arrays)
+
+
+def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence[Bucket]) -> SeenArray:
+    types = allowed_types(array, buckets)
+    wished: Mapping[str, int] = {name: n for n, name in enumerate((*array.machine_types, array.instance_type))}
+
+    def preferred(bucket: Bucket) -> tuple[int, int, str, int]:
+        kind = bucket.type
+        return wished.get(kind.name, len(wished)), kind.vcpus, kind.name, array.price_types.index(bucket.key.price_type)
+
+    mine = (each for each in buckets if array.takes(each.key) and each.key.price_type in array.price_types)
+    return SeenArray(
+        name=array.name,
+        queue=array.queue,
+        max_workers=array.limits.max_workers,
+        max_cores=array.limits.max_cores,
+        max_own_workers=array.limits.max_own_workers,
+        max_own_cores=array.limits.max_own_cores,
+        total_workers=array.limits.total_workers,
+        total_cores=array.limits.total_cores,
+        extends=array.extends,
+        buckets=tuple(sorted((each for each in mine if each.type.name in types), key=preferred)),
+        price_types=array.price_types,
+        wanted=array.wanted,
+        keep_alive=array.keep_alive,
+        configuration=said.configuration,
+        attributes=said.attributes,
+    )
+
+
+class ObservationTable:
+    """The table above. A look is read from its text once, however often it is asked for."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._written = ""
+        self._read: tuple[int, LastObservation | None] = (0, None)
+
+    def keep(self, seen: LastObservation, at: float) -> None:
+        """Write it down unless it says what was last written."""
+        text = encoding.write(seen)
+        if text == self._written:
+            return
+        self._database.execute(
+            "INSERT INTO looks VALUES (1, 1, ?, ?) ON CONFLICT DO UPDATE"
+            " SET number = number + 1, at = excluded.at, look = excluded.look",
+            (at, text),
+        )
+        self._written = text
+
+    def load(self) -> LastObservation | None:
+        """None: no loop has looked here, or one of another version wrote what cannot be read."""
+        row = self._database.row("SELECT number FROM looks")
+        if row is None:
+            return None
+        if row["number"] != self._read[0]:
+            row = self._database.row("SELECT number, look FROM looks")
+            if row is not None:
+                self._read = row["number"], _read(row["look"])
+        return self._read[1]
+
+
+_OLDER_LIVES: Mapping[str, tuple[Phase, Condition | None]] = MappingProxyType(
+    {
+        "booting": (Phase.BOOTING, None),
+        "enrollable": (Phase.JOINING, None),
+        "joining": (Phase.JOINING, None),
+        "ready": (Phase.JOINING, None),
+        "in service": (Phase.READY, None),
+        "unheard": (Phase.READY, Condition.SILENT),
+        "silent": (Phase.READY, Condition.CORDONED),
+        "interrupted": (Phase.READY, Condition.INTERRUPTED),
+        "fenced": (Phase.ENDING, Condition.FENCED),
+        "draining": (Phase.DRAINING, None),
+        "removing": (Phase.LEAVING, None),
+        "retired": (Phase.LEAVING, None),
+        "disabled by hand": (Phase.READY, Condition.DISABLED_BY_HAND),
+        "name taken": (Phase.LEAVING, Condition.NAME_TAKEN),
+        "name awaited": (Phase.BOOTING, Condition.NAME_AWAITED),
+        "unlisted": (Phase.READY, Condition.UNLISTED),
+        "unknown array": (Phase.READY, Condition.UNKNOWN_ARRAY),
+        "ending": (Phase.ENDING, None),
+    }
+)
+"""What versions before the table of phases wrote as `life`: it is shown until the first pass of this version."""
+
+
+def _from_older(text: str) -> str:
+    """The same text with phases, where an older version wrote it."""
+    if '"life":' not in text:
+        return text
+    look = json.loads(text)
+    for seen in look.get("workers", ()):
+        phase, decisive = _OLDER_LIVES.get(seen.pop("life", ""), (None, None))
+        if phase is not None:
+            seen.update(phase=phase.value, decisive=None if decisive is None else decisive.value)
+    return json.dumps(look)
+
+
+def _read(text: str) -> LastObservation | None:
+    try:
+        return encoding.read(_from_older(text), LastObservation)
+    except ValueError as error:
+        log.warning("what the loop last saw cannot be read until it looks again: %s", error)
+        return None

@@ -1,0 +1,148 @@
+"""What people asked for through commands, with who and when, until it is fulfilled or taken back.
+
+The commands append; the loop reads and marks what is done. Nothing here acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.store import encoding
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE wishes (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        verb TEXT NOT NULL,
+        host TEXT NOT NULL DEFAULT '',
+        ended_at REAL,
+        ended_by TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX wishes_in_force ON wishes(verb, host) WHERE ended_at IS NULL",
+)
+
+
+AUTOSCALER = "autoscaler"
+"""Begins `ended_by` of what was fulfilled, not taken back."""
+
+
+class Verb(StrEnum):
+    """What can be wished for."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    """Never in force: it is over as soon as it is said, and only its time matters."""
+    RETRY = "retry"
+    """Like RESUME."""
+    KEEP = "keep"
+    DRAIN = "drain"
+    STOP_DRAIN = "stop-drain"
+    STOP_NOW = "stop-now"
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideRow:
+    """One wish in force."""
+
+    verb: Verb
+    host: str
+    who: str
+    at: float
+
+
+class OverrideTable:
+    """Where wishes are kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ask(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
+        """Put a wish in force; tells whether it is new."""
+        return bool(
+            self._database.execute(
+                "INSERT INTO wishes (at, who, verb, host) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (at, who, verb.value, host),
+            )
+        )
+
+    def end(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
+        """Take a wish back, or note that it is fulfilled; tells whether it was in force."""
+        return bool(
+            self._database.execute(
+                "UPDATE wishes SET ended_at = ?, ended_by = ? WHERE verb = ? AND host = ? AND ended_at IS NULL",
+                (at, who, verb.value, host),
+            )
+        )
+
+    def resume(self, *, who: str, at: float) -> tuple[Verb, ...]:
+        """End every pause and every stop; returns which there were. The brake is released by the time of this."""
+        with self._database.transaction():
+            ended = tuple(
+                verb for verb in (Verb.PAUSE, Verb.STOP_DRAIN, Verb.STOP_NOW) if self.end(verb, who=who, at=at)
+            )
+            self._say(Verb.RESUME, who, at)
+        return ended
+
+    def retry(self, *, who: str, at: float) -> None:
+        """Try again what failed before this."""
+        with self._database.transaction():
+            self._say(Verb.RETRY, who, at)
+
+    @property
+    def resumed_at(self) -> float | None:
+        """When a person last resumed."""
+        return self._said_at(Verb.RESUME)
+
+    @property
+    def retried_at(self) -> float | None:
+        """When a person last wanted failures to be tried again."""
+        return self._said_at(Verb.RETRY)
+
+    def _say(self, verb: Verb, who: str, at: float) -> None:
+        """A wish of which only the time matters."""
+        self.ask(verb, who=who, at=at)
+        self.end(verb, who=who, at=at)
+
+    def _said_at(self, verb: Verb) -> float | None:
+        row = self._database.row("SELECT max(at) AS at FROM wishes WHERE verb = ?", (verb.value,))
+        return None if row is None else row["at"]
+
+    def fulfilled(self, verb: Verb) -> bool:
+        """Whether the last wish of this kind was ended by the autoscaler itself."""
+        row = self._database.row("SELECT ended_by FROM wishes WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,))
+        return row is not None and row["ended_by"].startswith(AUTOSCALER)
+
+    def ever(self, verb: Verb, host: str) -> bool:
+        """Whether anybody has ever wished this, also where it is fulfilled or taken back."""
+        return self._database.row("SELECT 1 FROM wishes WHERE verb = ? AND host = ?", (verb.value, host)) is not None
+
+    def in_force(self) -> tuple[OverrideRow, ...]:
+        rows = self._database.rows("SELECT * FROM wishes WHERE ended_at IS NULL ORDER BY id")
+        return tuple(encoding.from_row(row, OverrideRow) for row in rows)
+
+    def load(self) -> Overrides:
+        """As a plan sees them. `stop-now` wins over `stop-drain`."""
+        wishes = overrides_from(self.in_force())
+        return replace(wishes, resumed_at=self.resumed_at, retried_at=self.retried_at)
+
+
+def overrides_from(wishes: Iterable[OverrideRow]) -> Overrides:
+    """Fold wishes in force into core's value."""
+    by_verb: dict[Verb, list[OverrideRow]] = {verb: [] for verb in Verb}
+    for wish in wishes:
+        by_verb[wish.verb].append(wish)
+    pause = by_verb[Verb.PAUSE]
+    return Overrides(
+        paused=bool(pause),
+        paused_by=pause[0].who if pause else "",
+        stop="now" if by_verb[Verb.STOP_NOW] else "drain" if by_verb[Verb.STOP_DRAIN] else None,
+        keep=frozenset(wish.host for wish in by_verb[Verb.KEEP]),
+        drain=frozenset(wish.host for wish in by_verb[Verb.DRAIN]),
+    )

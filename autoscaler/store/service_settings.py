@@ -1,0 +1,41 @@
+"""The settings that the autoscaler of this cell serves by, for commands that are called in another shell. One row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from autoscaler.store.database import Database, Migration
+
+TABLE: Migration = (
+    """
+    CREATE TABLE service_settings (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        at REAL NOT NULL,
+        settings TEXT NOT NULL
+    ) STRICT
+    """,
+)
+
+
+class ServiceSettings:
+    """The table above."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, settings: Mapping[str, str], at: float) -> None:
+        """What it serves by from now on, by environment name; secrets are the caller's to leave out."""
+        self._database.execute(
+            "INSERT INTO service_settings VALUES (1, ?, ?) ON CONFLICT DO UPDATE"
+            " SET at = excluded.at, settings = excluded.settings",
+            (at, json.dumps(dict(settings), sort_keys=True)),
+        )
+
+    def load(self) -> Mapping[str, str] | None:
+        """None: none ever said."""
+        row = self._database.row("SELECT settings FROM service_settings")
+        if row is None:
+            return None
+        found = json.loads(row["settings"])
+        return {str(name): str(value) for name, value in found.items()}

@@ -1,0 +1,100 @@
+"""`python -m bench.changed`: the unit tests of what was changed, for `make quick`.
+
+Changed is what git says since a commit, files that it does not know yet included; by default what is not committed,
+and where that is nothing, the last commit. A changed module of the core has all tests of the core and all cases, any
+other module the tests that import it, or else those that import any of its package. Tests on a real cell, campaigns and
+random histories are left to `make test`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
+
+ROOT = Path(__file__).parents[1]
+CORE = ("tests/core", "tests/cases", "tests/test_imports.py")
+DOCS = "tests/test_docs.py"
+LONG = ("tests/grid_engine", "tests/soak", "tests/properties", "tests/clouds", "tests/simulated")
+"""Not for a loop of seconds: a real cell, campaigns, random histories, and what only helps those."""
+
+
+def changed_since(commit: str) -> list[str]:
+    """Paths below the project's root, as git knows them. `commit` "": see the module."""
+    new = _git("ls-files", "--others", "--exclude-standard")
+    if commit:
+        return [*_git("diff", "--name-only", commit), *new]
+    return [*_git("diff", "--name-only", "HEAD"), *new] or _git("show", "--format=", "--name-only", "HEAD")
+
+
+def _git(*arguments: str) -> list[str]:
+    done = subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout.splitlines()
+
+
+def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[str]:
+    """Files and folders to give to pytest. `imports`: test file → modules that it imports."""
+    found: set[str] = set()
+    for path in changed:
+        parts = PurePath(path).parts
+        module = ".".join(PurePath(path).with_suffix("").parts).removesuffix(".__init__")
+        match parts:
+            case ("autoscaler", "core", *_):
+                found.update(CORE)
+            case ("tests", "cases" | "core", *_):
+                found.add(f"tests/{parts[1]}")
+            case ("tests", *_) if PurePath(path).match("test_*.py") and not path.startswith(LONG[:2]):
+                found.add(path)
+            case (*_, name) if name.endswith(".py"):
+                direct = {test for test, imported in imports.items() if module in imported}
+                found |= direct or _tests_of_room(module.rpartition(".")[0], imports)
+            case (*_, name) if name.endswith(".md") or name == "Makefile":
+                found.add(DOCS)
+            case _:
+                pass
+    return sorted(path for path in found or set(CORE) if (ROOT / path).exists() and not _is_within(path, found))
+
+
+def _tests_of_room(room: str, imports: dict[str, set[str]]) -> set[str]:
+    """Tests that import any module of the package."""
+    return {test for test, imported in imports.items() if room and any(one.startswith(f"{room}.") for one in imported)}
+
+
+def _is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in folders)
+
+
+def imports_of_tests() -> dict[str, set[str]]:
+    """Every unit test → what it imports, as modules and as names in them."""
+    files = (file for file in (ROOT / "tests").rglob("test_*.py"))
+    named = {file.relative_to(ROOT).as_posix(): file for file in files}
+    return {name: _imported(file) for name, file in sorted(named.items()) if not name.startswith(LONG)}
+
+
+def _imported(file: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {module, *(f"{module}.{alias.name}" for alias in names)}
+            case _:
+                pass
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tests, one a line."""
+    about = (__doc__ or "").partition(": ")[2].partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m bench.changed", description=about)
+    parser.add_argument("--since", default="", metavar="COMMIT", help="default: what is not committed")
+    print("\n".join(select_tests(changed_since(parser.parse_args(arguments).since), imports_of_tests())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

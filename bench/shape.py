@@ -1,0 +1,174 @@
+"""`python -m bench.shape`: how large the product is, how its rooms hang together, and its longest functions.
+
+Counts the modules of `autoscaler`, `sge` and `providers` and imports nothing of them: a module that cannot be imported
+is measured like any other. A room is a package; what lies directly in a package counts under the package's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = ("autoscaler", "sge", "providers")
+ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    module: str
+    name: str
+    lines: int
+    parameters: int
+    """Of any kind, `self` and `cls` left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    name: str
+    """Dotted; a package's `__init__` has the package's name."""
+    is_package: bool
+    lines: int
+    imports: frozenset[str]
+    """Dotted names, of modules or of what lies in them. Imports for type checking count, too."""
+    functions: tuple[Function, ...]
+
+    @property
+    def room(self) -> str:
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+def measure(root: Path, packages: Iterable[str] = PRODUCT) -> list[Module]:
+    """Every module below these packages, in the order of their names."""
+    files = sorted(file for package in packages for file in (root / package).rglob("*.py"))
+    return [read_module(file.relative_to(root), file.read_text(encoding="utf-8")) for file in files]
+
+
+def read_module(path: Path, source: str) -> Module:
+    """`path`: below the project's root."""
+    parts = path.with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    name = ".".join(parts[:-1] if is_package else parts)
+    tree = ast.parse(source)
+    imports: set[str] = set()
+    functions = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                imports |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                imports |= {f"{module}.{alias.name}" for alias in names}
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                functions.append(Function(name, node.name, lines, parameters_of(node.args)))
+            case _:
+                pass
+    return Module(name, is_package, len(source.splitlines()), frozenset(imports), tuple(functions))
+
+
+def parameters_of(arguments: ast.arguments) -> int:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    own = positional[1:] if positional and positional[0].arg in ("self", "cls") else positional
+    rest = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    return len(own) + len(arguments.kwonlyargs) + len(rest)
+
+
+def imports_between(modules: Sequence[Module], place: Mapping[str, str]) -> dict[str, set[str]]:
+    """Place → places that it imports from; `place` names the place (itself, its room) of each module."""
+    found: dict[str, set[str]] = {name: set() for name in place.values()}
+    for module in modules:
+        for imported in module.imports:
+            # `from package import name` names a module of the package or something in its `__init__`.
+            target = place.get(imported) or place.get(imported.rpartition(".")[0])
+            if target is not None and target != place[module.name]:
+                found[place[module.name]].add(target)
+    return found
+
+
+def cycles(imports: Mapping[str, set[str]]) -> list[list[str]]:
+    """Groups of places that reach each other, the largest first."""
+    reached = {place: _reached_from(place, imports) for place in imports}
+    groups = {frozenset(other for other in reached[place] if place in reached[other]) for place in imports}
+    return sorted((sorted(group) for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
+
+
+def _reached_from(place: str, imports: Mapping[str, set[str]]) -> set[str]:
+    found, left = {place}, [place]
+    while left:
+        new = imports.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
+
+
+def cycles_of_rooms(modules: Sequence[Module]) -> list[list[str]]:
+    """Among the rooms of the core. Its modules outside a room (plan, policy, snapshot) are places of their own, as in
+    the contract of the core's layers.
+    """
+    core = [module for module in modules if module.name.startswith("autoscaler.core.")]
+    place = {one.name: one.name if one.room == "autoscaler.core" else one.room for one in core}
+    return cycles(imports_between(core, place))
+
+
+def cycles_of_modules(modules: Sequence[Module]) -> list[list[str]]:
+    return cycles(imports_between(modules, {module.name: module.name for module in modules}))
+
+
+def report(modules: Sequence[Module]) -> list[str]:
+    """The lines that the command prints."""
+    filled = sorted(module.lines for module in modules if module.lines > 1)
+    functions = [function for module in modules for function in module.functions]
+    return [
+        f"{len(modules)} files, {sum(module.lines for module in modules)} lines",
+        f"lines of a file (those of one line left out): median {statistics.median(filled):g}, "
+        f"p90 {filled[int(0.9 * len(filled))]}, max {filled[-1]}",
+        *_cycle_lines("rooms of the core", cycles_of_rooms(modules)),
+        *_cycle_lines("modules", cycles_of_modules(modules)),
+        "largest rooms",
+        *_largest_rooms(modules),
+        "largest rooms of the core",
+        *_largest_rooms([module for module in modules if module.room.startswith("autoscaler.core")]),
+        "longest files",
+        *(f"{one.lines:7} lines  {one.name}" for one in sorted(modules, key=lambda one: -one.lines)[:ROWS]),
+        "longest functions",
+        *(
+            f"{one.lines:7} lines  {one.module}.{one.name}"
+            for one in sorted(functions, key=lambda one: -one.lines)[:ROWS]
+        ),
+        "most parameters",
+        *(
+            f"{one.parameters:7}  {one.module}.{one.name}"
+            for one in sorted(functions, key=lambda one: -one.parameters)[:ROWS]
+        ),
+    ]
+
+
+def _cycle_lines(what: str, found: Sequence[Sequence[str]]) -> list[str]:
+    return [f"import cycles of {what}: {len(found)}", *(f"{len(group):7}  {', '.join(group)}" for group in found)]
+
+
+def _largest_rooms(modules: Sequence[Module]) -> list[str]:
+    rooms: dict[str, list[int]] = defaultdict(list)
+    for module in modules:
+        rooms[module.room].append(module.lines)
+    largest = sorted(rooms.items(), key=lambda item: -sum(item[1]))[:ROWS]
+    return [f"{sum(lines):7} lines, {len(lines)} files  {name}" for name, lines in largest]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report. Returns 1 where rooms of the core, or any modules, import each other in a circle."""
+    about = (__doc__ or "").partition(": ")[2].partition("\n")[0]
+    argparse.ArgumentParser(prog="python -m bench.shape", description=about).parse_args(arguments)
+    modules = measure(ROOT)
+    print("\n".join(report(modules)))
+    return int(bool(cycles_of_rooms(modules) or cycles_of_modules(modules)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What an operator's launch template may say of workers: what is merged with our own terms, and what is refused by name
+because a worker could then not be joined, or never be ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from providers.aws import tags
+from providers.interface import Refused
+
+NO_ON_DEMAND = "the launch template asks for spot machines (InstanceMarketOptions): no on-demand one comes of it"
+PROTECTIONS = ("DisableApiTermination", "DisableApiStop")
+"""Either keeps TerminateInstances from ending a machine."""
+METADATA = {"HttpTokens": "required", "HttpEndpoint": "enabled"}
+
+
+def refuse_unfit(template: Mapping[str, Any], name: str) -> None:
+    """Raise Refused that names what no worker can be launched with."""
+    problem = _problem(template)
+    if problem:
+        raise Refused(f"the launch template {name} cannot be used: {problem}")
+
+
+def _problem(template: Mapping[str, Any]) -> str | None:
+    for protection in PROTECTIONS:
+        if template.get(protection):
+            return f"with {protection} no worker could be ended"
+    if template.get("InstanceRequirements"):
+        return "InstanceRequirements choose a type, which the autoscaler does"
+    if template.get("MetadataOptions", {}).get("HttpEndpoint") == "disabled":
+        return "without metadata (MetadataOptions.HttpEndpoint) a worker does not learn its name"
+    market = template.get("InstanceMarketOptions", {})
+    if market.get("MarketType", "spot") != "spot":
+        return f"InstanceMarketOptions.MarketType is {market['MarketType']}, and only spot is known here"
+    options = market.get("SpotOptions", {})
+    if options.get("SpotInstanceType", "one-time") != "one-time":
+        return "a persistent spot request (SpotOptions.SpotInstanceType) would launch again what was ended"
+    if options.get("InstanceInterruptionBehavior", "terminate") != "terminate":
+        return "a spot machine that is stopped (SpotOptions.InstanceInterruptionBehavior) holds its disks for ever"
+    return None
+
+
+def spot_only(template: Mapping[str, Any]) -> bool:
+    return bool(template.get("InstanceMarketOptions"))
+
+
+def spot_price(template: Mapping[str, Any]) -> str | None:
+    """The most that the template lets a spot machine cost an hour."""
+    price = template.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice")
+    return None if price is None else str(price)
+
+
+def zone_of(template: Mapping[str, Any]) -> str | None:
+    """The only zone that its machines may be in."""
+    zone = template.get("Placement", {}).get("AvailabilityZone")
+    return None if zone is None else str(zone)
+
+
+def placement(template: Mapping[str, Any], group: str = "") -> dict[str, Any]:
+    """The template's placement; the zone is the subnet's, and `group` wins over its own placement group."""
+    found = {key: value for key, value in template.get("Placement", {}).items() if key != "AvailabilityZone"}
+    if group:
+        found = {key: value for key, value in found.items() if key not in ("GroupName", "GroupId", "PartitionNumber")}
+        found["GroupName"] = group
+    return found
+
+
+def metadata_options(template: Mapping[str, Any], *, with_tags: bool) -> dict[str, Any]:
+    """The template's (its hop limit), by session only. `with_tags`: a machine may read its own tags there."""
+    own = {key: value for key, value in template.get("MetadataOptions", {}).items() if key != "State"}
+    return {**own, **METADATA, **({"InstanceMetadataTags": "enabled"} if with_tags else {})}
+
+
+def tags_of(template: Mapping[str, Any], kind: str) -> dict[str, str]:
+    """The operator's own tags for what is of this kind, which ours are laid over."""
+    return {
+        key: value
+        for each in template.get("TagSpecifications", ())
+        if each.get("ResourceType") == kind
+        for key, value in tags.as_mapping(each.get("Tags", ())).items()
+    }
+
+
+def refuse_unreadable(keys: Collection[str]) -> None:
+    """Raise Refused for a tag that cannot be read on the machine: EC2 then refuses to show it any."""
+    unfit = sorted(key for key in keys if not tags.READABLE.fullmatch(key))
+    if unfit:
+        raise Refused(
+            f"the tag {unfit[0]!r} of the launch template cannot stand in a machine's metadata, where a worker reads "
+            "the key and the group of its order: use letters, digits and + - = . , _ : @ only"
+        )

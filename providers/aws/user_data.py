@@ -1,0 +1,87 @@
+"""What cloud-init is given: our boot script, behind whatever the operator's own launch template makes a machine do."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import zlib
+from collections.abc import Sequence
+from email import message_from_bytes
+from email.message import Message
+from email.mime.multipart import MIMEMultipart
+from email.mime.nonmultipart import MIMENonMultipart
+
+from providers.interface import Refused
+
+MOST_USER_DATA = 16384
+"""Bytes that EC2 takes, before base64."""
+_GZIP = b"\x1f\x8b"
+_KINDS = {
+    b"#!": "x-shellscript",
+    b"#cloud-config-archive": "cloud-config-archive",
+    b"#cloud-config": "cloud-config",
+    b"#cloud-boothook": "cloud-boothook",
+    b"#include": "x-include-url",
+    b"#part-handler": "part-handler",
+    b"## template:": "jinja2",
+}
+"""How cloud-init tells by its first line what a text is. The longer of two that begin alike stands first."""
+_BOUNDARY = "==sge-autoscaler=="
+"""The same every time: user data are part of an idempotent request."""
+_OURS = "zz-sge-autoscaler"
+"""cloud-init runs scripts in the order of their file names; its own of `runcmd` is called `runcmd`."""
+
+
+def user_data(boot_script: str, own: str = "") -> bytes:
+    """User data that run the operator's `own` (base64, as a launch template holds them) and then the boot script.
+
+    Compressed where they are long. Raises Refused when that is not enough, or `own` is nothing that cloud-init knows.
+    """
+    plain = boot_script.encode()
+    if own:
+        plain = _joined([*_parts(_decoded(own)), _part("x-shellscript", plain, _OURS)])
+    if len(plain) <= MOST_USER_DATA:
+        return plain
+    packed = gzip.compress(plain, mtime=0)
+    if len(packed) > MOST_USER_DATA:
+        raise Refused(f"the boot script has {len(plain)} bytes: EC2 takes {MOST_USER_DATA}, compressed")
+    return packed
+
+
+def _decoded(own: str) -> bytes:
+    try:
+        data = base64.b64decode(own)
+        return gzip.decompress(data) if data.startswith(_GZIP) else data
+    except (binascii.Error, OSError, EOFError, zlib.error) as error:
+        raise Refused(f"the launch template's UserData cannot be read: {error}") from error
+
+
+def _parts(data: bytes) -> list[Message]:
+    if not data.strip():
+        return []
+    for first, kind in _KINDS.items():
+        if data.startswith(first):
+            return [_part(kind, data, "operator")]
+    message = message_from_bytes(data)
+    if not message.is_multipart():
+        raise Refused(
+            "the launch template's UserData are of no kind that cloud-init knows: begin them with #! or #cloud-config"
+        )
+    parts = message.get_payload()
+    return [part for part in parts if isinstance(part, Message)]
+
+
+def _part(kind: str, data: bytes, name: str) -> Message:
+    part = MIMENonMultipart("text", kind)
+    part.set_payload(base64.encodebytes(data).decode("ascii"))
+    part["Content-Transfer-Encoding"] = "base64"
+    part.add_header("Content-Disposition", "attachment", filename=name)
+    return part
+
+
+def _joined(parts: Sequence[Message]) -> bytes:
+    whole = MIMEMultipart(boundary=_BOUNDARY)
+    for part in parts:
+        whole.attach(part)
+    return whole.as_bytes()

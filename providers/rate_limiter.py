@@ -1,0 +1,106 @@
+"""One rate limit for each cloud and process, and patience with a cloud that says "too many calls".
+
+Every thread's calls to a cloud go through its one `RateLimiter`: they start at most so often, and once the cloud asked
+any of them to slow down, all wait. Waits are jittered, so that clusters throttled together do not come back together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
+
+from providers.interface import Throttled
+
+Answer = TypeVar("Answer")
+
+PATIENCE = 8.0
+"""Seconds after which a throttled call is given up: a launch has 30 s for all it does."""
+FIRST_WAIT = 0.25
+LONGEST_WAIT = 5.0
+
+
+@dataclass(slots=True)
+class RateLimiter:
+    """Calls to one cloud from this process. Safe to be used by several threads."""
+
+    rate: float = 20.0
+    """Calls a second in the long run."""
+    burst: int = 20
+    """Calls that may start at once after a rest."""
+    patience: float = PATIENCE
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _next: float = field(default=float("-inf"), init=False)
+    """When the next call would start if none of the burst were left over."""
+    _quiet_until: float = field(default=float("-inf"), init=False)
+    _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def call(self, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` answers, asked again while it raises Throttled; after `patience` seconds that is raised."""
+        jittered = wait_random_exponential(multiplier=FIRST_WAIT, min=FIRST_WAIT / 5, max=LONGEST_WAIT)
+        began = self.clock()
+
+        def wait(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            asked = error.retry_after if isinstance(error, Throttled) else None
+            seconds = max(jittered(state), asked or 0.0)
+            self._be_quiet(seconds)
+            return seconds
+
+        def stop(state: RetryCallState) -> bool:
+            return self.clock() - began + state.upcoming_sleep > self.patience
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(Throttled),
+            wait=wait,
+            stop=stop,
+            sleep=lambda _: None,  # `_turn` waits, together with everybody else
+            reraise=True,
+        )
+        return retrying(lambda: self._asked(ask))
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        self._turn()
+        return ask()
+
+    def _turn(self) -> None:
+        """Wait until a call may start. Raises Throttled where the cloud wants quiet for longer than our patience."""
+        while (seconds := self._take_or_wait()) > 0:
+            if self._quiet_for > self.patience:
+                error = Throttled(f"it asked a moment ago not to be called for {self._quiet_for:.0f} s")
+                error.retry_after = self._quiet_for
+                raise error
+            self.sleep(seconds)
+
+    @property
+    def _quiet_for(self) -> float:
+        with self._guard:
+            return self._quiet_until - self.clock()
+
+    def _take_or_wait(self) -> float:
+        with self._guard:
+            now = self.clock()
+            self._next = max(self._next, now - (self.burst - 1) / self.rate)
+            if (seconds := max(self._next, self._quiet_until) - now) > 0:
+                return seconds
+            self._next += 1 / self.rate
+            return 0.0
+
+    def _be_quiet(self, seconds: float) -> None:
+        with self._guard:
+            self._quiet_until = max(self._quiet_until, self.clock() + seconds)
+
+
+_paces: dict[str, RateLimiter] = {}
+_registry = threading.Lock()
+
+
+def rate_limiter_of(cloud: str) -> RateLimiter:
+    """The process's one pace for a cloud: name its account or endpoint too where limits are counted by that."""
+    with _registry:
+        return _paces.setdefault(cloud, RateLimiter())

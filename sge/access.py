@@ -1,0 +1,106 @@
+"""What access is restricted by: reads the lists that a cell names, where it names any, and tells what of jobs matters.
+
+A cell whose queues, PEs, global host and quotas name neither an access list nor a project costs no command more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from autoscaler.core.demand.access import needs_of
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.model.cluster import Access, AccessList, QuotaSet
+from sge.membership import split_objects
+from sge.qconf import read_access, read_access_list, read_names, read_pe, read_queue
+from sge.qstat import Listing
+from sge.quotas import read_quotas
+
+HOSTS_AT_MOST = 50
+"""So many hosts that we did not make are looked at for lists of their own."""
+_Value = TypeVar("_Value")
+_RESERVED = re.compile(rb"""name=["']slots_resv["'][^>]*>\s*0*[1-9]""")
+
+Show = Callable[..., str]
+"""What `qconf` with these switches prints; '' where `may_be_empty` and there is none."""
+
+
+def read_restrictions(
+    texts: Mapping[str, str], show: Show, ours: Iterable[str], *, always: bool = False
+) -> dict[str, str]:
+    """By file stem, what of lists and hosts has to be known besides these texts of the configuration. `ours`: names of
+    hosts that carry no list because we made them. `always`: hosts are looked at though nothing else names a list.
+    """
+    accesses, quotas = list(_accesses(texts)), _quotas(texts)
+    if not always and not any(access.shown for access in accesses) and not _lists_of(quotas):
+        return {}
+    found: dict[str, str] = {}
+    made = {name.lower().partition(".")[0] for name in ours}
+    hosts = [name for name in read_names(texts.get("sel", "")) if name.lower().partition(".")[0] not in made]
+    for host in hosts[:HOSTS_AT_MOST]:
+        if text := show("-se", host, may_be_empty=True):
+            found[f"se_{host}"] = text
+            accesses.append(read_access(text))
+    named = {name for access in accesses for name in (*access.user_lists, *access.xuser_lists)}
+    for text in _shown_lists(sorted(named | _lists_of(quotas)), show):
+        found[f"su_{read_access_list(text).name}"] = text
+    return found
+
+
+def _shown_lists(names: list[str], show: Show) -> Iterator[str]:
+    """Every list, by one command; where one of them does not exist, which a quota may name, that fails for all."""
+    text = show("-su", ",".join(names), may_be_empty=True) if names else ""
+    if text or len(names) < 2:
+        yield from split_objects(text, "name")
+        return
+    for name in names:
+        yield from split_objects(show("-su", name, may_be_empty=True), "name")
+
+
+def needs(texts: Mapping[str, str], qhost: bytes, listing: Listing) -> Needs:
+    """What of jobs only `qstat -j` tells, and makes a difference here."""
+    lists = _read_each(texts, "su_", read_access_list)
+    reserved = _RESERVED.search(qhost) is not None or any(instance.reserved for instance in listing.instances)
+    found = needs_of(_accesses(texts), _quotas(texts), {one.name: one for one in lists}, reserved=reserved)
+    if not found.of_running:
+        return found
+    running = sorted({job.number for instance in listing.instances for job in instance.jobs if job.number})
+    return Needs(found.group, found.project, found.reservation, True, tuple(running))
+
+
+def access_lists(texts: Mapping[str, str]) -> dict[str, AccessList]:
+    """Every access list of a reading, by name."""
+    return {one.name: one for one in _read_each(texts, "su_", read_access_list)}
+
+
+def _accesses(texts: Mapping[str, str]) -> Iterable[Access]:
+    for queue in _read_each(texts, "sq_", read_queue):
+        yield queue.access
+        yield from (Access(**values) for values in queue.access_by_host.values())
+    yield from (pe.access for pe in _read_each(texts, "sp_", read_pe))
+    yield from _read_each(texts, "se_", read_access)
+
+
+def _quotas(texts: Mapping[str, str]) -> tuple[QuotaSet, ...]:
+    try:
+        return read_quotas(texts.get("srqs", ""))
+    except ValueError:
+        return ()
+
+
+def _lists_of(quotas: Iterable[QuotaSet]) -> set[str]:
+    users = (name.lstrip("!") for quota in quotas if quota.enabled for rule in quota.rules for name in rule.users or ())
+    return {name.removeprefix("@") for name in users if name.startswith("@")}
+
+
+def _read_each(texts: Mapping[str, str], prefix: str, reader: Callable[[str], _Value]) -> list[_Value]:
+    """All that can be read; what cannot is set aside where the cluster is made."""
+    found: list[_Value] = []
+    for stem in sorted(texts):
+        if stem.startswith(prefix):
+            try:
+                found.append(reader(texts[stem]))
+            except (ValueError, KeyError):
+                continue
+    return found

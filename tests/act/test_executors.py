@@ -1,0 +1,32 @@
+"""What every executor keeps to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from autoscaler.core.model.actions import WorkerAction
+from autoscaler.engine.actor import OfProvider
+from autoscaler.engine.executors.execute import execute
+from providers.fake import FakeProvider
+from tests.act.test_launch import Bench
+from tests.report.one_of_each import ONE_OF_EACH
+
+ON_THE_LOOPS_THREAD = [one for one in ONE_OF_EACH if isinstance(one, WorkerAction) and not isinstance(one, OfProvider)]
+
+
+class Hung:
+    """A provider that must not be asked on the loop's thread."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"{name} of the provider is asked on the loop's thread: the action belongs to OfProvider")
+
+
+@pytest.mark.parametrize("action", ON_THE_LOOPS_THREAD, ids=lambda one: one.kind)
+def test_what_is_done_with_a_host_on_the_loops_thread_asks_no_provider(action: WorkerAction, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.provider = cast("FakeProvider", Hung())
+    bench.restart()
+    assert execute(action, bench.actor._means, {}).action == action

@@ -1,0 +1,112 @@
+"""A mistyped instance type or family launches nothing, ever: `config check`, `doctor` and `run` say so beforehand."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from click.testing import CliRunner
+
+from autoscaler.commands import _instance_types
+from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands.config import command
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.doctor import type_findings
+from autoscaler.commands.run import _tell_unknown_types
+from autoscaler.errors import NotObservable
+from autoscaler.settings import load_settings
+from providers.fake import FakeProvider, FakeSettings
+from providers.interface import Unreachable
+from sge.checks import Level
+
+FAKE = {"CP_CAP_AUTOSCALE_PROVIDER": "fake", "CP_CAP_AUTOSCALE_TAG": "cell"}
+WRONG = {**FAKE, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lrage"}
+
+
+def a_fake() -> FakeProvider:
+    return FakeProvider(FakeSettings(), cell="cell")
+
+
+def told(**environ: str) -> list[str]:
+    return list(unknown_types(load_settings({**FAKE, **environ}), a_fake().buckets()))
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    (
+        (
+            {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.lrage"},
+            "CP_CAP_AUTOSCALE_INSTANCE_TYPE = m5.lrage: provider fake has no such instance type for execute; did you "
+            "mean m5.large?",
+        ),
+        (
+            {"instance_size": "m5.lrage"},
+            "CP_CAP_AUTOSCALE_INSTANCE_TYPE = m5.lrage (environment (instance_size)): provider fake has no such "
+            "instance type for execute; did you mean m5.large?",
+        ),
+        (
+            {"CP_CAP_AUTOSCALE_HYBRID": "true", "CP_CAP_AUTOSCALE_HYBRID_FAMILY": "m5x"},
+            "CP_CAP_AUTOSCALE_HYBRID_FAMILY = m5x: provider fake has no such instance family for execute; did you ",
+        ),
+        (
+            {
+                "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large",
+                "CP_CAP_SGE_QUEUE_NAME_1": "g.q",
+                "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1": "c5.xlagre",
+            },
+            "CP_CAP_AUTOSCALE_INSTANCE_TYPE_1 = c5.xlagre: provider fake has no such instance type for execute_1; did "
+            "you mean c5.xlarge?",
+        ),
+    ),
+)
+def test_what_the_provider_does_not_have_is_told_with_what_is_like_it(environ: dict[str, str], says: str) -> None:
+    (found,) = told(**environ)
+    assert found.startswith(says)
+
+
+def test_what_it_has_is_not_told() -> None:
+    assert told(CP_CAP_AUTOSCALE_INSTANCE_TYPE="m5.large") == []
+    assert told(CP_CAP_AUTOSCALE_HYBRID="true", CP_CAP_AUTOSCALE_HYBRID_FAMILY="m5") == []
+
+
+def test_a_provider_that_tells_of_no_types_proves_nothing() -> None:
+    assert list(unknown_types(load_settings(WRONG), ())) == []
+
+
+def test_config_check_refuses_it() -> None:
+    done = CliRunner().invoke(command, ["check"], env=WRONG)
+    assert (done.exit_code, "error: CP_CAP_AUTOSCALE_INSTANCE_TYPE = m5.lrage" in done.output) == (2, True), done.output
+
+
+def test_doctor_fails_on_it() -> None:
+    (found,) = type_findings(Invocation(WRONG))
+    assert (found.level, "did you mean m5.large?" in found.found) == (Level.FAIL, True)
+
+
+def test_run_says_it_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        _tell_unknown_types(Invocation(WRONG), a_fake())
+    assert "m5.lrage" in caplog.text
+
+
+def test_a_provider_that_does_not_answer_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(self: FakeProvider) -> None:
+        raise Unreachable("the network is down")
+
+    monkeypatch.setattr(FakeProvider, "buckets", no_answer)
+    done = CliRunner().invoke(command, ["check"], env=WRONG)
+    assert (done.exit_code, "cannot be asked for its instance types here: the network is down" in done.output) == (
+        0,
+        True,
+    ), done.output
+
+
+def test_one_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from threading import Event
+
+    never = Event()
+    monkeypatch.setattr(_instance_types, "PATIENCE", 0.05)
+    monkeypatch.setattr(FakeProvider, "buckets", lambda self: () if never.wait(5) else None)
+    with pytest.raises(NotObservable, match=r"no answer within 0\.05 s"):
+        told_types(a_fake())
+    never.set()

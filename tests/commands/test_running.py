@@ -1,0 +1,131 @@
+"""Commands find the autoscaler that serves their cell, whatever this shell says of state and settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands._look import as_running
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import main
+from autoscaler.settings.sharing import differing, given, with_settings
+from autoscaler.store import lock
+from autoscaler.store.lock import hold, lock_directory, running
+from autoscaler.store.store import Store
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """This shell: a cell's files, and a state of its own that no autoscaler ever looks at."""
+    common = tmp_path / "sge" / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    values = {
+        "SGE_ROOT": str(tmp_path / "sge"),
+        "SGE_CELL": "default",
+        "SGE_QMASTER_PORT": "6444",
+        "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path / "mine"),
+        "CP_CAP_AUTOSCALE_PROVIDER": "fake",
+        "CP_CAP_AUTOSCALE_WORKERS": "10",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    return values
+
+
+@pytest.fixture
+def theirs(environ: dict[str, str], tmp_path: Path) -> Iterator[Store]:
+    """The state of an autoscaler that serves the cell, by settings of its own."""
+    state = tmp_path / "theirs"
+    cell = Invocation(environ).cell
+    store = Store.open(state / f"{cell.slug}.sqlite")
+    settings = {"CP_CAP_AUTOSCALE_WORKERS": "3", "CP_CAP_AUTOSCALE_PROVIDER": "fake"}
+    store.service_settings.keep(settings | {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large"}, 1.0)
+    with hold(cell, lock_directory(), state=str(state)):
+        yield store
+    store.close()
+
+
+def test_a_pause_reaches_the_running_autoscaler_whatever_the_work_directory_is(theirs: Store, tmp_path: Path) -> None:
+    assert (main(["pause"]), theirs.wishes.load().paused, (tmp_path / "mine").exists()) == (0, True, False)
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize("words", (["pause"], ["resume"], ["retry"], ["stop", "--now", "--no-wait"]))
+def test_a_command_says_that_nobody_heeds_it(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(words)
+    said = capsys.readouterr().err
+    assert "no autoscaler serves cell default of master:6444 on this machine" in said
+    assert str(tmp_path / "mine") in said
+
+
+@pytest.mark.usefixtures("theirs")
+def test_it_says_nothing_of_the_kind_where_one_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["pause"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("theirs")
+def test_state_of_another_user_is_named_and_nobody_is_sent_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = str(tmp_path / "theirs")
+    monkeypatch.setattr(os, "access", lambda path, mode, real=os.access: str(path) != refused and real(path, mode))
+    code, said = main(["pause"]), capsys.readouterr().err
+    assert (code, refused in said, "run this command as the user" in said, "WORKDIR" in said) == (2, True, True, False)
+
+
+@pytest.mark.usefixtures("theirs")
+def test_readers_judge_by_the_settings_of_the_running_autoscaler_and_name_what_differs(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged = as_running(Invocation(environ))
+    said = capsys.readouterr().err
+    assert [array.limits.max_workers for array in judged.policy.node_arrays] == [3]
+    assert [array.instance_type for array in judged.policy.node_arrays] == ["m5.large"]
+    assert "CP_CAP_AUTOSCALE_WORKERS (10 here, 3 there)" in said
+    assert "CP_CAP_AUTOSCALE_PROVIDER" not in said
+
+
+def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    invocation = Invocation(environ)
+    assert as_running(invocation) is invocation
+    assert "judged by this shell's settings" in capsys.readouterr().err
+
+
+def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('CP_CAP_AUTOSCALE_WORKERS = 7\nCP_CAP_AUTOSCALE_PROVIDER = "local"\n')
+    service = {"CP_CAP_AUTOSCALE_CONFIG": str(file), "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "hush", "HOME": "/root"}
+    shared = given(service | {"CP_CAP_AUTOSCALE_PROVIDER": "fake"})
+    assert shared == {"CP_CAP_AUTOSCALE_WORKERS": "7", "CP_CAP_AUTOSCALE_PROVIDER": "fake"}
+    reader = {"CP_CAP_AUTOSCALE_MAX_CORES": "4", "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "mine", "PATH": "/bin"}
+    assert with_settings(reader, shared) == {"CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "mine", "PATH": "/bin", **shared}
+    assert differing(reader, shared) == {"CP_CAP_AUTOSCALE_MAX_CORES": ("4", None)}
+
+
+def test_a_note_that_anybody_could_have_written_leads_nowhere(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = Invocation(environ).cell
+    with hold(cell, lock_directory(), state=str(tmp_path / "trap")):
+        monkeypatch.setattr(os, "geteuid", lambda: 4711)
+        monkeypatch.setattr(lock, "_owners", lambda: (4711,))
+        found = running(cell)
+    assert found is not None
+    assert found.state == ""
+
+
+def test_a_lock_that_its_holder_left_behind_is_no_running_autoscaler(environ: dict[str, str]) -> None:
+    cell = Invocation(environ).cell
+    with hold(cell, lock_directory()):
+        pass
+    assert running(cell) is None

@@ -1,0 +1,276 @@
+"""Who may run where is decided as Grid Engine's scheduler decides it: lists, projects, quotas, reservations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.demand.access import OPEN, Rights
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.demand.eligibility import details_wanted
+from autoscaler.core.model.cluster import Access, AccessList, ExecutionHost, JobRequest, QuotaRule
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.snapshot import Plan, Snapshot
+from tests.core.building import (
+    MAIN,
+    NOW,
+    PES,
+    Thing,
+    a_host,
+    a_job,
+    a_quota,
+    a_snapshot,
+    a_worker,
+    codes,
+    fate,
+    launched,
+    looked_at,
+    shape_of,
+)
+
+LISTS = {
+    "staff": AccessList("staff", ("ann", "@physics")),
+    "guests": AccessList("guests", ("bob",)),
+    "dept": AccessList("dept", ("ann",), grants=False),
+}
+STAFF_ONLY = Access(user_lists=("staff",))
+
+
+def snapshot(*things: Thing, access: Access = OPEN, **changes: Any) -> Snapshot:
+    """A cell whose main.q has this access."""
+    queue = replace(MAIN, access=access, access_by_host=changes.pop("by_host", {}))
+    made = a_snapshot(*things, queues={"main.q": queue})
+    return replace(made, cluster=replace(made.cluster, access_lists=LISTS, **changes))
+
+
+def judged(job: dict[str, Any], detail: dict[str, Any], **cell: Any) -> Plan:
+    return plan(snapshot(a_job(**job), looked_at(1, **{"group": "users", **detail}), **cell))
+
+
+@pytest.mark.parametrize(
+    ("access", "owner", "group", "expected"),
+    (
+        (Access(user_lists=("staff",)), "ann", "users", None),
+        (Access(user_lists=("staff",)), "bob", "users", Code.NO_ACCESS),
+        (Access(user_lists=("staff",)), "bob", "physics", None),
+        (Access(user_lists=("staff", "guests")), "bob", "users", None),
+        (Access(xuser_lists=("staff",)), "ann", "users", Code.NO_ACCESS),
+        (Access(xuser_lists=("staff",)), "bob", "users", None),
+        (Access(xuser_lists=("staff",)), "bob", "physics", Code.NO_ACCESS),
+        (Access(user_lists=("staff",), xuser_lists=("staff",)), "ann", "users", Code.NO_ACCESS),
+        (Access(user_lists=("dept",)), "ann", "users", Code.NO_ACCESS),
+        (Access(user_lists=("dept", "staff")), "ann", "users", None),
+        (Access(xuser_lists=("dept",)), "bob", "users", Code.NO_ACCESS),
+        (Access(user_lists=("unread",)), "ann", "users", Code.ACCESS_UNKNOWN),
+        (Access(user_lists=("unread", "staff")), "ann", "users", None),
+        (Access(xuser_lists=("unread",)), "ann", "users", Code.ACCESS_UNKNOWN),
+    ),
+)
+def test_access_lists_are_judged_as_the_scheduler_does(
+    access: Access, owner: str, group: str, expected: Code | None
+) -> None:
+    found = fate(judged({"owner": owner}, {"group": group}, access=access))
+    assert found is (expected or Code.EXPIRED)
+
+
+@pytest.mark.parametrize(
+    ("access", "project", "expected"),
+    (
+        (Access(projects=("blue",)), "blue", None),
+        (Access(projects=("blue",)), "green", Code.NO_PROJECT_ACCESS),
+        (Access(projects=("blue",)), "", Code.NO_PROJECT),
+        (Access(xprojects=("blue",)), "blue", Code.NO_PROJECT_ACCESS),
+        (Access(xprojects=("blue",)), "green", None),
+        (Access(xprojects=("blue",)), "", None),
+    ),
+)
+def test_projects_are_judged_as_the_scheduler_does(access: Access, project: str, expected: Code | None) -> None:
+    assert fate(judged({}, {"project": project}, access=access)) is (expected or Code.EXPIRED)
+
+
+def test_a_set_that_is_no_access_list_refuses_nobody_on_a_host_or_pe() -> None:
+    rights = Rights(LISTS, restricts=True)
+    access = Access(xuser_lists=("dept",))
+    assert rights.refusal("host h1", access, JobRequest("qw", owner="ann")) is None
+    assert rights.refusal("main.q", access, JobRequest("qw", owner="ann"), is_queue=True) is not None
+
+
+def test_jobs_of_one_request_whose_owners_differ_in_rights_are_not_merged() -> None:
+    things = (a_job(1, owner="ann"), a_job(2, owner="bob"), looked_at(1, 2, group="users"))
+    made = plan(snapshot(*things, access=Access(user_lists=("staff",))))
+    assert [(verdict.counted, verdict.count) for verdict in sorted(made.shapes, key=lambda one: one.jobs)] == [
+        (True, 1),
+        (False, 1),
+    ]
+
+
+def test_what_was_not_looked_at_does_not_count_where_a_list_names_groups() -> None:
+    made = plan(snapshot(a_job(owner="ann"), access=Access(user_lists=("staff",))))
+    assert fate(made) is Code.NOT_READ_YET
+
+
+def test_nothing_is_looked_at_where_lists_name_users_alone() -> None:
+    made = plan(snapshot(a_job(owner="bob"), access=Access(user_lists=("guests",))))
+    assert fate(made) is Code.EXPIRED
+
+
+def test_lists_of_the_workers_host_group_count_for_workers() -> None:
+    by_host = {"@allhosts": {"user_lists": ("guests",)}}
+    made = [fate(judged({"owner": owner}, {}, by_host=by_host)) for owner in ("ann", "bob")]
+    assert made == [Code.NO_ACCESS, Code.EXPIRED]
+
+
+def test_lists_of_the_global_host_count_for_every_host() -> None:
+    made = judged({"owner": "bob"}, {}, global_access=Access(user_lists=("staff",)))
+    assert fate(made) is Code.NO_ACCESS
+
+
+def test_a_free_host_that_shuts_the_job_out_is_no_supply() -> None:
+    def beside(host: ExecutionHost, owner: str) -> dict[str, int]:
+        return launched(plan(snapshot(a_job(owner=owner), looked_at(1, group="users"), host)))
+
+    closed = replace(a_host("h1"), access=Access(user_lists=("staff",)))
+    assert [beside(closed, owner) for owner in ("ann", "bob")] == [{}, {"m5.large": 1}]
+
+
+def test_what_a_queue_says_of_a_host_holds_before_what_it_says_of_its_group() -> None:
+    """Main.q is open to guests on workers, and on h1 to staff alone: only ann's job finds h1 free."""
+    by_host = {"h1": {"user_lists": ("staff",)}, "@others": {"user_lists": ("guests",)}}
+    lists = Rights(LISTS, restricts=True)
+    queues = {"main.q": replace(MAIN, access_by_host=by_host)}
+    groups = {"@others": ("h1", "h2")}
+    barred = [
+        lists.barred_hosts(JobRequest("qw", owner=owner, group="users"), queues, groups) for owner in ("ann", "bob")
+    ]
+    assert barred == [["h2"], ["h1"]]
+
+
+def test_of_several_pes_one_that_lets_the_job_in_is_taken() -> None:
+    pes = {**PES, "mpi": replace(PES["mpi"], user_lists=("guests",))}
+    made = judged({"slots": 4, "pe": "m*", "owner": "ann"}, {}, pes=pes)
+    assert fate(made) in (Code.EXPIRED, Code.CAPPED, Code.NO_TYPE_FITS, Code.TOO_MANY_HOSTS)
+    alone = judged({"slots": 2, "pe": "mpi", "owner": "ann"}, {}, pes=pes)
+    assert fate(alone) is Code.NO_ACCESS
+
+
+@pytest.mark.parametrize(
+    ("rule", "detail", "expected"),
+    (
+        (QuotaRule({"slots": "0"}, users=("@staff",)), {}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, users=("@guests",)), {}, Code.EXPIRED),
+        (QuotaRule({"slots": "0"}, users=("@dept",)), {}, Code.EXPIRED),
+        (QuotaRule({"slots": "0"}, users=("!@staff",)), {}, Code.EXPIRED),
+        (QuotaRule({"slots": "0"}, users=("!@guests",)), {}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, users=("@unread",)), {}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, projects=("blue",)), {"project": "blue"}, Code.BEYOND_QUOTA),
+        (QuotaRule({"slots": "0"}, projects=("blue",)), {"project": ""}, Code.EXPIRED),
+        (QuotaRule({"slots": "0"}, projects=("*",)), {"project": ""}, Code.EXPIRED),
+        (QuotaRule({"slots": "0"}, projects=("!blue",)), {"project": ""}, Code.BEYOND_QUOTA),
+    ),
+)
+def test_quotas_of_lists_and_projects_hold_as_the_scheduler_has_it(
+    rule: QuotaRule, detail: dict[str, Any], expected: Code
+) -> None:
+    things = (a_job(owner="ann"), looked_at(1, **{"group": "users", **detail}), a_quota(rule))
+    assert fate(plan(snapshot(*things))) is expected
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"),
+    (("blue", Code.BEYOND_QUOTA), ("green", Code.EXPIRED), (None, Code.BEYOND_QUOTA)),
+)
+@pytest.mark.parametrize("each", (frozenset(), frozenset({"projects"})))
+def test_a_quota_counts_what_running_jobs_of_the_project_hold(
+    running: str | None, expected: Code, each: frozenset[str]
+) -> None:
+    """A running job whose project is not known yet is taken to be of any."""
+    rule = QuotaRule({"slots": "1"}, projects=("*",) if each else ("blue",), each=each)
+    known = (looked_at(9000, group="users", project=running),) if running is not None else ()
+    things = (a_job(), looked_at(1, group="users", project="blue"), a_worker("w1", used=1), a_quota(rule), *known)
+    made = plan(snapshot(*things))
+    assert (fate(made) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
+
+
+def test_nothing_is_rented_for_a_job_of_a_reservation() -> None:
+    things = (a_job(), looked_at(1, group="users", reservation=7), a_host(reserved=1))
+    made = plan(snapshot(*things))
+    assert (fate(made), launched(made)) == (Code.ADVANCE_RESERVATION, {})
+
+
+def test_a_job_that_its_list_lets_in_is_judged_like_any_other() -> None:
+    allowed = judged({"owner": "ann", "slots": 500}, {}, access=Access(user_lists=("staff",)))
+    assert set(allowed.memory.suspicions) == {1}
+
+
+def test_a_job_is_left_alone_while_another_queue_might_yet_let_it_in() -> None:
+    """What stands on that queue's lists may change; until then nothing is proven against the job."""
+    things = (a_job(owner="bob", slots=64), looked_at(1, group="users"), a_host("fat", slots=64, queue="big.q"))
+    made = a_snapshot(*things, queues={"main.q": MAIN, "big.q": replace(MAIN, name="big.q", access=STAFF_ONLY)})
+    verdict = shape_of(plan(replace(made, cluster=replace(made.cluster, access_lists=LISTS))))
+    assert {Code.UNPROVEN, Code.RESTRICTED_QUEUE} <= set(codes(verdict.reason))
+
+
+def test_a_job_that_a_list_shuts_out_is_never_doubted() -> None:
+    """500 slots on workers of 2 could never run; but that it waits for a list is all that is said of it."""
+    made = judged({"owner": "bob", "slots": 500}, {}, access=Access(user_lists=("staff",)))
+    assert (fate(made), made.actions, dict(made.memory.suspicions)) == (Code.NO_ACCESS, (), {})
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"), (("physics", Code.BEYOND_QUOTA), ("users", None), (None, Code.BEYOND_QUOTA))
+)
+def test_a_quota_counts_what_running_jobs_of_a_group_on_its_list_hold(group: str | None, expected: Code | None) -> None:
+    worker = a_worker("w1", host=replace_owner(a_host("w1", used=1), "eve"))
+    things = (
+        a_job(owner="ann"),
+        looked_at(1, group="users"),
+        worker,
+        a_quota(QuotaRule({"slots": "1"}, users=("@staff",))),
+    )
+    known = () if group is None else (looked_at(9000, group=group),)
+    assert (fate(plan(snapshot(*things, *known))) is Code.BEYOND_QUOTA) is (expected is Code.BEYOND_QUOTA)
+
+
+def replace_owner(host: ExecutionHost, owner: str) -> ExecutionHost:
+    """The same host, whose jobs are that user's."""
+    instances = (replace(one, jobs=tuple(replace(job, owner=owner) for job in one.jobs)) for one in host.instances)
+    return replace(host, instances=tuple(instances))
+
+
+# -- what to ask qstat -j -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("needs", "known", "wanted"),
+    (
+        (Needs(), {}, ()),
+        (Needs(group=True), {}, (1,)),
+        (Needs(project=True), {}, (1,)),
+        (Needs(reservation=True), {}, (1,)),
+        (Needs(project=True), {"group": "users"}, ()),
+        (Needs(project=True), {"group": None}, (1,)),
+        (Needs(project=True), {"group": "users", "age": 3600.0}, (1,)),
+        (Needs(group=True), {"group": "users", "age": 3600.0}, ()),
+        (Needs(project=True, of_running=True, running=(7, 8)), {"group": "users"}, (7, 8)),
+    ),
+)
+def test_jobs_are_asked_about_where_it_makes_a_difference(
+    needs: Needs, known: dict[str, Any], wanted: tuple[int, ...]
+) -> None:
+    made = a_snapshot(a_job())
+    details = {}
+    if known:
+        looked = NOW - known.get("age", 10.0)
+        details = {1: replace(looked_at(1, group=known["group"]).details[0], looked_at=looked)}
+    memory = Memory(details=details)
+    assert details_wanted(made.cluster.shapes, memory, made.policy, NOW, needs) == wanted
+
+
+def test_what_was_looked_at_is_remembered_of_running_jobs_that_quotas_count() -> None:
+    rule = a_quota(QuotaRule({"slots": "9"}, projects=("blue",)))
+    made = plan(snapshot(a_worker("w1", used=1), looked_at(9000, group="users", project="blue"), rule))
+    assert set(made.memory.details) == {9000}

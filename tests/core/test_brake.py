@@ -1,0 +1,140 @@
+"""The brake is for runaways: growth within limits is paced by it, and goes on when the window allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.capacity.prospects import prospects
+from autoscaler.core.limits.circuit_breaker import tripped
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.fleet import InstanceType, OrderState
+from autoscaler.core.model.memory import Event, Memory
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.snapshot import Plan
+from tests.core.building import (
+    GIB,
+    M5,
+    MAIN,
+    NOW,
+    a_bucket,
+    a_snapshot,
+    acts,
+    an_order,
+    codes,
+    jobs,
+    launched,
+    noted,
+)
+
+PLENTY = Limits(max_workers=1000)
+FOUR = Brake(window=600.0, max_launches=4)
+
+
+def paced(made: Plan) -> bool:
+    launches = (action for action in made.actions if isinstance(action, Launch))
+    return any(Code.LAUNCH_RATE_LIMIT in codes(launch.reason) for launch in launches)
+
+
+def launches_at(*counts: int, age: float = 60.0) -> tuple[Event, ...]:
+    return tuple(Event(NOW - age, count, "execute") for count in counts)
+
+
+def test_what_is_only_the_next_type_to_try_stops_nothing() -> None:
+    huge = InstanceType("m5.24xlarge", "m5", 96, 384 * GIB)
+    buckets = [a_bucket(type_) for type_ in (*M5, huge)]
+    made = plan(a_snapshot(jobs(600), *buckets, limits=PLENTY, scale_up_batch=1000, hybrid=True))
+    assert (launched(made), made.memory.brake, paced(made)) == ({"m5.24xlarge": 7}, None, False)
+
+
+def test_growth_within_limits_launches_what_the_window_allows_and_says_so() -> None:
+    made = plan(a_snapshot(jobs(20), brake=FOUR))
+    assert (launched(made), paced(made), made.memory.brake) == ({"m5.large": 4}, True, None)
+
+
+def test_the_rest_waits_for_the_window_and_the_next_look_is_due_then() -> None:
+    made = plan(a_snapshot(jobs(20), brake=FOUR, launches=launches_at(1, 3)))
+    assert (acts(made), noted(made), made.memory.brake, made.due) == ([], [Code.LAUNCH_RATE_LIMIT], None, NOW + 540)
+
+
+def test_what_left_the_window_makes_room() -> None:
+    events = (*launches_at(3, age=600), *launches_at(1))
+    assert launched(plan(a_snapshot(jobs(20), brake=FOUR, launches=events))) == {"m5.large": 3}
+
+
+def test_a_person_who_resumes_opens_the_window() -> None:
+    made = plan(a_snapshot(jobs(20), Overrides(resumed_at=NOW - 30), brake=FOUR, launches=launches_at(4)))
+    assert launched(made) == {"m5.large": 4}
+
+
+def test_without_a_figure_nothing_is_paced() -> None:
+    assert launched(plan(a_snapshot(jobs(20), brake=Brake(max_launches=None)))) == {"m5.large": 10}
+
+
+@pytest.mark.parametrize(
+    ("ids", "state", "room"),
+    (
+        (("i-1",), OrderState.ACCEPTED, 3),
+        ((), OrderState.FAILED, 4),
+        ((), OrderState.SENT, 0),
+    ),
+)
+def test_a_launch_counts_for_the_window_by_what_its_order_brought(
+    ids: tuple[str, ...], state: OrderState, room: int
+) -> None:
+    (event,) = launches_at(4)
+    order = replace(an_order(ids=ids, state=state, age=50), planned_at=event.at)
+    waiting = jobs(20 + 2 * (state is not OrderState.FAILED))  # the order's worker is supply
+    made = plan(a_snapshot(waiting, order, brake=FOUR, launches=(event,)))
+    assert sum(launched(made).values()) == room
+
+
+def test_what_an_order_brought_is_remembered_when_the_order_is_forgotten() -> None:
+    (event,) = launches_at(4)
+    order = replace(an_order(ids=("i-1",), state=OrderState.ACCEPTED, age=50), planned_at=event.at)
+    kept = plan(a_snapshot(order, brake=FOUR, launches=(event,))).memory
+    assert launched(plan(a_snapshot(jobs(20), kept, brake=FOUR))) == {"m5.large": 3}
+
+
+def test_the_launches_of_an_hour_are_those_that_were_made() -> None:
+    (event,) = launches_at(10)
+    order = replace(an_order(ids=("i-1",), state=OrderState.ACCEPTED, age=50), planned_at=event.at)
+    limits = Limits(max_workers=20, max_launches_per_hour=10)
+    assert launched(plan(a_snapshot(jobs(40), order, limits=limits, launches=(event,)))) == {"m5.large": 9}
+
+
+def test_what_could_be_launched_tells_of_the_window() -> None:
+    (most,) = prospects(a_snapshot(a_bucket(), brake=FOUR, launches=launches_at(3)))
+    (none,) = prospects(a_snapshot(a_bucket(), brake=FOUR, launches=launches_at(4)))
+    assert (most.count, none.refusal and none.refusal.code) == (1, Code.LAUNCH_RATE_LIMIT)
+
+
+def test_node_arrays_share_the_window() -> None:
+    queues = {name: replace(MAIN, name=name) for name in ("a.q", "b.q")}
+    policy = Policy(
+        queues=tuple(QueuePolicy(name, name) for name in queues),
+        node_arrays=tuple(
+            NodeArrayPolicy(name, name, f"@{name}", "m5.large", limits=PLENTY, scale_up_batch=10) for name in queues
+        ),
+        master="master",
+        brake=FOUR,
+    )
+    waiting = [jobs(6, first, queues=(name,)) for first, name in ((1, "a.q"), (7, "b.q"))]
+    made = plan(a_snapshot(*waiting, queues=queues, policy=policy))
+    counts = [action.candidates[0].count for action in made.actions if isinstance(action, Launch)]
+    assert (counts, paced(made)) == ([3, 1], True)
+
+
+def test_launches_that_helped_nobody_press_the_brake() -> None:
+    reason = tripped(FOUR, (), NOW, helped_nobody=launches_at(2, 3))
+    assert reason is not None
+    assert (reason.code, dict(reason.facts)["what"]) == (Code.CIRCUIT_BREAKER, "launches that helped nobody")
+
+
+def test_a_brake_that_an_older_version_pressed_for_launches_holds_until_a_person_resumes() -> None:
+    made = plan(a_snapshot(jobs(4), Memory(brake=tripped(FOUR, (), NOW, helped_nobody=launches_at(9)))))
+    assert acts(made) == []

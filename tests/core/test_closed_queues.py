@@ -1,0 +1,326 @@
+"""A queue that starts nothing now wants nobody, and says why; workers that it will use soon are not ordered again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.calendars import Calendar, CalendarEntry, CalendarState
+from autoscaler.core.model.cluster import ExecutionHost, Queue
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.wording import text
+from tests.core.building import (
+    MAIN,
+    NOW,
+    AWorker,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    a_worker,
+    acts,
+    fate,
+    jobs,
+    launched,
+    looked_at,
+    shape_of,
+    verdict_of,
+)
+
+BOOT = 900.0
+"""What a boot may take, as nothing tells how long one took."""
+
+
+def off_until(opens_at: float, snapshot: Snapshot, state: CalendarState = CalendarState.OFF) -> Snapshot:
+    """The same, where the calendar of main.q closes it all the time before."""
+    opens = datetime.fromtimestamp(opens_at, UTC)
+    second = opens.hour * 3600 + opens.minute * 60 + opens.second
+    days = CalendarEntry(state, dates=((datetime.fromtimestamp(NOW, UTC).date(), opens.date() - timedelta(1)),))
+    today = CalendarEntry(state, dates=((opens.date(), opens.date()),), times=((0, second),))
+    calendar = Calendar("nights", year=(days, today))
+    main = replace(MAIN, calendar="nights")
+    return replace(snapshot, cluster=replace(snapshot.cluster, queues={"main.q": main}, calendars={"nights": calendar}))
+
+
+def off_for_ever(snapshot: Snapshot) -> Snapshot:
+    calendar = Calendar("nights", week=(CalendarEntry(),))
+    main = replace(MAIN, calendar="nights")
+    return replace(snapshot, cluster=replace(snapshot.cluster, queues={"main.q": main}, calendars={"nights": calendar}))
+
+
+def passes(snapshot: Snapshot, count: int, every: float) -> list[Plan]:
+    """As many passes over a world that does not change, each with the memory of the one before."""
+    made: list[Plan] = []
+    for _ in range(count):
+        made.append(plan(snapshot))
+        snapshot = replace(snapshot, memory=made[-1].memory, now=snapshot.now + every)
+    return made
+
+
+# -- calendars ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", (CalendarState.OFF, CalendarState.SUSPENDED))
+def test_nothing_is_launched_for_a_queue_that_its_calendar_closes(state: CalendarState) -> None:
+    made = plan(off_until(NOW + 7200, a_snapshot(jobs(3)), state))
+    assert (launched(made), fate(made)) == ({}, Code.QUEUE_OFF_BY_CALENDAR)
+
+
+def test_the_sentence_names_the_calendar_and_when_it_opens() -> None:
+    said = text(shape_of(plan(off_until(NOW + 7200, a_snapshot(a_job())))).reason)
+    assert said == "the queue main.q is closed by its calendar nights until 2027-01-15 10:00:00 UTC"
+
+
+def test_the_next_look_is_due_when_launches_may_begin_and_then_when_the_queue_opens() -> None:
+    assert plan(off_until(NOW + 7200, a_snapshot(a_job()))).due == NOW + 7200 - BOOT
+    assert plan(off_until(NOW + 600, a_snapshot())).due == NOW + 600
+
+
+def test_launches_begin_one_boot_before_the_queue_opens() -> None:
+    assert launched(plan(off_until(NOW + BOOT + 1, a_snapshot(a_job())))) == {}
+    assert launched(plan(off_until(NOW + BOOT, a_snapshot(a_job())))) == {"m5.large": 1}
+
+
+def test_a_boot_takes_as_long_as_it_took() -> None:
+    joined = a_worker(states="D", used=2, age=1800.0)
+    assert joined.note is not None
+    quick = replace(joined, note=replace(joined.note, heard_at=NOW - 1800 + 60))
+    assert launched(plan(off_until(NOW + 300, a_snapshot(a_job(), quick)))) == {}
+    assert launched(plan(off_until(NOW + 60, a_snapshot(a_job(), quick)))) == {"m5.large": 1}
+
+
+def test_a_quick_boot_does_not_send_away_who_came_early() -> None:
+    came = a_worker(states="D", idle=60, age=30.0)
+    assert came.note is not None
+    quick = replace(came, note=replace(came.note, heard_at=NOW - 25))
+    snapshot = off_until(NOW + 300, a_snapshot(jobs(2), quick))
+    made = plan(snapshot)
+    assert (acts(made), made.due) == ([], NOW + 295)
+    assert acts(plan(replace(snapshot, cluster=replace(snapshot.cluster, shapes=(jobs(4),))))) == []
+
+
+@pytest.mark.parametrize("there", (a_host(states="D"), a_worker(states="D", idle=60)))
+def test_hosts_of_a_queue_that_opens_soon_are_supply_and_stay(there: object) -> None:
+    made = plan(off_until(NOW + 300, a_snapshot(jobs(2), there)))  # type: ignore[arg-type]
+    assert (acts(made), fate(made)) == ([], Code.QUEUE_OPENS_SOON)
+
+
+def test_an_idle_worker_of_a_queue_that_opens_late_leaves() -> None:
+    made = plan(off_until(NOW + 7200, a_snapshot(jobs(2), a_worker(states="D", idle=60))))
+    assert acts(made) == [("disable", "w1")]
+
+
+def test_a_calendar_that_never_opens_closes_without_an_end() -> None:
+    made = plan(off_for_ever(a_snapshot(a_job())))
+    assert (text(shape_of(made).reason), made.due) == ("the queue main.q is closed by its calendar nights", None)
+
+
+def test_letters_of_hosts_tell_more_than_the_calendar_does() -> None:
+    open_there = plan(off_until(NOW + 7200, a_snapshot(jobs(3), a_host(used=2))))
+    assert launched(open_there) == {"m5.large": 2}
+    unread = a_snapshot(jobs(3), a_host(states="D"), queues={"main.q": replace(MAIN, calendar="nights")})
+    assert fate(plan(unread)) is Code.QUEUE_OFF_BY_CALENDAR
+
+
+def test_hosts_that_show_the_opening_a_moment_late_are_kept() -> None:
+    waiting = a_snapshot(jobs(2), a_worker(states="D", idle=600))
+    assert acts(plan(off_until(NOW - 5, waiting))) == []
+    assert acts(plan(off_until(NOW - 300, waiting))) == [("disable", "w1")], "the master's clock or zone is another"
+
+
+def test_a_calendar_of_other_hosts_closes_nothing_for_workers() -> None:
+    shut = off_for_ever(a_snapshot(jobs(2)))
+    main = replace(MAIN, calendar_by_host={"@slow": "nights"})
+    assert launched(plan(replace(shut, cluster=replace(shut.cluster, queues={"main.q": main})))) == {"m5.large": 1}
+    main = replace(MAIN, calendar_by_host={"@allhosts": "nights"})
+    assert launched(plan(replace(shut, cluster=replace(shut.cluster, queues={"main.q": main})))) == {}
+
+
+def test_jobs_that_may_use_an_open_queue_count_for_that_one_alone() -> None:
+    queues = {"main.q": replace(MAIN, calendar="nights"), "day.q": Queue("day.q", ("@day",), 1)}
+    policy = Policy(
+        queues=(QueuePolicy("main.q", "execute"), QueuePolicy("day.q", "day")),
+        node_arrays=tuple(
+            NodeArrayPolicy(name, queue, group, "m5.large", limits=Limits(max_workers=10), scale_up_batch=10)
+            for name, queue, group in (("execute", "main.q", "@allhosts"), ("day", "day.q", "@day"))
+        ),
+        master="master",
+    )
+    calendars = {"nights": Calendar("nights", week=(CalendarEntry(),))}
+    snapshot = a_snapshot(jobs(2), a_job(9, queues=("main.q",)), a_machine("w1"), policy=policy, queues=queues)
+    made = plan(replace(snapshot, cluster=replace(snapshot.cluster, calendars=calendars)))
+    assert [action.node_array for action in made.actions if isinstance(action, Launch)] == ["day"]
+    assert fate(made, 9) is Code.QUEUE_OFF_BY_CALENDAR
+
+
+# -- closed by a person -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("letters", "code"),
+    (
+        (("d", "d"), Code.QUEUE_DISABLED_BY_HAND),
+        (("d", "dau"), Code.QUEUE_DISABLED_BY_HAND),
+        (("s", "s"), Code.QUEUE_SUSPENDED_BY_HAND),
+        (("s", "d"), Code.QUEUE_SUSPENDED_BY_HAND),
+    ),
+)
+def test_a_queue_that_a_person_closed_on_all_persistent_hosts_is_closed(letters: tuple[str, str], code: Code) -> None:
+    made = plan(a_snapshot(jobs(3), a_host("h1", states=letters[0]), a_host("h2", states=letters[1])))
+    assert (launched(made), fate(made)) == ({}, code)
+
+
+@pytest.mark.parametrize(
+    "open_somewhere",
+    (
+        (a_host("h1", states="d"), a_host("h2", used=2)),
+        (a_host("h1", states="d"), a_worker("w1", used=2)),
+        (a_host("master", states="d"),),
+        (a_host("h1", states="d", slots=0),),
+        (a_host("h1", states="D"),),
+        (a_host("h1", states="d", queue="other.q"),),
+        (a_worker("w1", states="d"),),
+    ),
+)
+def test_a_queue_that_is_open_somewhere_or_shows_nowhere_that_it_is_closed_is_open(
+    open_somewhere: tuple[AWorker, ...],
+) -> None:
+    assert launched(plan(a_snapshot(jobs(2), *open_somewhere))) == {"m5.large": 1}
+
+
+def test_a_worker_that_comes_up_for_a_queue_that_a_person_closed_is_not_let_in_and_leaves() -> None:
+    closed = a_host("h1", states="d")
+    fresh = a_worker(mark=Disabling.ENROL, disabled=20, empty=20)
+    assert acts(plan(a_snapshot(a_job(), closed, fresh, idle_timeout=30.0))) == []
+    old = a_worker(mark=Disabling.ENROL, disabled=60, empty=60)
+    made = plan(a_snapshot(a_job(), closed, old, idle_timeout=30.0))
+    assert acts(made) == [("disable", "w1")]
+    assert made.memory.workers["i-w1"].disabling is Disabling.IDLE, "it did not fail: its bucket does not rest"
+
+
+def test_a_worker_that_is_wanted_besides_waits_for_its_queue_to_open() -> None:
+    old = a_worker(mark=Disabling.ENROL, disabled=60, empty=60)
+    made = plan(a_snapshot(a_job(), a_host("h1", states="d"), old, limits=Limits(max_workers=3, min_workers=1)))
+    assert acts(made) == []
+
+
+# -- suspended for another queue ----------------------------------------------------------------------------------
+
+URGENT = {"main.q": MAIN, "urgent.q": Queue("urgent.q", ("@allhosts",), 1, subordinates=("main.q",))}
+
+
+@pytest.mark.parametrize("letter", ("S", "P"))
+def test_a_worker_more_would_go_to_the_queue_that_comes_first(letter: str) -> None:
+    taken = a_worker("w1", states=letter, used=1)
+    urgent = a_job(7, queues=("urgent.q",))
+    made = plan(a_snapshot(a_job(), urgent, taken, queues=URGENT))
+    assert (launched(made), fate(made, 1)) == ({}, Code.QUEUE_SUBORDINATE)
+    assert launched(plan(a_snapshot(a_job(), taken, queues=URGENT))) == {"m5.large": 1}, "no more urgent job waits"
+
+
+# -- alarms -------------------------------------------------------------------------------------------------------
+
+
+def test_workers_in_alarm_are_ordered_once_and_stay_as_long_as_jobs_wait_for_them() -> None:
+    snapshot = a_snapshot(jobs(3), a_worker("w1", states="a"), a_worker("w2", states="a"), idle_timeout=30.0)
+    made = passes(snapshot, 20, every=120.0)
+    assert [acts(each) for each in made] == [[]] * 20
+    assert {fate(each) for each in made} == {Code.IN_ALARM}
+
+
+def test_an_alarm_that_stays_lets_no_further_worker_be_launched() -> None:
+    snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=30.0)
+    last = passes(snapshot, 10, every=120.0)[-1]
+    later = replace(snapshot, memory=last.memory, now=NOW + 1200)
+    more = replace(later, cluster=replace(later.cluster, shapes=(jobs(8),)))
+    made = plan(more)
+    assert (launched(made), fate(made)) == ({}, Code.EXPIRED)
+    assert Code.IN_ALARM in {link.code for link in shape_of(made).reason.trail}
+    fresh = replace(more, memory=Memory(passes=7), now=NOW + 1200)
+    assert launched(plan(fresh)) == {"m5.large": 3}, "while it may pass, what does not fit is launched"
+
+
+def test_the_idle_time_does_not_go_on_in_a_transient_alarm() -> None:
+    first = a_snapshot(a_worker("w1", states="a", idle=150), Memory(passes=7, looked_at=NOW - 120), idle_timeout=60.0)
+    made = passes(first, 7, every=120.0)
+    assert [acts(each) for each in made] == [[]] * 7
+    assert verdict_of(made[0], "w1").reason.code is Code.IN_ALARM
+    assert made[-1].memory.workers["i-w1"].idle_since == NOW + 6 * 120 - 30
+
+
+def test_an_idle_worker_leaves_in_an_alarm_that_stays_where_no_job_waits() -> None:
+    made = passes(a_snapshot(a_worker("w1", states="a", idle=10), idle_timeout=30.0), 10, every=120.0)
+    assert next(each for each in map(acts, made) if each) == [("disable", "w1")]
+
+
+def test_an_alarm_of_one_host_alone_is_its_own_and_another_worker_is_launched() -> None:
+    snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), a_worker("w2", used=2), idle_timeout=30.0)
+    made = passes(snapshot, 9, every=120.0)
+    assert [launched(each) for each in made][:7] == [{}] * 7
+    assert {"m5.large": 1} in [launched(each) for each in made]
+
+
+def test_a_busy_worker_in_alarm_is_no_supply() -> None:
+    assert launched(plan(a_snapshot(a_job(), a_worker("w1", states="a", used=1)))) == {"m5.large": 1}
+
+
+def test_jobs_go_first_to_hosts_that_are_not_in_alarm() -> None:
+    made = plan(a_snapshot(a_job(), a_worker("w1", states="a"), a_worker("w2", idle=60)))
+    assert (acts(made), fate(made)) == ([], Code.FITS)
+
+
+# -- limits that no worker helps against --------------------------------------------------------------------------
+
+
+def limited(snapshot: Snapshot, **limits: Any) -> Snapshot:
+    return replace(snapshot, cluster=replace(snapshot.cluster, **limits))
+
+
+def counts(made: Plan) -> dict[Code | None, int]:
+    found: dict[Code | None, int] = {}
+    for verdict in made.shapes:
+        code = None if verdict.counted else verdict.reason.code
+        found[code] = found.get(code, 0) + verdict.count
+    return found
+
+
+def test_of_five_thousand_jobs_of_one_user_as_many_count_as_may_run() -> None:
+    running = [a_host(f"h{number}", slots=4, used=4) for number in range(10)]
+    running = [renumbered(host, number * 100) for number, host in enumerate(running)]
+    snapshot = a_snapshot(jobs(5000, owner="ann"), jobs(30, first=8000, owner="bob"), *running)
+    made = plan(limited(snapshot, max_user_jobs=100))
+    assert counts(made) == {None: 60 + 30, Code.BEYOND_USER_LIMIT: 4940}
+
+
+def renumbered(host: ExecutionHost, by: int) -> ExecutionHost:
+    """The same host with other jobs."""
+    instance = host.instances[0]
+    moved = tuple(replace(job, number=job.number + by) for job in instance.jobs)
+    return replace(host, instances=(replace(instance, jobs=moved),))
+
+
+def test_a_job_over_several_hosts_counts_once_for_its_user() -> None:
+    hosts = [a_host(name, slots=2, used=1) for name in ("h1", "h2")]
+    made = plan(limited(a_snapshot(jobs(9, owner="ann"), *hosts), max_user_jobs=3))
+    assert counts(made) == {None: 2, Code.BEYOND_USER_LIMIT: 7}
+
+
+def test_an_array_counts_no_more_tasks_than_may_run_at_once() -> None:
+    array = a_job(5, tasks="1-10000:1", count=10_000)
+    made = plan(limited(a_snapshot(array, looked_at(5)), max_array_tasks=2000))
+    assert counts(made) == {None: 2000, Code.BEYOND_ARRAY_LIMIT: 8000}
+
+
+@pytest.mark.parametrize(("concurrency", "code"), ((3, Code.BEYOND_CONCURRENCY), (9, Code.BEYOND_ARRAY_LIMIT)))
+def test_of_two_limits_of_an_array_the_smaller_is_told(concurrency: int, code: Code) -> None:
+    array = a_job(5, tasks="1-20:1", count=20)
+    made = plan(limited(a_snapshot(array, looked_at(5, concurrency=concurrency)), max_array_tasks=8))
+    assert counts(made) == {None: min(concurrency, 8), code: 20 - min(concurrency, 8)}

@@ -1,0 +1,63 @@
+"""Slots that a dispatch took while Grid Engine was read: their jobs still wait in the snapshot, and are not launched
+for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.cluster import ExecutionHost
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from tests.core.building import a_host, a_job, a_snapshot, a_worker, acts, fate, jobs, launched, told
+
+
+def dispatching(taken: int, name: str = "h1", *, running: int = 0, **host: Any) -> ExecutionHost:
+    """A host where so many slots were taken after the jobs were read."""
+    made = a_host(name, used=running, **host)
+    (instance,) = made.instances
+    return replace(made, instances=(replace(instance, used=running + taken, in_flight=taken),))
+
+
+@pytest.mark.parametrize("states", ("", "S", "d", "a"))
+def test_a_job_in_flight_is_not_launched_for(states: str) -> None:
+    made = plan(a_snapshot(jobs(2), dispatching(2, states=states), a_host("open", used=2)))
+    assert (launched(made), fate(made)) == ({}, Code.FITS)
+
+
+def test_what_waits_beyond_what_is_in_flight_is_launched_for() -> None:
+    assert launched(plan(a_snapshot(jobs(4), dispatching(1, running=1)))) == {"m5.large": 2}
+
+
+def test_a_job_over_several_hosts_may_be_in_flight() -> None:
+    job = a_job(slots=4, pe="mpi")
+    assert launched(plan(a_snapshot(job, dispatching(2, "h1"), dispatching(2, "h2")))) == {}
+
+
+@pytest.mark.parametrize("asked", ({"h_vmem": "4G"}, {"scratch": "4G"}))
+def test_what_a_job_in_flight_holds_of_a_consumable_does_not_launch_for_it(asked: dict[str, str]) -> None:
+    host = dispatching(1, consumables=dict.fromkeys(asked, "0"))
+    assert launched(plan(a_snapshot(a_job(hard=asked), host))) == {}
+
+
+def test_a_host_gives_no_more_of_a_consumable_than_is_left_and_in_flight() -> None:
+    host = dispatching(1, slots=8, consumables={"h_vmem": "0"})
+    assert launched(plan(a_snapshot(jobs(3, hard={"h_vmem": "4G"}), host))) == {"m5.large": 1}
+
+
+def test_a_job_in_flight_that_wants_a_host_for_itself_is_not_launched_for() -> None:
+    host = dispatching(1, fixed={"exclusive": "1"})
+    assert launched(plan(a_snapshot(a_job(hard={"exclusive": "true"}), host))) == {}
+
+
+def test_a_worker_with_a_slot_in_flight_is_busy() -> None:
+    made = plan(a_snapshot(a_worker("w1", idle=600, host=dispatching(1, "w1"))))
+    assert (acts(made), told(made, "w1")[0]) == ([], "keep")
+
+
+def test_what_is_in_flight_lets_no_idle_worker_go_that_waiting_jobs_would_use() -> None:
+    made = plan(a_snapshot(jobs(2), dispatching(2), a_worker("w1", idle=600)))
+    assert told(made, "w1")[0] == "keep"

@@ -1,0 +1,300 @@
+"""The tables of what a worker is: every observation has a phase, every step a row, and every phase is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from autoscaler.core import plan as planning
+from autoscaler.core.joining import joining
+from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.recovery import recovery
+from autoscaler.core.scale_down import leaving, scale_down
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.transitions import SHOWN, TRANSITIONS
+from autoscaler.core.workers.phases import (
+    BY_PHASE,
+    CONDITIONS,
+    DECIDING,
+    PHASES,
+    Condition,
+    Phase,
+    Procedure,
+    WorkerFacts,
+    phase_of,
+)
+from autoscaler.core.workers.step import WorkerStep
+from tests.core.building import NOW
+from tests.core.transition_rows import observed_in, rows_for, steps_of, told
+from tests.core.worker_observations import (
+    AGES,
+    HOSTS,
+    LISTED,
+    MARKS,
+    NAMES,
+    NOTICES,
+    OURS,
+    Observation,
+    snapshot_of,
+)
+
+SOME_TIMES = st.sampled_from((None, None, *AGES))
+OBSERVATIONS = st.builds(
+    Observation,
+    listed=st.sampled_from((MachineState.RUNNING, *LISTED)),
+    name=st.sampled_from(NAMES),
+    host=st.sampled_from(HOSTS),
+    heard=st.booleans(),
+    known=st.booleans(),
+    age=st.sampled_from(AGES),
+    mark=st.sampled_from(MARKS),
+    disabled=st.sampled_from(AGES),
+    seen_disabled=st.booleans(),
+    empty=SOME_TIMES,
+    idle=SOME_TIMES,
+    silent=st.sampled_from((None, 5.0, 100.0, 1000.0)),
+    joined=st.booleans(),
+    retired=SOME_TIMES,
+    fenced=SOME_TIMES,
+    enabled=SOME_TIMES,
+    ended=SOME_TIMES,
+    notice=st.sampled_from(NOTICES),
+    array=st.sampled_from(("execute", "execute", "forgotten")),
+    enrols_itself=st.booleans(),
+    failure=st.sampled_from((None, "boot")),
+    taken=st.sampled_from(("", "", "newer", "older")),
+    others_heard=st.booleans(),
+    override=st.sampled_from(("", "", "drain", "keep", "stop drain", "stop now")),
+    waiting=st.sampled_from((0, 0, 5)),
+)
+WALK = settings(max_examples=200, deadline=None)
+
+
+# -- every observation ---------------------------------------------------------------------------------------------
+
+
+@given(seen=OBSERVATIONS)
+@WALK
+def test_every_observed_worker_has_one_phase_and_one_who_takes_its_step(seen: Observation) -> None:
+    for worker in observed_in(snapshot_of(seen)).known:
+        assert worker.phase in BY_PHASE
+        assert worker.decisive is None or worker.decisive in worker.conditions
+        assert worker.conditions.keys() <= set(Condition)
+
+
+@given(seen=OBSERVATIONS)
+@example(Observation(mark=Disabling.IDLE, host="busy", silent=1000.0, heard=False))
+@example(Observation(host="closed and busy", heard=False, mark=Disabling.INTERRUPTED, silent=1000.0))
+@WALK
+def test_every_step_has_its_row(seen: Observation) -> None:
+    snapshot = snapshot_of(seen)
+    steps = steps_of(snapshot)
+    assert {step.machine.worker.id for step in steps} == {w.worker.id for w in observed_in(snapshot).known}
+    for step in steps:
+        assert rows_for(step), f"no row for {told(step)}"
+
+
+def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
+    """The phase that a worker has by what is remembered after its step."""
+    machine = step.machine
+    return phase_of(
+        WorkerFacts(
+            machine.worker,
+            machine.host,
+            step.note,
+            machine.array,
+            snapshot.now,
+            before=machine.note,
+            notice=machine.notice,
+            enrols_itself=snapshot.fleet.enrols_itself,
+            lacks=machine.lacks,
+            name_held=Condition.NAME_TAKEN if machine.decisive is Condition.NAME_TAKEN else None,
+            listed=Condition.UNLISTED not in machine.conditions,
+        )
+    )
+
+
+@given(seen=OBSERVATIONS)
+@WALK
+def test_a_step_leads_to_the_phase_that_its_row_says(seen: Observation) -> None:
+    snapshot = snapshot_of(seen)
+    for step in steps_of(snapshot):
+        if step.action is not None and not isinstance(step.action, Enable):  # that is seen by the next observation
+            assert follows(step, snapshot) in {row.to or step.machine.phase for row in rows_for(step)}, told(step)
+
+
+REACHED = (
+    ("give_back_unneeded", Terminate, Observation(host="none", override="drain")),
+    ("give_back_unneeded", Disable, Observation(heard=False, known=False, age=20.0, override="stop drain")),
+    ("give_back_unneeded", Disable, Observation(heard=False, mark=Disabling.ENROL, joined=False, override="drain")),
+    ("give_up", Terminate, Observation(host="none", failure="boot")),
+    ("give_up", Disable, Observation(mark=Disabling.ENROL, disabled=4000.0, enrols_itself=True)),
+    ("give_up", Disable, Observation(listed=MachineState.PENDING, heard=False, joined=False)),
+    ("give_up", Remove, Observation(host="unqueued", mark=Disabling.ENROL, disabled=4000.0, empty=300.0)),
+    ("enable_joined", Enable, Observation(host="reserved", mark=Disabling.ENROL)),
+    ("complete_host", Enrol, Observation(joined=False, enrols_itself=True)),
+    ("enrol_when_up", Enrol, Observation(host="none")),
+    ("StoppedNow", Disable, Observation(override="stop now")),
+    ("Drained", Disable, Observation(mark=Disabling.AUTO_STOP, override="drain")),
+    ("Quarantined", Disable, Observation(host="error")),
+    ("Advised", Disable, Observation(notice="rebalance")),
+    ("Stopped", Disable, Observation(mark=Disabling.ENROL, override="stop drain")),
+    ("IdleTooLong", Disable, Observation(host="unqueued", idle=4000.0)),
+    ("end_removed", Terminate, Observation(host="none", retired=4000.0)),
+    ("enable_kept", Enable, Observation(host="reserved", mark=Disabling.ADVISED, override="keep")),
+    ("enable_needed", Enable, Observation(host="unqueued", mark=Disabling.SWAP)),
+    ("drain_further", Disable, Observation(mark=Disabling.GROUP, seen_disabled=False)),
+    ("drain_further", Remove, Observation(host="closed", mark=Disabling.ADVISED, empty=300.0)),
+    ("remove_gone", Disable, Observation(listed="left out and gone")),
+    ("remove_gone", Remove, Observation(listed=MachineState.TERMINATED, host="unqueued")),
+    ("confirm_end", Terminate, Observation(listed="left out", heard=False, silent=1000.0)),
+    ("watch_fenced", Terminate, Observation(heard=False, fenced=300.0)),
+    ("watch_fenced", Enable, Observation(host="reserved", fenced=4000.0)),
+    ("close_ending", Disable, Observation(listed=MachineState.STOPPING, mark=Disabling.ADVISED)),
+    (
+        "close_ending",
+        Terminate,
+        Observation(
+            listed=MachineState.STOPPING, host="closed and busy", heard=False, mark=Disabling.COMMAND, silent=1000.0
+        ),
+    ),
+    ("leave_before_interruption", Terminate, Observation(host="none", notice="terminate")),
+    ("leave_before_interruption", Disable, Observation(mark=Disabling.AUTO_STOP, notice="terminate")),
+    (
+        "leave_before_interruption",
+        Remove,
+        Observation(host="bare", mark=Disabling.GROUP, empty=20.0, notice="terminate"),
+    ),
+    ("leave_before_interruption", Enable, Observation(host="reserved", mark=Disabling.INTERRUPTED)),
+    ("fence_cut_off", Terminate, Observation(host="reserved", heard=False, mark=Disabling.STOP, silent=1000.0)),
+    ("watch_silent", Disable, Observation(heard=False, override="stop drain")),
+    ("watch_silent", Enable, Observation(host="closed", mark=Disabling.LOST)),
+    ("drain_by_command", Terminate, Observation(host="none", array="other", override="drain")),
+    ("drain_by_command", Disable, Observation(host="partly", override="drain")),
+    ("drain_by_command", Disable, Observation(host="partly", override="drain")),
+    (
+        "drain_by_command",
+        Remove,
+        Observation(host="closed", empty=4000.0, joined=False, array="other", enrols_itself=True, override="drain"),
+    ),
+    (
+        "drain_by_command",
+        Remove,
+        Observation(host="closed", mark=Disabling.GROUP, empty=300.0, fenced=4000.0, array="other", override="drain"),
+    ),
+    ("give_back_unneeded", Remove, Observation(host="closed", mark=Disabling.ENROL, empty=300.0, override="drain")),
+    ("watch_silent", Disable, Observation(heard=False, silent=100.0)),
+    (
+        "watch_silent",
+        Remove,
+        Observation(host="closed", heard=False, mark=Disabling.SILENT, empty=300.0, silent=1000.0),
+    ),
+    ("watch_silent", Terminate, Observation(host="closed and busy", heard=False, mark=Disabling.SILENT, silent=1000.0)),
+    (
+        "leave_before_interruption",
+        Terminate,
+        Observation(host="closed and busy", heard=False, mark=Disabling.INTERRUPTED, silent=1000.0, notice="terminate"),
+    ),
+    (
+        "leave_before_interruption",
+        Disable,
+        Observation(heard=False, mark=Disabling.INTERRUPTED, seen_disabled=False, override="drain"),
+    ),
+    (
+        "leave_before_interruption",
+        Disable,
+        Observation(heard=False, mark=Disabling.INTERRUPTED, disabled=4000.0, seen_disabled=False, silent=100.0),
+    ),
+)
+"""Of each row with an action that one worker alone can come to: an observation."""
+
+
+@pytest.mark.parametrize(("rule", "action", "seen"), REACHED)
+def test_a_row_is_reached(rule: str, action: type[Action], seen: Observation) -> None:
+    snapshot = snapshot_of(seen)
+    step = next(step for step in steps_of(snapshot) if step.machine.worker.id == OURS)
+    assert (step.rule, type(step.action)) == (rule, action)
+    assert rows_for(step)
+    assert action is Enable or follows(step, snapshot) in {row.to or step.machine.phase for row in rows_for(step)}
+
+
+@given(seen=OBSERVATIONS)
+@WALK
+def test_with_the_store_lost_nothing_is_removed_or_ended_at_the_first_observation(seen: Observation) -> None:
+    snapshot = replace(snapshot_of(replace(seen, override="")), memory=Memory())
+    for step in steps_of(snapshot):
+        failed = Condition.FAILED in step.machine.conditions
+        noticed = step.machine.decisive is Condition.INTERRUPTED
+        assert failed or noticed or not isinstance(step.action, Remove | Terminate), told(step)
+
+
+# -- the tables ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_every_phase_is_left(phase: Phase) -> None:
+    ways = [row for row in TRANSITIONS if phase in row.sources and (row.to not in (None, phase))]
+    assert ways or phase is Phase.GONE
+
+
+def test_every_phase_but_the_first_is_come_to() -> None:
+    assert {row.to for row in TRANSITIONS} - {None} == set(Phase) - {Phase.ORDERED}
+
+
+def test_every_phase_and_condition_has_its_row() -> None:
+    assert {row.phase for row in PHASES} == set(Phase) - {Phase.ORDERED}
+    assert [row.condition for row in CONDITIONS] == list(Condition)
+    assert BY_PHASE.keys() == set(Phase) - {Phase.ORDERED}
+    assert {row.condition for row in DECIDING} <= set(Condition)
+
+
+def test_every_rule_has_a_row_and_every_row_a_rule() -> None:
+    rules = {
+        Procedure.JOINING: [rule.__name__ for rule in joining.RULES],
+        Procedure.SCALE_DOWN: [type(motive).__name__ for motive in scale_down.MOTIVES],
+        Procedure.LEAVING: [rule.__name__ for rule in leaving.RULES],
+        Procedure.RECOVERY: [rule.__name__ for rule in recovery.RULES],
+        Procedure.SET_ASIDE: [rule.__name__ for rule in leaving.SET_ASIDE],
+    }
+    for procedure, names in rules.items():
+        rows = dict.fromkeys(row.rule for row in TRANSITIONS if row.procedure is procedure)
+        assert list(rows) == names
+
+
+def test_what_observations_show_needs_no_action() -> None:
+    assert {row.action for row in SHOWN} == {None}
+
+
+# -- the same phase with the store lost ----------------------------------------------------------------------------
+
+DERIVABLE = (
+    Observation(idle=60.0),
+    Observation(host="busy"),
+    Observation(heard=False, host="busy"),
+    Observation(host="none", joined=False, age=20.0),
+    Observation(host="none", name=None, joined=False, age=20.0),
+    Observation(listed=MachineState.STOPPING),
+    Observation(listed=MachineState.TERMINATED, host="none"),
+)
+
+
+@pytest.mark.parametrize("seen", DERIVABLE)
+def test_with_the_store_lost_the_same_phase_follows_within_two_observations(seen: Observation) -> None:
+    snapshot = snapshot_of(seen)
+    before = observed_in(snapshot).known[0].phase
+    first = planning.plan(replace(snapshot, memory=Memory()))
+    again = observed_in(replace(snapshot, memory=first.memory, now=NOW + 30))
+    assert [worker.phase for worker in again.known] == [before]
+
+
+@pytest.mark.parametrize("mark", [mark for mark in Disabling if mark is not Disabling.ENROL])
+def test_what_we_disabled_is_taken_for_a_persons_doing_when_the_store_is_lost(mark: Disabling) -> None:
+    """Nobody can tell any more: left alone is safe (rules 4 and 8)."""
+    snapshot = replace(snapshot_of(Observation(mark=mark, host="closed")), memory=Memory())
+    worker = observed_in(snapshot).known[0]
+    assert (worker.phase, worker.decisive) == (Phase.READY, Condition.DISABLED_BY_HAND)

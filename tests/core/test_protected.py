@@ -1,0 +1,235 @@
+"""Protected mode: launches that helped none of the jobs that they were for make the next ones wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.demand.categories import assignment_of, category_key
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand, Property
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from tests.core.building import NOW, a_job, a_snapshot, codes, jobs, launched, shape_of
+from tests.properties.barren import BOOT, POLL, Barren, Cause
+from tests.properties.world import LIMITS
+
+HOUR = 3600.0
+
+
+def first_failure(world: Barren) -> None:
+    world.go_on(HOUR, until=lambda: bool(failing(world)))
+    assert failing(world)
+
+
+def failing(world: Barren) -> dict[str, int]:
+    """Category → failures in a row."""
+    arrays = world.memory.protected.values()
+    return {key: one.failures for array in arrays for key, one in array.categories.items()}
+
+
+def stopped(world: Barren) -> bool:
+    return any(array.stopped is not None for array in world.memory.protected.values())
+
+
+# -- the key -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_of_a_category_is_the_same_in_every_process_and_version() -> None:
+    demand = Demand(
+        frozenset({"main.q", "long.q"}), 4, 2, (("h_vmem", 4 * 1024.0**3),), (), (Property("a", "==", "x"),)
+    )
+    assert category_key(Demand(frozenset({"main.q"}))) == PLAIN
+    assert category_key(demand) == ASKING
+    assert category_key(replace(demand, per_slot=(("h_vmem", 4 * 1024**3),))) == ASKING
+
+
+PLAIN, ASKING = "9221ddde027b73ce", "c5027b07aee2391d"
+
+
+def test_who_may_use_other_queues_is_another_category() -> None:
+    assert category_key(Demand(frozenset({"main.q"}))) != category_key(Demand(frozenset({"main.q", "long.q"})))
+
+
+def test_a_launch_says_for_how_many_tasks_of_which_categories_it_is() -> None:
+    made = plan(a_snapshot(jobs(3, first=10), a_job(2, slots=2), scale_up_batch=2))
+    (launch,) = (action for action in made.actions if isinstance(action, Launch))
+    small, large = Demand(frozenset({"main.q"}), 1, 1), Demand(frozenset({"main.q"}), 2, 2)
+    wants = [CategoryDemand(demand, 1, NOW, expired=True) for demand in (large, small)]
+    assert launch.assignment == assignment_of(wants, (1, 2))
+    assert launch.candidates[0].count == 2  # of two slots each: one task of the three has to wait
+
+
+# -- what counts as a failure ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cause", (Cause.CALENDAR, Cause.ERROR, Cause.NO_SLOTS, Cause.DIES))
+def test_a_launch_that_helped_nobody_makes_the_next_one_wait_for_a_boot_time_and_then_twice_as_long(
+    cause: Cause,
+) -> None:
+    world = Barren(cause=cause)
+    world.ask(1)
+    first_failure(world)
+    ((_, first),) = world.memory.protected["execute"].categories.items()
+    world.go_on(3 * HOUR, until=lambda: max(failing(world).values()) == 2)
+    ((_, second),) = world.memory.protected["execute"].categories.items()
+    boot = 900.0 if cause is Cause.DIES else first.wait_s
+    assert first.wait_s == boot
+    assert cause is Cause.DIES or BOOT <= boot <= BOOT + 3 * POLL
+    assert second.wait_s == 2 * boot
+
+
+def test_the_wait_is_an_hour_at_most() -> None:
+    world = Barren()
+    world.ask(1)
+    world.go_on(5 * HOUR)
+    assert [one.wait_s for one in world.memory.protected["execute"].categories.values()] == [HOUR]
+
+
+def test_nothing_is_launched_for_it_before_and_one_task_after_however_many_wait() -> None:
+    world = Barren()
+    for _ in range(16):
+        world.ask(1)
+    first_failure(world)
+    ((key, record),) = world.memory.protected["execute"].categories.items()
+    before = len(world.launched)
+    world.go_on(record.until - world.now)
+    assert len(world.launched) == before
+    world.go_on(HOUR, until=lambda: len(world.launched) > before)
+    assert world.launched[-1].assignment == ((key, 1),)
+    assert Code.LAUNCHES_DID_NOT_HELP in codes(world.launched[-1].reason)
+
+
+def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile() -> None:
+    world = Barren(cause=Cause.CALENDAR)
+    world.ask(4)
+    world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
+    made = world.step()
+    assert len(world.launched) == 1
+    assert Code.LAUNCH_AWAITED in codes(shape_of(made).reason)
+
+
+def test_a_success_ends_it() -> None:
+    world = Barren()
+    for _ in range(8):
+        world.ask(4)
+    first_failure(world)
+    world.cause = Cause.NONE
+    world.go_on(HOUR, until=lambda: not failing(world))
+    assert not failing(world)
+    assert world.memory.protected["execute"].failures == 0
+    world.go_on(HOUR, until=lambda: not world.waiting)
+    assert not world.waiting
+
+
+def test_a_prolog_that_fails_is_no_success_though_its_job_is_seen_to_run() -> None:
+    world = Barren(cause=Cause.ERROR)
+    world.ask(1)
+    world.go_on(HOUR, until=lambda: bool(world.running))
+    world.go_on(HOUR, until=lambda: bool(failing(world)))
+    assert set(failing(world).values()) == {1}
+
+
+def test_a_job_that_was_deleted_is_no_failure() -> None:
+    world = Barren()
+    job = world.ask(1)
+    world.go_on(HOUR, until=lambda: bool(world.launched))
+    del world.waiting[job]
+    world.go_on(HOUR)
+    assert not failing(world)
+
+
+def test_a_job_that_started_elsewhere_is_no_failure_though_a_later_one_like_it_waits() -> None:
+    world = Barren()
+    first = world.ask(1)
+    world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
+    world.ask(1)
+    del world.waiting[first]
+    world.go_on(HOUR, until=lambda: all(one.closed for one in world.memory.trials.values()))
+    assert not failing(world)
+
+
+def test_a_worker_that_a_person_sends_away_is_no_failure() -> None:
+    world = Barren()
+    world.ask(1)
+    world.go_on(HOUR, until=lambda: bool(world.machines))
+    world.wishes = Overrides(drain=frozenset(world.machines))
+    world.go_on(2 * BOOT, until=lambda: not world.machines)
+    assert not failing(world)
+
+
+def test_a_launch_that_its_cloud_refused_is_no_failure_of_protected_mode() -> None:
+    world = Barren(capacity=False)
+    world.ask(1)
+    world.go_on(HOUR)
+    assert world.launched
+    assert not failing(world)
+
+
+# -- what goes on, and what ends it ------------------------------------------------------------------------------------
+
+
+def test_an_array_stops_where_three_launches_help_none_of_three_categories_of_two_owners() -> None:
+    world = Barren()
+    for slots, owner in ((1, "ann"), (2, "ann"), (3, "bob")):
+        world.ask(slots, owner)
+    world.go_on(3 * HOUR, until=lambda: stopped(world))
+    launches = len(world.launched)
+    world.go_on(2 * HOUR)
+    assert len(world.launched) == launches
+    assert world.told[-1].notes[0].code is Code.PROTECTED_MODE
+    world.retry()
+    world.go_on(HOUR)
+    assert len(world.launched) == launches  # only a person's `resume` ends it
+    world.resume()
+    world.cause = Cause.NONE
+    world.go_on(HOUR, until=lambda: not world.waiting)
+    assert not world.waiting
+    assert not stopped(world)
+
+
+def test_one_owner_alone_stops_no_array() -> None:
+    world = Barren()
+    for slots in (1, 2, 3):
+        world.ask(slots)
+    world.go_on(4 * HOUR)
+    assert failing(world)
+    assert not stopped(world)
+
+
+def test_a_retry_launches_again_at_once() -> None:
+    world = Barren()
+    world.ask(1)
+    world.go_on(3 * HOUR)
+    launches = len(world.launched)
+    world.retry()
+    world.step()
+    assert len(world.launched) == launches + 1
+
+
+def test_floors_and_requests_go_on() -> None:
+    world = Barren()
+    for slots, owner in ((1, "ann"), (2, "ann"), (3, "bob")):
+        world.ask(slots, owner)
+    world.go_on(3 * HOUR, until=lambda: stopped(world))
+    world.go_on(HOUR)
+    snapshot = world.snapshot()
+    (array,) = snapshot.policy.node_arrays
+    floor = replace(array, limits=Limits(max_workers=9, min_workers=2))
+    made = plan(replace(snapshot, policy=replace(snapshot.policy, node_arrays=(floor,))))
+    assert launched(made)
+    assert all(not action.assignment for action in made.actions if isinstance(action, Launch))
+
+
+def test_a_lost_store_forgets_it_and_the_limits_hold() -> None:
+    world = Barren()
+    world.ask(1)
+    first_failure(world)
+    world.memory = replace(world.memory, protected={}, trials={})
+    world.orders.clear()
+    world.go_on(HOUR)
+    assert failing(world)
+    assert len(world.machines) <= LIMITS.max_workers

@@ -1,0 +1,246 @@
+"""What a queue has for the instance on each host decides what fits there, and what a worker of it would offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.cluster import HostJob, ParallelEnvironment, Queue, QueueInstance
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.snapshot import Snapshot
+from tests.core.building import (
+    COMPLEXES,
+    GIB,
+    MAIN,
+    PES,
+    X4LARGE,
+    Thing,
+    a_bucket,
+    a_host,
+    a_job,
+    a_snapshot,
+    a_worker,
+    codes,
+    fate,
+    jobs,
+    launched,
+    shape_of,
+)
+
+LIC = {"lic": "1"}
+COLOUR = {**COMPLEXES, "colour": replace(COMPLEXES["arch"], name="colour", shortcut="col")}
+
+
+def seen(*things: Thing, queue: Queue, pes: Mapping[str, str] | None = None, **more: Any) -> Snapshot:
+    """A snapshot whose main.q is this one; `pes`: more parallel environments by their rule."""
+    snapshot = a_snapshot(*things, queues={queue.name: queue}, complexes=more.pop("complexes", COLOUR), **more)
+    known = {**PES, **{name: ParallelEnvironment(name, 99, rule) for name, rule in (pes or {}).items()}}
+    return replace(snapshot, cluster=replace(snapshot.cluster, pes=known))
+
+
+def main(**queue: Any) -> Queue:
+    return replace(MAIN, **queue)
+
+
+def of_big(snapshot: Snapshot, *hosts: str, group: str = "@x") -> Snapshot:
+    """The same, these hosts being in a host group of their own."""
+    groups = {"@allhosts": snapshot.cluster.host_groups["@allhosts"], group: hosts}
+    return replace(snapshot, cluster=replace(snapshot.cluster, host_groups=groups))
+
+
+# -- consumables of the queue ---------------------------------------------------------------------------------------
+
+
+def test_a_consumable_of_the_queue_limits_each_instance_of_it() -> None:
+    hosts = (a_host("h1", slots=4), a_host("h2", slots=4))
+    found = plan(seen(jobs(9, hard=LIC), *hosts, queue=main(complex_values={"lic": "2"})))
+    assert found.fitting == 4
+
+
+def test_what_the_host_has_less_of_than_the_queue_limits_both_its_instances() -> None:
+    more = QueueInstance("b.q", "h1", 4, 0, 0)
+    host = a_host("h1", slots=4, more=[more], consumables={"lic": "3"})
+    snapshot = seen(jobs(9, hard=LIC), host, queue=main(complex_values={"lic": "2"}))
+    queues = {**snapshot.cluster.queues, "b.q": main(name="b.q")}
+    assert plan(replace(snapshot, cluster=replace(snapshot.cluster, queues=queues))).fitting == 3
+
+
+def test_what_only_one_queue_has_is_had_in_that_queue_only() -> None:
+    host = a_host("h1", slots=4, more=[QueueInstance("b.q", "h1", 4, 0, 0)])
+    snapshot = seen(jobs(9, hard=LIC), host, queue=main(complex_values={"lic": "2"}))
+    queues = {**snapshot.cluster.queues, "b.q": main(name="b.q")}
+    assert plan(replace(snapshot, cluster=replace(snapshot.cluster, queues=queues))).fitting == 2
+
+
+@pytest.mark.parametrize(
+    ("hard", "left"), ((LIC, 2), ((("lic", "3"),), 0), ((), 3)), ids=("asked", "all of it", "by default")
+)
+def test_what_running_jobs_hold_of_it_is_not_left(hard: object, left: int) -> None:
+    held = tuple(dict(hard).items())  # type: ignore[call-overload]
+    running = HostJob(9001, "", "r", 1, "ann", hard=held)
+    instance = QueueInstance("main.q", "h1", 8, 1, 0, "", (running,))
+    host = replace(a_host("h1"), instances=(instance,))
+    assert plan(seen(jobs(9, hard=LIC), host, queue=main(complex_values={"lic": "3"}))).fitting == left
+
+
+def test_a_default_that_a_running_job_holds_without_having_asked_is_not_left() -> None:
+    complexes = {**COMPLEXES, "lic": replace(COMPLEXES["lic"], default="1")}
+    host = a_host("h1", slots=8, used=2)
+    found = plan(seen(jobs(9), host, queue=main(complex_values={"lic": "5"}), complexes=complexes))
+    assert found.fitting == 3
+
+
+def test_a_host_or_group_of_its_own_value_offers_that() -> None:
+    queue = main(complex_values={"lic": "1"}, complex_values_by_host={"@x": {"lic": "3"}, "h3": {}})
+    hosts = [a_host(name, slots=4) for name in ("h1", "h2", "h3")]
+    assert plan(of_big(seen(jobs(9, hard=LIC), *hosts, queue=queue), "h2")).fitting == 4
+
+
+def test_a_consumable_once_a_job_is_once_on_an_instance() -> None:
+    queue = main(complex_values={"scratch": "10G"})
+    host = a_host("h1", slots=8)
+    assert plan(seen(jobs(9, hard={"scratch": "4G"}), host, queue=queue)).fitting == 2
+
+
+def test_a_job_over_hosts_takes_once_what_one_instance_has() -> None:
+    queue = main(complex_values={"scratch": "10G"})
+    hosts = (a_host("h1", slots=2), a_host("h2", slots=2))
+    mpi = a_job(slots=4, pe="mpi", hard={"scratch": "8G"})
+    assert plan(seen(mpi, *hosts, queue=queue)).fitting == 1
+    assert plan(seen(replace(mpi, ask=replace(mpi.ask, hard=(("scratch", "11G"),))), *hosts, queue=queue)).fitting == 0
+
+
+def test_slots_over_hosts_are_bounded_by_each_instance() -> None:
+    queue = main(complex_values={"lic": "2"})
+    hosts = (a_host("h1", slots=8), a_host("h2", slots=8))
+    assert fate(plan(seen(a_job(slots=4, pe="mpi", hard=LIC), *hosts, queue=queue))) is Code.FITS
+    assert fate(plan(seen(a_job(slots=5, pe="mpi", hard=LIC), *hosts, queue=queue))) is not Code.FITS
+
+
+def test_workers_are_launched_for_as_many_as_the_queue_lets_each_take() -> None:
+    found = plan(
+        seen(
+            jobs(4, hard=LIC),
+            a_bucket(X4LARGE),
+            queue=main(complex_values={"lic": "2"}),
+            instance_type="m5.4xlarge",
+        )
+    )
+    assert launched(found) == {"m5.4xlarge": 2}
+
+
+def test_nothing_is_launched_where_the_queue_gives_a_worker_less_than_one_job_takes() -> None:
+    found = plan(seen(a_job(hard={"lic": "3"}), queue=main(complex_values={"lic": "2"})))
+    assert launched(found) == {}
+    assert codes(shape_of(found).reason)[0] is Code.TOO_MUCH_ON_ONE_HOST
+
+
+def test_a_worker_gets_what_the_queue_has_for_its_host_group() -> None:
+    queue = main(complex_values={"lic": "0"}, complex_values_by_host={"@allhosts": {"lic": "2"}})
+    assert launched(plan(seen(jobs(4, hard=LIC), queue=queue))) == {"m5.large": 2}
+
+
+# -- fixed values of the queue --------------------------------------------------------------------------------------
+
+
+def test_a_value_of_the_queue_that_is_not_as_asked_is_not_made_up_for_by_the_host() -> None:
+    host = a_host("h1", fixed={"colour": "blue"})
+    queue = main(complex_values={"colour": "red"})
+    found = plan(seen(a_job(hard={"colour": "blue"}), host, queue=queue))
+    assert (fate(found), launched(found)) == (Code.RESTRICTED_QUEUE, {})
+
+
+def test_a_host_of_another_value_than_its_queue_does_not_take_the_job() -> None:
+    host = a_host("h1", fixed={"colour": "blue"})
+    queue = main(complex_values={"colour": "red"})
+    assert launched(plan(seen(a_job(hard={"colour": "red"}), host, queue=queue))) == {"m5.large": 1}
+
+
+# -- parallel environments ------------------------------------------------------------------------------------------
+
+
+def test_a_pe_of_another_host_group_is_no_workers() -> None:
+    queue = main(pe_list=(), pe_list_by_host={"@x": ("mpi",)})
+    found = plan(of_big(seen(a_job(slots=4, pe="mpi"), a_host("h1", slots=2), queue=queue), "h1"))
+    assert (fate(found), launched(found)) == (Code.PE_ELSEWHERE, {})
+
+
+def test_a_pe_of_the_workers_host_group_is_theirs() -> None:
+    queue = main(pe_list=(), pe_list_by_host={"@allhosts": ("mpi",)})
+    assert launched(plan(seen(a_job(slots=4, pe="mpi"), queue=queue))) == {"m5.large": 2}
+
+
+def test_a_host_without_the_pe_takes_no_slots_of_it() -> None:
+    queue = main(pe_list_by_host={"h1": ("local",)})
+    hosts = (a_host("h1", slots=4), a_host("h2", slots=4))
+    snapshot = seen(a_job(slots=4, pe="mpi"), a_job(2, slots=4, pe="mpi"), *hosts, queue=queue)
+    assert plan(snapshot).fitting == 1
+
+
+def test_a_job_without_pe_runs_wherever_the_queue_is() -> None:
+    queue = main(pe_list_by_host={"h1": ("local",)})
+    assert plan(seen(jobs(9), a_host("h1", slots=3), a_host("h2", slots=3), queue=queue)).fitting == 6
+
+
+def test_a_worker_there_is_of_the_same_pool_as_one_to_come() -> None:
+    queue = main(pe_list=(), pe_list_by_host={"@allhosts": ("mpi",)})
+    snapshot = seen(a_job(slots=4, pe="mpi"), a_worker("w1"), queue=queue)
+    assert launched(plan(snapshot)) == {"m5.large": 1}
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    (
+        (a_job(slots=101, pe="fp*"), Code.PE_RULE),
+        (a_job(slots=(5, 5), pe="fp2"), Code.PE_RULE),
+        (a_job(slots=120, pe="fp*"), Code.PE_SLOTS),
+        (a_job(slots=2, pe="xx*"), Code.UNKNOWN_PE),
+    ),
+)
+def test_what_a_pe_does_not_take_is_told_as_it_is(job: Any, code: Code) -> None:
+    queue = main(pe_list=("fp2", "fp4"))
+    assert fate(plan(seen(job, queue=queue, pes={"fp2": "2", "fp4": "4"}))) is code
+
+
+def test_memory_of_the_queue_counts_in_bytes() -> None:
+    queue = main(complex_values={"h_vmem": "3G"})
+    host = a_host("h1", slots=8, consumables={"h_vmem": f"{8 * GIB}"})
+    assert plan(seen(jobs(9, hard={"h_vmem": "1G"}), host, queue=queue)).fitting == 3
+
+
+# -- several queues on a host ---------------------------------------------------------------------------------------
+
+
+def with_second_queue(snapshot: Snapshot, **queue: Any) -> Snapshot:
+    """The same with a queue b.q beside main.q."""
+    queues = {**snapshot.cluster.queues, "b.q": main(name="b.q", **queue)}
+    return replace(snapshot, cluster=replace(snapshot.cluster, queues=queues))
+
+
+def test_what_one_of_two_queues_has_as_asked_is_had_there() -> None:
+    host = a_host("h1", slots=2, more=[QueueInstance("b.q", "h1", 3, 0, 0)])
+    snapshot = seen(jobs(9, hard={"colour": "red"}), host, queue=main(complex_values={"colour": "red"}))
+    assert plan(with_second_queue(snapshot)).fitting == 2
+
+
+def test_only_the_queue_instance_that_a_job_begins_in_has_to_have_what_it_takes_once() -> None:
+    host = a_host("h1", slots=2, more=[QueueInstance("b.q", "h1", 2, 0, 0)])
+    snapshot = seen(jobs(2, slots=4, hard={"scratch": "1G"}), host, queue=main(complex_values={"scratch": "1G"}))
+    assert plan(with_second_queue(snapshot)).fitting == 1
+
+
+def test_a_job_does_not_begin_in_a_queue_instance_that_gives_it_no_slot() -> None:
+    host = a_host("h1", slots=2, more=[QueueInstance("b.q", "h1", 2, 0, 0)])
+    asked = a_job(hard={"scratch": "1G", "lic": "1"})
+    snapshot = with_second_queue(seen(asked, host, queue=main(complex_values={"scratch": "1G"})), complex_values=LIC)
+    assert plan(snapshot).fitting == 0
+
+
+def test_one_slot_of_a_wildcard_is_had_wherever_one_of_its_environments_is() -> None:
+    host = a_host("h1", slots=0, more=[QueueInstance("b.q", "h1", 3, 0, 0)])
+    snapshot = seen(a_job(slots=(1, 3), pe="*"), host, queue=main(pe_list=("mpi",)))
+    assert plan(with_second_queue(snapshot, pe_list=("local",))).fitting == 1

@@ -1,0 +1,88 @@
+"""What cannot be read of one thing costs nothing else, and never allows more than was allowed before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.readable.screening import readable
+from autoscaler.core.snapshot import Plan, Snapshot
+from tests.core.building import (
+    GIB,
+    LARGE,
+    XLARGE,
+    a_bucket,
+    a_host,
+    a_job,
+    a_snapshot,
+    a_worker,
+    acts,
+    fate,
+    jobs,
+    launched,
+    noted,
+)
+
+NAN = float("nan")
+
+
+def unread(made: Plan) -> list[object]:
+    return [note["what"] for note in made.notes if note.code is Code.CANNOT_BE_READ]
+
+
+def with_counts(snapshot: Snapshot, **counts: int) -> Snapshot:
+    """The first host's queue instance as Grid Engine would never print it."""
+    host = snapshot.cluster.hosts[0]
+    odd = replace(host, instances=(replace(host.instances[0], **counts),))  # type: ignore[arg-type]
+    return replace(snapshot, cluster=replace(snapshot.cluster, hosts=(odd, *snapshot.cluster.hosts[1:])))
+
+
+@pytest.mark.parametrize("counts", ({"slots": -1}, {"used": -1}, {"reserved": -5}, {"slots": 10**400}))
+def test_a_host_whose_slots_cannot_be_read_is_neither_given_a_job_nor_removed(counts: dict[str, int]) -> None:
+    made = plan(with_counts(a_snapshot(a_job(), a_worker("w1", idle=3600.0), a_worker("w2", used=2)), **counts))
+    assert (acts(made), unread(made)) == ([("launch", {"m5.large": 1})], ["host w1"])
+
+
+@pytest.mark.parametrize("vcpus", (0, -4, 10**400))
+def test_a_bucket_whose_size_cannot_be_read_is_not_launched_and_others_are(vcpus: int) -> None:
+    odd = a_bucket(InstanceType("m5.odd", "m5", vcpus, 8 * GIB), price=0.01)
+    made = plan(a_snapshot(jobs(4), odd, a_bucket(LARGE), a_bucket(XLARGE), hybrid=True))
+    assert (list(launched(made)), unread(made)) == (["m5.xlarge"], ["bucket m5.odd"])
+
+
+@pytest.mark.parametrize("price", (NAN, float("inf"), -float("inf")))
+def test_a_price_that_cannot_be_read_is_an_unknown_one_and_no_launch_under_a_price_cap(price: float) -> None:
+    odd = replace(a_bucket(LARGE), price_per_hour=price)
+    free, capped = (
+        plan(a_snapshot(a_job(), odd)),
+        plan(a_snapshot(a_job(), odd, limits=Limits(9, max_price_per_hour=1))),
+    )
+    assert (launched(free), launched(capped), unread(free)) == ({"m5.large": 1}, {}, ["bucket m5.large"])
+
+
+def test_a_worker_whose_size_cannot_be_read_counts_with_that_of_the_catalogue() -> None:
+    odd = a_worker("w1", type_=replace(LARGE, vcpus=-1), used=1, host=a_host("w1", used=2))
+    made = plan(a_snapshot(jobs(4), odd, limits=Limits(9, max_cores=4)))
+    assert (launched(made), unread(made)) == ({"m5.large": 1}, ["worker w1"])
+
+
+def test_what_a_host_or_queue_offers_and_cannot_be_read_is_told_and_not_offered() -> None:
+    made = plan(a_snapshot(a_job(hard={"scratch": "1G"}), a_host("h1", consumables={"scratch": "1e400"})))
+    assert (fate(made) is Code.FITS, unread(made)) == (False, ["host h1"])
+
+
+def test_of_what_can_all_be_read_nothing_changes() -> None:
+    seen = a_snapshot(jobs(3), a_worker("w1", used=1), a_host("h1", more=(QueueInstance("other.q", "h1", 1, 0, 0),)))
+    assert readable(seen) == seen
+    assert Code.CANNOT_BE_READ not in noted(plan(seen))
+
+
+def test_what_was_made_readable_stays_as_it_is() -> None:
+    once = readable(a_snapshot(a_job(), replace(a_bucket(LARGE), price_per_hour=NAN)))
+    assert readable(once) == once

@@ -1,0 +1,67 @@
+"""The rooms of the core have no cycle, and none of them is too large to read at one sitting."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+CORE = Path(__file__).parents[2] / "autoscaler" / "core"
+MOST_LINES, MOST_MODULES = 2400, 16
+
+
+def room_of(module: str) -> str:
+    """`autoscaler.core.limits.backoff` lies in the room `limits`."""
+    return module.split(".")[2]
+
+
+def imports_between_rooms(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Room → rooms that it imports from. `sources`: by module name, its text."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autoscaler.core."):
+                found[room_of(module)].add(room_of(str(node.module)))
+    return {room: others - {room} for room, others in found.items()}
+
+
+def cycle_of(rooms: Mapping[str, set[str]]) -> Sequence[str]:
+    """Rooms that import each other in a circle; empty: there are none."""
+    try:
+        TopologicalSorter(rooms).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return ()
+
+
+def modules_of_the_core() -> dict[str, str]:
+    files = (path for path in CORE.rglob("*.py") if path != CORE / "__init__.py")
+    return {
+        ".".join(("autoscaler", "core", *path.relative_to(CORE).with_suffix("").parts)): path.read_text("utf-8")
+        for path in files
+    }
+
+
+def test_rooms_of_the_core_have_no_cycle() -> None:
+    assert cycle_of(imports_between_rooms(modules_of_the_core())) == ()
+
+
+def test_a_planted_cycle_is_found() -> None:
+    planted = {
+        "autoscaler.core.limits.backoff": "from autoscaler.core.sizing.sizing import size_launch",
+        "autoscaler.core.sizing.sizing": "from autoscaler.core.limits.limits import Usage",
+    }
+    assert set(cycle_of(imports_between_rooms(planted))) == {"limits", "sizing"}
+
+
+@pytest.mark.parametrize("room", sorted(path.name for path in CORE.iterdir() if (path / "__init__.py").exists()))
+def test_no_room_is_too_large(room: str) -> None:
+    files = [path for path in (CORE / room).rglob("*.py") if path.name != "__init__.py"]
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in files)
+    assert lines <= MOST_LINES
+    modules = [path for path in files if path.parent == CORE / room]
+    assert len(modules) <= MOST_MODULES  # a list of motives is a folder of its own

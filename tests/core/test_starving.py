@@ -1,0 +1,36 @@
+"""Large jobs that starve at a cap are told what would let them run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.report.wording import text
+from tests.core.building import a_job, a_snapshot, a_worker, codes, shape_of
+
+
+def world(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
+    """Two workers of two slots each, one slot of each in use, and a job that wants several at once."""
+    made = a_snapshot(
+        a_job(slots=slots, pe="mpi"),
+        a_worker("w1", used=used),
+        a_worker("w2", used=used),
+        limits=Limits(max_workers=limit),
+    )
+    return replace(made, cluster=replace(made.cluster, max_reservation=0))
+
+
+def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
+    reason = shape_of(plan(world())).reason
+    assert codes(reason)[-1] is Code.OTHERS_FIRST
+    assert "max_reservation allows that (it is 0)" in text(reason)
+
+
+@pytest.mark.parametrize("settings", ({"limit": 10}, {"used": 0}, {"slots": 5}))
+def test_nothing_of_it_is_said_where_workers_come_or_hosts_would_not_do(settings: dict[str, int]) -> None:
+    assert Code.OTHERS_FIRST not in codes(shape_of(plan(world(**settings))).reason)

@@ -1,0 +1,77 @@
+"""Launches that were throttled are not made; orders without an answer are told as uncertain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.model.fleet import LaunchFailure, Order, OrderState
+from autoscaler.core.model.memory import Event, Memory
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from autoscaler.report.sentence import sentence
+from tests.core.building import LARGE, NOW, a_bucket, a_job, a_snapshot, an_order, codes, launched, noted, shape_of
+
+SAID = "RequestLimitExceeded: Request limit exceeded."
+
+
+def a_throttled(number: int = 1, *, age: float = 3.0, retry_at: float | None = None) -> tuple[Order, LaunchFailure]:
+    order = replace(an_order(state=OrderState.FAILED, age=age + 1), id=f"order-{number}")
+    key = a_bucket(LARGE).key
+    return order, LaunchFailure(key, NOW - age, "throttled", SAID, order.id, retry_at=retry_at)
+
+
+def test_what_was_throttled_is_not_coming() -> None:
+    made = plan(a_snapshot(a_job(), *a_throttled()))
+    assert (launched(made), made.fitting, noted(made)) == ({}, 0, [Code.LAUNCH_THROTTLED])
+    assert Code.LAUNCH_THROTTLED in codes(shape_of(made).reason)
+    assert made.due == NOW + 2
+
+
+def test_the_sentence_says_the_clouds_answer_and_when_it_is_tried_again() -> None:
+    told = sentence(plan(a_snapshot(a_job(), *a_throttled())))
+    assert told == (
+        f"plan: 1 job waits; nothing to do: the provider accepts no launch now: {SAID}; "
+        "the next attempt is after 2027-01-15 08:00:02 UTC, if it is still needed"
+    )
+
+
+def test_it_is_launched_anew_when_the_wait_is_over_and_only_if_it_is_still_wanted() -> None:
+    things = a_throttled(age=6)
+    assert launched(plan(a_snapshot(a_job(), *things))) == {"m5.large": 1}
+    assert launched(plan(a_snapshot(*things))) == {}
+
+
+@pytest.mark.parametrize(("times", "wait"), ((1, 5), (2, 10), (3, 20), (4, 40), (5, 60), (9, 60)))
+def test_every_further_one_waits_longer_up_to_a_minute(times: int, wait: int) -> None:
+    things = [thing for number in range(times) for thing in a_throttled(number, age=1.0 + number)]
+    assert plan(a_snapshot(a_job(), *things)).due == NOW - 1 + wait
+
+
+def test_an_order_that_was_accepted_since_ends_the_wait() -> None:
+    accepted = an_order(state=OrderState.ACCEPTED, age=1, ids=("i-9",))
+    assert noted(plan(a_snapshot(a_job(slots=2), a_job(2, slots=2), *a_throttled(7), accepted))) == []
+
+
+@pytest.mark.parametrize(("asked", "until"), ((90.0, 90.0), (1.0, 2.0), (7200.0, 597.0)))
+def test_the_provider_says_how_long_within_reason(asked: float, until: float) -> None:
+    assert plan(a_snapshot(a_job(), *a_throttled(retry_at=NOW + asked))).due == NOW + until
+
+
+def test_what_was_throttled_counts_for_no_limit() -> None:
+    event = Event(NOW - 4, 100, "execute")
+    other = Event(NOW - 50, 1, "execute")
+    made = plan(a_snapshot(a_job(), *a_throttled(age=3), Memory(launches=(other, event))))
+    assert made.memory.launches == (other,)
+
+
+def test_an_order_without_an_answer_is_told_as_uncertain() -> None:
+    order = replace(an_order(2), said="connect timeout", asked_again_at=NOW + 7)
+    made = plan(a_snapshot(a_job(), order))
+    assert (launched(made), shape_of(made).reason.code) == ({}, Code.WAITS_FOR_COMING)
+    assert codes(shape_of(made).reason) == [Code.WAITS_FOR_COMING, Code.ORDER_UNANSWERED]
+    assert sentence(made) == (
+        "plan: 1 job waits, 1 fits; nothing to do: no answer to an order of 2 m5.large: connect timeout; the "
+        "autoscaler asks again after 2027-01-15 08:00:07 UTC"
+    )

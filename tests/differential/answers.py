@@ -1,0 +1,98 @@
+"""What both say of one job: Grid Engine's scheduler (`qalter -w p`, and what it dispatches), and our core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from autoscaler.core.model.cluster import Cluster, JobCategory
+from autoscaler.core.model.fleet import Bucket, BucketKey, Fleet, InstanceType, MachineState, Worker
+from autoscaler.core.model.memory import Memory, WorkerNote
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
+from autoscaler.core.snapshot import Snapshot
+from tests.differential.worlds import HOSTS, QUEUES
+
+
+class Answer(StrEnum):
+    """Whether a job could start now."""
+
+    FITS = "fits"
+    NOT = "does not fit"
+    UNKNOWN = "unknown"
+
+
+Said = tuple[Answer, str]
+"""An answer with the words that came with it."""
+
+UNDECIDED = frozenset(
+    {Code.RESTRICTED_QUEUE, Code.PE_ELSEWHERE, Code.FOREIGN_QUEUE, Code.FOREIGN_HOST, Code.NOT_READ_YET}
+)
+"""What our core says where it does not judge whether the job fits: it is not ours to grow for."""
+LARGE = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
+POLICY = Policy(
+    queues=tuple(QueuePolicy(queue, queue) for queue in QUEUES),
+    node_arrays=tuple(
+        NodeArrayPolicy(queue, queue, "@workers", instance_type=LARGE.name, limits=Limits(max_workers=10))
+        for queue in QUEUES
+    ),
+    master="master",
+)
+FLEET = Fleet(
+    workers=tuple(Worker(f"i-{host}", LARGE, QUEUES[0], MachineState.RUNNING, 0.0, host) for host in HOSTS),
+    buckets=(Bucket(BucketKey(LARGE.name), LARGE, 0.1),),
+)
+"""All hosts are workers in service: of others our core would say that they are not ours where a job names one."""
+MEMORY = Memory(workers={worker.id: WorkerNote(1.0, heard_at=1.0, host=worker.name) for worker in FLEET.workers})
+
+
+def ours(cluster: Cluster, now: float, host_lists: Sequence[str]) -> dict[int, Said]:
+    """By job, what our core says of it, every job alone. `host_lists`: hosts whose access lists the core does not read:
+    where they decide, nothing is known.
+    """
+    found: dict[int, Said] = {}
+    for shape in cluster.shapes:
+        said = _alone(cluster, shape, now)
+        if (
+            host_lists
+            and said[0] is Answer.FITS
+            and _alone(_without_hosts(cluster, host_lists), shape, now)[0] is not said[0]
+        ):
+            said = Answer.UNKNOWN, "ACCESS_LIST"
+        found |= dict.fromkeys(shape.jobs, said)
+    return found
+
+
+def _without_hosts(cluster: Cluster, names: Sequence[str]) -> Cluster:
+    return replace(cluster, hosts=tuple(host for host in cluster.hosts if host.name not in names))
+
+
+def _alone(cluster: Cluster, shape: JobCategory, now: float) -> Said:
+    first = replace(
+        shape,
+        jobs=shape.jobs[:1],
+        tasks=shape.tasks[:1],
+        submitted=shape.submitted[:1],
+        count=shape.count // len(shape.jobs),
+    )
+    snapshot = Snapshot(replace(cluster, shapes=(first,)), FLEET, Overrides(), MEMORY, POLICY, now)
+    decided = plan(snapshot)
+    if decided.fitting:
+        return Answer.FITS, ""
+    reason = decided.shapes[0].reason
+    undecided = reason.code in UNDECIDED and not _by_request(reason)
+    return (Answer.UNKNOWN if undecided else Answer.NOT), f"{reason.code} {dict(reason.facts)}"
+
+
+def _by_request(reason: Reason) -> bool:
+    """Whether what restricts the queue is a value that the request is against, not who asks."""
+    by = dict(reason.facts).get("by", ())
+    lists = ("user_lists", "xuser_lists", "projects", "xprojects")
+    return (
+        reason.code is Code.RESTRICTED_QUEUE
+        and isinstance(by, tuple)
+        and all("=" in str(one) and not str(one).startswith(lists) for one in by)
+    )

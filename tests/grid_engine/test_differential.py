@@ -1,0 +1,65 @@
+"""What a real scheduler says of random jobs in random cells, and what our core says: the small slice of a large run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.lab.cell import Cell
+from tests.differential.answers import Answer
+from tests.differential.rounds import compare, differential_cell, in_world
+from tests.differential.worlds import GROUP, a_plain_world
+
+FITS, NOT = Answer.FITS, Answer.NOT
+
+
+@pytest.fixture(scope="module")
+def differential() -> Iterator[Cell]:
+    with differential_cell() as cell:
+        yield cell
+
+
+def test_a_hundred_random_jobs_are_judged_as_the_scheduler_does(differential: Cell) -> None:
+    tally = compare(differential, "slice", 100)
+    differences = [each for each in tally.differences if not each.of_a_host_under_quota]
+    assert not differences, "\n".join(map(str, differences))
+    assert tally.unknown <= 5, tally.why_unknown
+    assert tally.fit >= 20
+    assert tally.agree - tally.fit >= 20
+
+
+@pytest.mark.parametrize(
+    ("queue", "hosts", "expected"),
+    (
+        (
+            {"complex_values": "lic=2"},
+            {},
+            {"-l lic=2": FITS, "-l lic=3": NOT, "-pe local 3 -l lic=1": NOT, "-pe mpi 6 -l lic=1": FITS},
+        ),
+        ({"complex_values": "lic=2"}, {}, {"-pe mpi 7 -l lic=1": NOT, "-pe mpi 6 -l lic=1": FITS}),
+        ({"complex_values": "lic=4"}, {"h2": "slots=4,lic=1"}, {"-l lic=2,h=h2": NOT, "-l lic=2,h=h1": FITS}),
+        ({"complex_values": f"lic=0,[{GROUP}=lic=2]"}, {}, {"-l lic=2": FITS, "-l lic=1,h=h1": NOT}),
+        ({"complex_values": "lic=5,[h2=lic=1]"}, {}, {"-l lic=2,h=h2": NOT, "-l lic=5,h=h1": FITS}),
+        ({"complex_values": "once=2"}, {}, {"-pe mpi 8 -l once=2": FITS, "-pe mpi 8 -l once=3": NOT}),
+        ({"complex_values": "colour=red"}, {"h1": "colour=blue"}, {"-l col=red": FITS, "-l col=red,h=h1": NOT}),
+        ({"complex_values": "colour=red"}, {"h1": "colour=blue"}, {"-l col=blue": NOT}),
+        ({"pe_list": f"local mpi,[{GROUP}=local]"}, {}, {"-pe mpi 6": FITS, "-pe mpi 7": NOT, "-pe local 4": FITS}),
+        ({}, {}, {"-pe fp* 101": NOT, "-pe fp* 5": NOT, "-pe fp* 4": FITS}),
+    ),
+)  # fmt: skip
+def test_what_a_queue_has_for_its_instances_is_judged_as_the_scheduler_does(
+    differential: Cell, queue: Mapping[str, str], hosts: Mapping[str, str], expected: Mapping[str, Answer]
+) -> None:
+    world = a_plain_world(hosts=hosts, **queue)
+    found = in_world(differential, world, [("root", tuple(options.split())) for options in expected])
+    assert [(each.theirs[0], each.ours[0]) for each in found] == [(answer, answer) for answer in expected.values()]
+
+
+def test_slots_of_a_parallel_environment_that_run_are_judged_as_the_scheduler_does(differential: Cell) -> None:
+    world = a_plain_world()
+    few = world.files["pe_mpi"].replace("999999", "4")
+    world = replace(world, files={**world.files, "pe_mpi": few}, running=(("-pe", "mpi", "3"),))
+    found = in_world(differential, world, [("root", ("-pe", "mpi", "2")), ("root", ("-pe", "mpi", "1"))])
+    assert [(each.theirs[0], each.ours[0]) for each in found] == [(NOT, NOT), (FITS, FITS)]

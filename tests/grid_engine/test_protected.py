@@ -1,0 +1,128 @@
+"""Protected mode in a real cell: workers come, and Grid Engine starts no job on them, whatever the cause."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.reasons import Code
+from autoscaler.lab.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, journal, told
+from tests.grid_engine.waiting import Until
+
+SOON = {"CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT": "6", "CP_CAP_AUTOSCALE_WORKERS": "20"}
+FAILURES = 2
+"""So many launches that helped nobody are waited for: the waits between them double, from the second of a boot on."""
+
+
+def failing_prolog(cell: Cell) -> Callable[[], object]:
+    """It puts every queue instance into state E, and the job back among the waiting."""
+    cell.out("qconf", "-rattr", "queue", "prolog", "/bin/false", "main.q")
+    return lambda: cell.out("qconf", "-rattr", "queue", "prolog", "NONE", "main.q")
+
+
+def no_slots(cell: Cell) -> Callable[[], object]:
+    """Whatever lets a host in: a script of the site takes the slots of its queue instance first."""
+    script = cell.home / "site" / "qmod"
+    script.parent.mkdir(exist_ok=True)
+    taken = 'if [ "$1" = -e ]; then qconf -rattr queue slots 0 "main.q@${2#*@}"; fi'
+    script.write_text(f'#!/bin/sh\n{taken}\nexec {shlex.quote(real("qmod", cell))} "$@"\n')
+    script.chmod(0o755)
+    return script.unlink
+
+
+def alarm(cell: Cell) -> Callable[[], object]:
+    """A load sensor that finds something wrong with every new host."""
+    sensor = cell.home / "sensor"
+    sensor.write_text(
+        '#!/bin/sh\nwhile read -r line; do\n[ "$line" = quit ] && exit 0\n'
+        'echo begin; echo "$(hostname):trouble:1"; echo end\ndone\n'
+    )
+    sensor.chmod(0o755)
+    complexes = cell.out("qconf", "-sc") + "trouble trouble INT >= YES NO 0 0\n"
+    file = cell.home / "complexes"
+    file.write_text(complexes)
+    cell.out("qconf", "-Mc", str(file))
+    cell.configure(load_sensor=str(sensor))
+    cell.out("qconf", "-rattr", "queue", "load_thresholds", "trouble=1", "main.q")
+    return lambda: cell.out("qconf", "-rattr", "queue", "load_thresholds", "NONE", "main.q")
+
+
+def real(program: str, cell: Cell) -> str:
+    found = shutil.which(program, path=cell.environment["PATH"])
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("cause", (failing_prolog, no_slots), ids=lambda cause: str(cause.__name__))
+def test_launches_that_help_nobody_become_rarer_and_the_jobs_run_once_the_cause_is_gone(
+    empty_cell: Cell, until: Until, show_on_failure: Shown, cause: Callable[[Cell], Callable[[], object]]
+) -> None:
+    site = {"PATH": f"{empty_cell.home / 'site'}:{empty_cell.environment['PATH']}"}
+    scaling = Autoscaling(empty_cell, {**SOON, **site})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    mend = cause(empty_cell)
+    job = empty_cell.submit("-b", "y", "true")
+
+    with scaling.running():
+        counted = until(lambda: enough(failures(scaling, job)), 60, "launches went on and on")
+        assert launches(scaling) <= counted + 1
+        status, doctor = (scaling.command(name).stdout.decode() for name in ("status", "doctor"))
+        mend()
+        retried = scaling.command("retry").stdout.decode()
+        until(lambda: any(end.well for end in scaling.ends(job)), 40, "the job did not run")
+
+    told_by = (scaling.said(), status, doctor)
+    assert all("helped none of" in text for text in told_by), told_by
+    assert "launches for execute" in retried
+
+
+def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_jobs_once_it_is_quiet(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(empty_cell, SOON)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    mend = alarm(empty_cell)
+    job = empty_cell.submit("-b", "y", "true")
+
+    with scaling.running():
+        until(lambda: in_alarm(scaling, job), 60, "nobody said that the worker is in alarm")
+        mend()
+        until(lambda: any(end.well for end in scaling.ends(job)), 60, "the job did not run")
+        assert launches(scaling) == 1
+
+
+def in_alarm(scaling: Autoscaling, job: str) -> bool:
+    """Whether `explain` says that what is there for the job starts nothing yet for an alarm."""
+    done = scaling.command("explain", job, "--json")
+    if done.returncode != 0:  # a look between two changes of Grid Engine
+        return False
+    return any(row["reason"]["code"] == Code.IN_ALARM for row in json.loads(done.stdout)["waiting"])
+
+
+def enough(failed: int) -> int:
+    return failed if failed >= FAILURES else 0
+
+
+def failures(scaling: Autoscaling, job: str) -> int:
+    """How many launches in a row helped nobody, as `explain` tells of the job that they were for."""
+    done = scaling.command("explain", job, "--json")
+    if done.returncode != 0:  # a look between two changes of Grid Engine
+        return 0
+    rows = json.loads(done.stdout)["waiting"]
+    return max((link["facts"]["failures"] for row in rows for link in links(row["reason"])), default=0)
+
+
+def links(reason: dict[str, Any]) -> list[dict[str, Any]]:
+    mine = [reason] if reason["code"] == Code.LAUNCHES_DID_NOT_HELP else []
+    return [*mine, *(found for link in reason["trail"] for found in links(link))]
+
+
+def launches(scaling: Autoscaling) -> int:
+    return sum(entry.kind == "launch" for entry in journal(scaling))

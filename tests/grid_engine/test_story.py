@@ -1,0 +1,33 @@
+"""`explain` tells the story of a job that is over, or whose machine is gone."""
+
+from __future__ import annotations
+
+from autoscaler.lab.cell import Cell
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.evidence import Shown, told
+from tests.grid_engine.gate import Gate
+from tests.grid_engine.waiting import Until
+
+
+def test_an_ended_job_is_told_from_its_launch_to_its_end(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    scaling = Autoscaling(empty_cell)
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    gate = Gate(empty_cell)
+    with scaling.running():
+        job = gate.submit("-t", "1-2")
+        until(lambda: len(scaling.running_on(job)) > 0, 40)
+        gate.open()
+        until(lambda: len(scaling.ends(job)) == 2, 40)
+        story = scaling.explained(job)
+        one = scaling.explained(f"{job}.2")
+        none = scaling.command("explain", f"{job}.9")
+    assert (story["state"], story["waiting"][0]["counted"]) == ("ended", True)
+    assert [order["instance_type"] for order in story["launched"]][:1] == ["m5.large"]
+    assert sorted((end["task"], end["how"]) for end in story["ended"]) == [
+        ("1", "exit status 0"),
+        ("2", "exit status 0"),
+    ]
+    assert [end["task"] for end in one["ended"]] == ["2"]
+    assert (none.returncode, b"has no task 9" in none.stderr) == (3, True)

@@ -1,0 +1,198 @@
+"""Whatever one job, host, queue, worker, bucket or request brings, the pass goes on without it, and names it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoscaler.core.model.actions import Launch, Remove, Terminate
+from autoscaler.core.model.cluster import Queue, QuotaRule
+from autoscaler.core.model.evidence import Evidence, Health, JobFailure, JobSuccess
+from autoscaler.core.model.fleet import BucketKey, Interruption, MachineState
+from autoscaler.core.model.memory import Backoff, Disabling, Event, HeldBack, Memory, SwapNote, UnsatisfiableNote
+from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.outcome.sample import running, sample_of
+from autoscaler.core.plan import plan
+from autoscaler.core.policy import Limits
+from autoscaler.core.readable.screening import readable
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.workers.observed import observe_workers
+from autoscaler.report.document import document
+from autoscaler.report.explain import explain_host, explain_job
+from tests.core.building import (
+    M5,
+    MAIN,
+    NOW,
+    X2LARGE,
+    a_bucket,
+    a_failure,
+    a_host,
+    a_job,
+    a_machine,
+    a_quota,
+    a_snapshot,
+    a_worker,
+    an_order,
+    jobs,
+    looked_at,
+)
+from tests.properties.poison import Path, leaves, planted, poisons_for
+
+ORDINARY = 1
+"""The job that has nothing to do with any of it."""
+BUSY = "busy"
+
+
+def world() -> Snapshot:
+    """A cell in the middle of its day: a little of everything that a pass reads."""
+    event = (Event(NOW - 500, 1, "execute"),)
+    memory = Memory(
+        passes=7,
+        able_since={3: NOW - 40},
+        unable=(4,),
+        rests=(Backoff(BucketKey("m5.8xlarge"), NOW + 60, 1, "capacity", "none left"),),
+        failures_seen=NOW - 900,
+        launches=event,
+        removals=event,
+        quarantines=event,
+        hearing={"h1": None, "silent": NOW - 100, BUSY: None},
+        looked_at=NOW - 5,
+        suspicions={5: UnsatisfiableNote("print", NOW - 90, NOW - 60, 1)},
+        swaps={"execute": SwapNote(since=NOW - 30, ended_at=NOW - 900)},
+        held_back={"12": HeldBack(("h1",), NOW - 30)},
+        quiet_since=NOW - 10,
+    )
+    gpu = {"h_vmem": "1G", "arch": "lx-*", "h_rt": "1:0:0"}
+    queue = replace(MAIN, complex_values={"scratch": "10G"}, limits={"h_rt": "24:0:0"}, slots_by_host={"h1": 2})
+    snapshot = a_snapshot(
+        a_job(ORDINARY, slots=4, pe="mpi"),
+        a_job(2, hard=gpu),
+        a_job(3, tasks="1-9:2", count=5, owner="bob"),
+        a_job(4, state="hqw"),
+        jobs(2, 5, hard={"lic": "1"}, queues=("main.q",)),
+        a_host("h1", used=2, load={"num_proc": "2", "arch": "lx-amd64", "mem_free": "1G"}, hard={"h_vmem": "1G"}),
+        a_host("odd", consumables={"h_vmem": "4G", "slots": "2"}, fixed={"arch": "lx-amd64"}, used=2),
+        a_worker(BUSY, used=1, zone="a", price_per_hour=0.1, order_id="order-0"),
+        a_worker("idle", idle=3600.0),
+        a_worker("leaving", mark=Disabling.IDLE, empty=90.0),
+        a_worker("silent", heard=False, states="u", used=1),
+        a_machine("booting", state=MachineState.PENDING, age=30.0),
+        a_machine("ended", state=MachineState.TERMINATED),
+        an_order(1),
+        *(a_bucket(type_, available=50) for type_ in M5),
+        a_bucket(X2LARGE, node_array="spare"),
+        a_failure(X2LARGE, zone="b"),
+        a_quota(QuotaRule({"slots": "500"}, users=("bob",), each=frozenset({"users"}))),
+        looked_at(3, concurrency=4),
+        memory,
+        queues={"main.q": queue, "other.q": Queue("other.q", ("h1",), 2)},
+        global_consumables={"lic": "9"},
+        limits=Limits(max_workers=40, min_workers=1, max_cores=400, max_launches_per_hour=300),
+        hybrid=True,
+    )
+    requests = Requests(
+        sets=(RequestSet("nightly", "ann", NOW - 30, NOW + 900, (Target("execute", count=2),), ("execute",)),),
+        arrays=(ArrayDefinition("execute", max_count=30),),
+        nodes=(CreatedNode("n1", "execute-1", "execute", NOW - 20, "r1", "m5.xlarge"),),
+        auto_stops=frozenset({"i-idle"}),
+    )
+    evidence = Evidence(
+        failures=(JobFailure(BUSY, 7, NOW - 50, "21 : in recognizing job", "bob"),),
+        successes=(JobSuccess("h1", "ann", NOW - 60),),
+        health={"i-idle": Health("i-idle", NOW - 9, False, "disk full", NOW - 99)},
+    )
+    fleet = replace(snapshot.fleet, interruptions=(Interruption("i-silent", NOW + 90, "rebalance"),))
+    return replace(snapshot, fleet=fleet, requests=requests, evidence=evidence)
+
+
+WORLD = world()
+READINGS = ("cluster", "fleet", "requests", "memory", "evidence")
+# Lists of tasks and numbers of jobs are made by their reader alone: tests/sge/test_poison.py plants those.
+LEAVES = [
+    (path, value)
+    for reading in READINGS
+    for path, value in leaves(getattr(WORLD, reading), (reading,))
+    if not {"tasks", "jobs"} & set(path[:-1]) or path[1] != "shapes"
+]
+
+
+@st.composite
+def odd_worlds(draw: st.DrawFn) -> tuple[Path, object]:
+    """Where the poison stands, and what it is."""
+    path, value = draw(st.sampled_from(LEAVES))
+    return path, draw(st.sampled_from(poisons_for(value)))
+
+
+def told(snapshot: Snapshot, made: Plan) -> str:
+    """All that is told of a plan, as the service and its commands tell it: none of it may fail, all of it is JSON."""
+    snapshot = readable(snapshot)
+    observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
+    parts: list[object] = [document(snapshot, made, {}, by_job=by_job, zone=UTC) for by_job in (False, True)]
+    parts += [explain_job(snapshot, made, verdict.jobs[0], UTC) for verdict in made.shapes]
+    parts += [explain_host(snapshot, made, verdict.name, UTC) for verdict in made.workers]
+    sample_of(snapshot, made, observed, running(snapshot.cluster))
+    return json.dumps(parts, allow_nan=False)
+
+
+def test_the_world_is_what_it_is_meant_to_be() -> None:
+    made = plan(WORLD)
+    assert any(isinstance(action, Launch) for action in made.actions)
+    assert told(WORLD, made)
+
+
+BEFORE = plan(WORLD)
+BUSY_WORKERS = {"i-busy", "i-silent"}
+
+
+def is_unreadable(value: object, poison: object) -> bool:
+    """Whether this can be no number of that field's. Texts are judged where they are used."""
+    return isinstance(poison, int | float) and not 0 <= poison <= 10**19
+
+
+def its_own(path: Path) -> tuple[set[int], set[str]]:
+    """Jobs and hosts that a poison at this path belongs to."""
+    if path[:2] == ("cluster", "shapes"):
+        return set(WORLD.cluster.shapes[int(str(path[2]))].jobs), set()
+    if path[:2] == ("cluster", "hosts"):
+        return set(), {WORLD.cluster.hosts[int(str(path[2]))].name}
+    return set(), set()
+
+
+MATTERS_TO_ALL = (
+    ("cluster", "queues"),
+    ("cluster", "pes"),
+    ("cluster", "complexes"),
+    ("cluster", "host_groups"),
+    ("memory", "launches"),
+    ("memory", "removals"),
+    ("memory", "brake"),
+)
+"""What is said of the queue and PE of the ordinary job itself, and what the brake counts."""
+
+
+@settings(max_examples=60)
+@given(odd_worlds())
+def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> None:
+    path, poison = odd
+    snapshot = planted(WORLD, path, poison)
+    judge(path, poison, snapshot, plan(snapshot))
+
+
+def judge(path: Path, poison: object, snapshot: Snapshot, made: Plan) -> None:
+    value = next(value for one, value in LEAVES if one == path)
+    jobs_of_it, hosts_of_it = its_own(path)
+    said = told(snapshot, made)
+    others = {job for shape in WORLD.cluster.shapes for job in shape.jobs} - jobs_of_it
+    assert others <= {job for verdict in made.shapes for job in verdict.jobs}
+    let_go = {action.worker_id for action in made.actions if isinstance(action, Remove | Terminate)}
+    if path[0] != "fleet":
+        assert not let_go & BUSY_WORKERS, let_go
+    if is_unreadable(value, poison):
+        assert not {worker.removeprefix("i-") for worker in let_go} & hosts_of_it
+        assert "cannot read" in said, "not told"
+    if ORDINARY in others and path[:2] not in MATTERS_TO_ALL:
+        assert any(isinstance(action, Launch) for action in made.actions), "no launch"

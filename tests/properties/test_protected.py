@@ -1,0 +1,119 @@
+"""Whatever keeps jobs from starting on workers that come: launches become rare. Where launches help, none waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, log2
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoscaler.core.limits.protected_mode import LONGEST_WAIT, REMEMBERED
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.snapshot import Plan
+from autoscaler.store.memory import memory_from_json, memory_to_json
+from tests.core.building import NOW
+from tests.properties.barren import BOOT, Barren, Cause
+
+HOUR = 3600.0
+BARREN = (Cause.ALARM, Cause.CALENDAR, Cause.ERROR, Cause.NO_SLOTS, Cause.DIES)
+HELD_BACK = {Code.LAUNCHES_DID_NOT_HELP, Code.LAUNCH_AWAITED, Code.PROTECTED_MODE}
+
+
+@dataclass
+class Restarted(Barren):
+    """Every pass is a new process: only what the store keeps of its memory is left."""
+
+    def decide(self) -> Plan:
+        made = super().decide()
+        self.memory = memory_from_json(memory_to_json(self.memory))
+        assert self.memory == made.memory
+        return made
+
+
+def most(hours: float, deletions: int) -> int:
+    """The first launch, one for each doubling of the wait, and one an hour; and one for each job deleted meanwhile:
+    that is no failure.
+    """
+    return 2 + ceil(log2(LONGEST_WAIT / BOOT)) + ceil(hours) + deletions
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    slots=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    owners=st.lists(st.sampled_from(("ann", "bob")), min_size=4, max_size=4),
+    causes=st.lists(st.sampled_from(BARREN), min_size=1, max_size=4),
+    poll=st.sampled_from((60.0, 90.0, 110.0)),
+    deleted=st.sets(st.integers(0, 4), max_size=2),
+)
+def test_where_no_launch_helps_launches_of_a_category_are_few(
+    slots: list[int], owners: list[str], causes: list[Cause], poll: float, deleted: set[int]
+) -> None:
+    world = Restarted()
+    for count, owner in zip(slots, owners, strict=False):
+        world.ask(count, owner)
+    for number, cause in enumerate(causes):
+        world.cause = cause
+        end = world.now + HOUR
+        while world.now < end:
+            world.step(poll)
+        if number in deleted and world.waiting:
+            gone = min(world.waiting)
+            world.waiting.pop(gone)
+            world.ask(slots[0], owners[0])
+    keys = {key for launch in world.launched for key, _ in launch.assignment}
+    bound = most(len(causes), len(deleted))
+    assert all(world.launched_for(key) <= bound for key in keys), {key: world.launched_for(key) for key in keys}
+    assert len(world.memory.trials) <= 4 + bound
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    arrivals=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 4), st.sampled_from(("ann", "bob"))), max_size=30),
+    poll=st.sampled_from((10.0, 30.0)),
+)
+def test_where_launches_help_none_ever_waits(arrivals: list[tuple[int, int, str]], poll: float) -> None:
+    world = Restarted(cause=Cause.NONE)
+    for number in range(60):
+        for at, slots, owner in arrivals:
+            if at == number:
+                world.ask(slots, owner)
+        world.step(poll)
+    told = {code for made in world.told for code in codes(made)}
+    assert not told & HELD_BACK
+    assert not any(array.categories for array in world.memory.protected.values())
+
+
+def codes(made: Plan) -> set[Code]:
+    launches = [action.reason for action in made.actions if isinstance(action, Launch)]
+    reasons = [*made.notes, *launches, *(shape.reason for shape in made.shapes)]
+    return {code for reason in reasons for code in _codes(reason)}
+
+
+def _codes(reason: Reason) -> set[Code]:
+    return {reason.code}.union(*map(_codes, reason.trail))
+
+
+def test_jobs_that_each_ask_for_something_else_neither_fill_the_memory_nor_bring_launch_after_launch() -> None:
+    world = Restarted(cause=Cause.ALARM)
+    for _ in range(REMEMBERED + 10):
+        world.ask(1)
+    distinct(world)
+    while world.now < NOW + 3 * HOUR:
+        world.step(110.0)
+    assert len(world.launched) <= 4 + most(3, 0)
+    assert sum(len(array.categories) for array in world.memory.protected.values()) <= REMEMBERED
+    grown = replace(world.memory, able_since={}, details={}, launches=(), removals=(), suspicions={})
+    assert len(memory_to_json(grown)) - len(memory_to_json(Memory())) < 60_000
+
+
+def distinct(world: Barren) -> None:
+    """Every job of this world asks for a run time of its own."""
+    shapes = world._shapes
+
+    def asking() -> list[object]:
+        return [replace(shape, ask=replace(shape.ask, hard=(("mem_free", f"{shape.jobs[0]}M"),))) for shape in shapes()]
+
+    world._shapes = asking  # type: ignore[method-assign,assignment]

@@ -1,0 +1,109 @@
+"""Which error of EC2 stops a node array, which lets a bucket rest, which is asked again: by the protocol, both ways."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from providers.aws.errors import error_for
+from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
+from tests.clouds.aws.plane import AwsPlane
+from tests.clouds.played import Region
+from tests.providers.aws.conftest import Connect
+from tests.providers.aws.test_orders import BOTH_WAYS, TYPE, buckets, order
+
+JUDGED: tuple[tuple[str, type[ProviderError]], ...] = (
+    ("InvalidFleetConfiguration", OutOfCapacity),
+    ("ReservationCapacityExceeded", OutOfCapacity),
+    ("InvalidAMIID.Unavailable", OutOfCapacity),
+    ("PendingVerification", QuotaReached),
+)
+PAGE = Path(__file__).parents[3] / "docs" / "operate" / "aws.md"
+MEANINGS: dict[str, tuple[type[ProviderError], ...]] = {
+    "backs off": (OutOfCapacity, QuotaReached),
+    "stops the array": (Refused,),
+    "asked again": (Unreachable,),
+    "slows down": (Throttled,),
+}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(("code", "meaning"), JUDGED)
+def test_what_passes_lets_its_bucket_rest(
+    region: Region, connect: Connect, zones: str, code: str, meaning: type[ProviderError]
+) -> None:
+    provider = connect(zones)
+    asked = order(buckets(provider))
+    region.fault(*({"kind": "error", "code": code, "operation": name} for name in ("RunInstances", "CreateFleet")))
+    answer = provider.launch(asked)
+    assert (answer.ids, {type(error) for _, error in answer.shortfalls}) == ((), {meaning})
+
+
+@BOTH_WAYS
+def test_a_request_that_timed_out_is_asked_again(region: Region, connect: Connect, zones: str) -> None:
+    provider = connect(zones)
+    asked = order(buckets(provider))
+    fault = {"kind": "error", "code": "RequestTimeout", "times": 1}
+    region.fault(*({**fault, "operation": name} for name in ("RunInstances", "CreateFleet")))
+    with pytest.raises(Unreachable):
+        provider.launch(asked)
+    assert len(provider.launch(asked).ids) == 1
+
+
+def written() -> list[tuple[str, str]]:
+    """Code and meaning of each line of the page's table."""
+    rows = re.findall(r"^\| (`[^|]+`) \| (backs off|stops the array|asked again|slows down) \|", PAGE.read_text(), re.M)
+    return [(code, meaning) for codes, meaning in rows for code in re.findall(r"`([^`]+)`", codes)]
+
+
+def test_the_page_judges_every_code_that_was_asked_about() -> None:
+    codes = {code for code, _ in written()}
+    assert {code for code, _ in JUDGED} | {"RequestTimeout", "UnauthorizedOperation", "OperationNotPermitted"} <= codes
+
+
+@pytest.mark.parametrize(("code", "meaning"), written())
+def test_the_page_says_what_the_code_does(code: str, meaning: str) -> None:
+    assert isinstance(error_for(code, "words"), MEANINGS[meaning])
+
+
+class TestOneBadSubnet:
+    """It does not keep the good ones from serving."""
+
+    def test_it_is_left_out_and_told(self, region: Region) -> None:
+        plane = AwsPlane(region, "ab")
+        good = ",".join(plane.world["subnets"][f"us-east-1{letter}"] for letter in "ab")
+        provider = plane.like("ab", subnets=f"subnet-00000000,{good}").connect("contract-cell")
+        assert len(provider.launch(order(buckets(provider), count=2)).ids) == 2
+        (problem,) = provider.check()
+        assert (problem.fatal, "subnet-00000000" in problem.what) == (False, True)
+
+    @pytest.mark.parametrize("left", ({}, {f"{TYPE}/us-east-1b/*": 1}, {f"{TYPE}/us-east-1b/*": 0}))
+    def test_one_that_was_deleted_since_only_rests(
+        self, region: Region, connect: Connect, left: dict[str, Any]
+    ) -> None:
+        provider = connect("ab")
+        found = buckets(provider)
+        region.tell("without_subnet", zone="us-east-1a")
+        region.tell("stock", left=left)
+        answer = provider.launch(order(found, count=2))
+        assert len(answer.ids) == left.get(f"{TYPE}/us-east-1b/*", 2)
+        assert not [error for _, error in answer.shortfalls if isinstance(error, Refused)]
+
+    def test_without_fleets_the_next_look_leaves_it_out(self, region: Region, connect: Connect) -> None:
+        provider = connect("ab", fleets="false")
+        found = buckets(provider)
+        region.tell("without_subnet", zone="us-east-1a")
+        ((_, error),) = provider.launch(order(found)).shortfalls
+        assert isinstance(error, OutOfCapacity)
+        assert {bucket.key.zone for bucket in provider.buckets()} == {"us-east-1b"}
+
+    def test_where_all_are_bad_nothing_can_be_had_and_it_says_why(self, region: Region, connect: Connect) -> None:
+        provider = connect("ab")
+        found = buckets(provider)
+        region.tell("without_subnet", zone="us-east-1a")
+        region.tell("without_subnet", zone="us-east-1b")
+        assert provider.launch(order(found)).ids == ()
+        assert all("no such subnet" in str(bucket.problem) for bucket in provider.buckets())

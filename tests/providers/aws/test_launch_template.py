@@ -1,0 +1,189 @@
+"""What an operator's launch template says is merged with our own terms, or refused by its name."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from dataclasses import replace
+from email import message_from_bytes
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.fleet import PriceType
+from providers.aws import tags
+from providers.aws.provider import AwsProvider
+from providers.contract import CELL
+from providers.interface import GROUP_ID, Refused
+from tests.clouds.aws.plane import AwsPlane
+from tests.clouds.played import Region
+from tests.providers.aws.test_orders import BOTH_WAYS, buckets, launched, order
+
+OURS = "#!/bin/sh\necho up\n"
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def connect(region: Region, zones: str = "a", settings: dict[str, str] | None = None, **data: Any) -> AwsProvider:
+    """A provider in an empty region, whose operator has a launch template of these data."""
+    plane = AwsPlane(region, zones)
+    name = region.tell("make_template", data=data)["name"]
+    return plane.like(zones, launch_template=name, **(settings or {})).connect(CELL)
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    (
+        ({"DisableApiTermination": True}, "DisableApiTermination"),
+        ({"DisableApiStop": True}, "DisableApiStop"),
+        ({"MetadataOptions": {"HttpEndpoint": "disabled"}}, "HttpEndpoint"),
+        ({"InstanceMarketOptions": {"MarketType": "capacity-block"}}, "capacity-block"),
+        ({"InstanceMarketOptions": {"SpotOptions": {"SpotInstanceType": "persistent"}}}, "SpotInstanceType"),
+        (
+            {"InstanceMarketOptions": {"SpotOptions": {"InstanceInterruptionBehavior": "stop"}}},
+            "InstanceInterruptionBehavior",
+        ),
+        ({"Placement": {"AvailabilityZone": "us-east-1c"}}, "us-east-1c"),
+    ),
+)
+def test_what_no_worker_can_be_launched_with_is_refused_by_its_name(
+    region: Region, data: dict[str, Any], named: str
+) -> None:
+    provider = connect(region, **data)
+    (problem,) = provider.check()
+    assert (problem.fatal, named in problem.what) == (True, True)
+    assert all(named in str(bucket.problem) for bucket in provider.buckets())
+
+
+@BOTH_WAYS
+def test_a_template_of_spot_machines_gives_no_on_demand_ones(region: Region, zones: str) -> None:
+    options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.07"}}
+    provider = connect(region, zones, InstanceMarketOptions=options)
+    assert [problem for problem in provider.check() if problem.fatal] == []
+    problems = {bucket.key.price_type: bucket.problem for bucket in buckets(provider)}
+    assert "InstanceMarketOptions" in str(problems[PriceType.ON_DEMAND])
+    provider.launch(order(buckets(provider, PriceType.SPOT)))
+    assert [worker.price_type for worker in provider.workers()] == [PriceType.SPOT]
+
+
+def test_the_templates_most_for_a_spot_machine_holds_where_none_is_set(region: Region) -> None:
+    options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.07"}}
+    provider = connect(region, InstanceMarketOptions=options)
+    machine = launched(region, provider, buckets(provider, PriceType.SPOT))
+    assert machine["launch"]["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] == "0.07"
+
+
+@BOTH_WAYS
+def test_tenancy_stays_and_our_own_group_is_added_to_it(region: Region, zones: str) -> None:
+    settings = {"placement_groups": "execute=close"}
+    provider = connect(region, zones, settings, Placement={"Tenancy": "dedicated", "GroupName": "theirs"})
+    region.tell("stock", groups={"close": "cluster", "theirs": "cluster"})
+    machine = launched(region, provider, buckets(provider, group="close"))
+    assert machine["launch"]["Placement"] == {"Tenancy": "dedicated", "GroupName": "close"}
+
+
+@BOTH_WAYS
+def test_the_templates_own_group_is_honoured_where_ours_is_none(region: Region, zones: str) -> None:
+    provider = connect(region, zones, Placement={"GroupName": "theirs", "AvailabilityZone": "us-east-1a"})
+    region.tell("stock", groups={"theirs": "cluster"})
+    machine = launched(region, provider, buckets(provider))
+    assert (machine["launch"]["Placement"], machine["zone"]) == ({"GroupName": "theirs"}, "us-east-1a")
+
+
+@BOTH_WAYS
+def test_the_hop_limit_stays_and_metadata_are_by_session(region: Region, zones: str) -> None:
+    provider = connect(region, zones, MetadataOptions={"HttpPutResponseHopLimit": 2, "HttpTokens": "optional"})
+    options = launched(region, provider, buckets(provider))["launch"]["MetadataOptions"]
+    assert (options["HttpPutResponseHopLimit"], options["HttpTokens"]) == (2, "required")
+
+
+@BOTH_WAYS
+def test_tags_go_to_what_they_are_for_and_never_win_over_ours(region: Region, zones: str) -> None:
+    of = [("instance", "Cost Center"), ("volume", "backup"), ("instance", tags.CELL)]
+    given = [{"ResourceType": kind, "Tags": [{"Key": key, "Value": "x"}]} for kind, key in of]
+    provider = connect(region, zones, TagSpecifications=given)
+    machine = launched(region, provider, buckets(provider))
+    (disk,) = machine["disks"]
+    assert (machine["tags"].get("Cost Center"), machine["tags"].get("backup")) == ("x", None)
+    assert (disk["tags"].get("Cost Center"), disk["tags"].get("backup")) == (None, "x")
+    assert (machine["tags"][tags.CELL], disk["tags"][tags.CELL]) == (CELL, CELL)
+
+
+def parts(machine: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Kind, file name and text of each part of a machine's user data."""
+    data = base64.b64decode(machine["launch"]["UserData"])
+    message = message_from_bytes(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+    return [
+        (part.get_content_type(), str(part.get_filename()), bytes(part.get_payload(decode=True) or b"").decode())
+        for part in message.walk()
+        if not part.is_multipart()
+    ]
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(
+    ("own", "kind"), (("#!/bin/sh\nmount home\n", "x-shellscript"), ("#cloud-config\nruncmd: [x]\n", "cloud-config"))
+)
+def test_the_operators_bootstrap_runs_before_ours(region: Region, zones: str, own: str, kind: str) -> None:
+    provider = connect(region, zones, UserData=encoded(own))
+    first, second = parts(launched(region, provider, buckets(provider)))
+    assert (first[0], first[2]) == (f"text/{kind}", own)
+    assert (second[0], second[2]) == ("text/x-shellscript", OURS)
+    assert sorted([second[1], first[1], "runcmd"])[-1] == second[1]  # the order in which cloud-init runs scripts
+
+
+def test_parts_of_the_operators_own_are_kept_in_their_order(region: Region) -> None:
+    message = (
+        'Content-Type: multipart/mixed; boundary="b"\nMIME-Version: 1.0\n\n'
+        "--b\nContent-Type: text/cloud-config\n\npackages: [nfs-common]\n"
+        "--b\nContent-Type: text/x-shellscript\n\n#!/bin/sh\nfirst\n--b--\n"
+    )
+    packed = base64.b64encode(gzip.compress(message.encode())).decode()
+    found = parts(launched(region, provider := connect(region, UserData=packed), buckets(provider)))
+    assert [kind for kind, _, _ in found] == ["text/cloud-config", "text/x-shellscript", "text/x-shellscript"]
+    assert found[-1][2] == OURS
+
+
+def test_user_data_that_cloud_init_does_not_know_are_refused_by_name(region: Region) -> None:
+    provider = connect(region, UserData=encoded("just words"))
+    with pytest.raises(Refused, match="UserData"):
+        provider.launch(order(buckets(provider)))
+
+
+class TestWhatIsOfOneOrderAlone:
+    """It stands in the machine's own tags, which it may read: templates are few."""
+
+    def test_orders_with_keys_and_groups_share_a_launch_template(self, region: Region) -> None:
+        provider = AwsPlane(region, "ab").connect(CELL)
+        found = buckets(provider)
+        for number in range(4):
+            group = {GROUP_ID: f"execute:2-{number}"}
+            provider.launch(replace(order(found, token=f"order-{number}"), key=f"secret-{number}", tags=group))
+        assert len(region.tell("templates")["names"]) == 1
+
+    @BOTH_WAYS
+    def test_a_machine_may_read_the_key_of_its_own_order(self, region: Region, zones: str) -> None:
+        provider = AwsPlane(region, zones).connect(CELL)
+        (worker_id,) = provider.launch(replace(order(buckets(provider)), key="secret")).ids
+        machine = region.tell("machines")[worker_id]
+        assert machine["tags"][tags.KEY] == "secret"
+        assert machine["launch"]["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
+        assert [disk["tags"].get(tags.KEY) for disk in machine["disks"]] == [None]
+
+    @BOTH_WAYS
+    def test_a_tag_that_keeps_metadata_from_showing_any_is_named(self, region: Region, zones: str) -> None:
+        given = [{"ResourceType": "instance", "Tags": [{"Key": "Cost Center", "Value": "x"}]}]
+        provider = connect(region, zones, TagSpecifications=given)
+        with pytest.raises(Refused, match="Cost Center"):
+            provider.launch(replace(order(buckets(provider)), key="secret"))
+
+    def test_templates_of_older_versions_are_swept_away_a_few_at_a_time(self, region: Region) -> None:
+        provider = AwsPlane(region, "ab").connect(CELL)
+        provider.launch(order(buckets(provider), token="old-0"))
+        (old,) = region.tell("templates")["names"]
+        region.tell("age_templates", days=30)
+        newer = AwsProvider(provider.settings.model_copy(update={"disk": 99}), cell=CELL, calls=provider.calls)
+        newer.launch(order(buckets(newer), token="new-0"))
+        assert old not in region.tell("templates")["names"]

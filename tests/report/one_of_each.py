@@ -1,0 +1,42 @@
+"""One action of every kind, with everything in it that JSON may show."""
+
+from __future__ import annotations
+
+from autoscaler.core.model.actions import (
+    Action,
+    Annotate,
+    AskGridEngine,
+    Disable,
+    Enable,
+    Enrol,
+    Hold,
+    Kill,
+    ProbeHost,
+    Question,
+    Reimage,
+    Release,
+    Remove,
+    Reschedule,
+    Restart,
+    Terminate,
+)
+from autoscaler.core.model.reasons import Code, because
+from tests.report.plans import launch
+
+WHY = because(Code.IDLE, idle_s=660.0, limit_s=600.0)
+ONE_OF_EACH: tuple[Action, ...] = (
+    launch(2),
+    Enrol("i-1", "w1", "execute", "main.q", "@allhosts", 8, (("h_vmem", "32G"),), because(Code.BOOTED)),
+    Enable("i-1", "w1", because(Code.JOINED)),
+    Disable("i-1", "w1", WHY),
+    Remove("i-1", "w1", because(Code.EMPTY)),
+    Terminate("i-1", None, because(Code.BOOT_TIMEOUT), "boot"),
+    Restart("i-1", "w1", because(Code.NODE_OPERATION, by="anna", operation="restart")),
+    Reimage("i-1", "w1", because(Code.NODE_OPERATION, by="anna", operation="reimage")),
+    AskGridEngine((Question(12, "as asked"),), (ProbeHost("main.q", 8, (("arch", "lx-amd64"),)),), WHY),
+    Annotate(("12",), WHY),
+    Hold(("12", "13.1-9:2"), WHY),
+    Release(("12",), WHY),
+    Kill(("12",), WHY, lost=True),
+    Reschedule(("12",), "i-1", "w1", WHY, forced=True),
+)

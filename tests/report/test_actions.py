@@ -1,0 +1,80 @@
+"""Every kind of action is complete: nothing that the rest of the program makes of a class is forgotten for one."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from autoscaler.core.model.actions import Action, ActionKind, Launch
+from autoscaler.engine.executors.execute import OneCall
+from autoscaler.report.document import action_part, document
+from autoscaler.report.schema import part_of
+from autoscaler.report.sentence import sentence
+from autoscaler.report.tables import print_plan
+from autoscaler.store import encoding
+from autoscaler.store.store import Store
+from tests.report.one_of_each import ONE_OF_EACH
+from tests.report.plans import plan, snapshot
+
+KINDS = ActionKind.__subclasses__()
+each_action = pytest.mark.parametrize("action", ONE_OF_EACH, ids=lambda action: action.kind)
+
+
+def test_every_class_is_among_the_actions_that_others_are_checked_against() -> None:
+    assert set(get_args(Action)) == set(KINDS)
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert [type(action) for action in ONE_OF_EACH] == list(KINDS)
+
+
+def test_every_kind_is_carried_out_by_a_function_of_its_own_or_is_an_order() -> None:
+    assert {*get_args(OneCall), Launch} == set(KINDS)
+
+
+def test_names_and_places_are_given_once() -> None:
+    assert len({kind.kind for kind in KINDS}) == len({kind.order for kind in KINDS}) == len(KINDS)
+
+
+def test_what_brings_capacity_goes_first_and_what_takes_it_away_last() -> None:
+    assert [kind.kind for kind in sorted(KINDS, key=lambda kind: kind.order)] == [
+        *("enable", "enrol", "release", "push_back", "launch", "annotate", "hold", "kill", "restart", "reimage"),
+        *("terminate", "remove", "disable", "ask"),
+    ]
+
+
+def test_a_class_without_a_place_cannot_be_written() -> None:
+    with pytest.raises(TypeError, match="order"):
+        type("Forgotten", (ActionKind,), {}, kind="forgotten", verb="forgetting")
+
+
+@each_action
+def test_its_json_is_as_declared(action: Action) -> None:
+    kind: Any = type(action)
+    assert part_of(kind).model_validate(action_part(action)).model_dump() == action_part(action)
+
+
+@each_action
+def test_the_journal_keeps_all_of_it(action: Action) -> None:
+    assert encoding.read(encoding.write(action), type(action)) == action
+
+
+@each_action
+def test_the_journal_names_its_kind_worker_and_host(action: Action) -> None:
+    store = Store.open(None)
+    store.journal.begin([action], pass_number=1, at=1.0, new_id=lambda: "order-1")
+    row = store.database.row("SELECT kind, worker_id, host FROM actions")
+    assert row is not None
+    assert tuple(row) == (action.kind, getattr(action, "worker_id", None), getattr(action, "host", None))
+
+
+@each_action
+def test_the_sentence_of_a_pass_tells_it(action: Action) -> None:
+    assert action.verb in sentence(plan(action))
+
+
+@each_action
+def test_it_is_shown_to_people(action: Action, capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(document(snapshot(), plan(action), {}))
+    assert action.kind in capsys.readouterr().out

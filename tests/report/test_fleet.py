@@ -1,0 +1,23 @@
+"""Workers as rows: slots as jobs can have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.report.fleet import worker_rows
+from tests.core.building import a_host, a_snapshot, a_worker
+
+OTHER = QueueInstance("other.q", "w1", 2, 0, 0, "", ())
+
+
+@pytest.mark.parametrize(
+    ("used", "consumables", "slots"),
+    ((0, {"slots": "2"}, 2), (1, {"slots": "1"}, 2), (0, {}, 4), (0, {"slots": "INFINITY"}, 4)),
+)
+def test_two_queues_on_one_machine_share_the_slots_of_its_host(
+    used: int, consumables: dict[str, str], slots: int
+) -> None:
+    host = a_host("w1", slots=2, used=used, more=(OTHER,), consumables=consumables)
+    rows = worker_rows(a_snapshot(a_worker("w1", host=host)), [{"id": "i-w1", "name": "w1"}], None)
+    assert [(row["used"], row["slots"]) for row in rows] == [(used, slots)]

@@ -1,0 +1,153 @@
+"""Lists are read where something names one, what `qstat -j` tells of a job is, and `doctor` says who is shut out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC
+
+import pytest
+
+from autoscaler.core.demand.detail_needs import Needs
+from autoscaler.core.model.cluster import Access, AccessList
+from sge.access import HOSTS_AT_MOST, needs, read_restrictions
+from sge.access_check import access_finding
+from sge.checks import Level
+from sge.detail import read_details
+from sge.qconf import read_access_list, read_queue
+from sge.qstat import read_qstat
+from sge.units import Clock
+
+QUEUE = "qname main.q\nhostlist @allhosts\nslots 1\nuser_lists {}\nxuser_lists {}\nprojects {}\n"
+STAFF = "name    staff\ntype    ACL\nfshare  0\noticket 0\nentries ann,@physics\n"
+DEPT = "name    dept\ntype    DEPT\nfshare  0\noticket 0\nentries ann\n"
+QUOTA = "{\n name q\n enabled TRUE\n limit users @staff to slots=2\n}\n"
+
+
+def queue(user_lists: str = "NONE", xuser_lists: str = "NONE", projects: str = "NONE") -> str:
+    return QUEUE.format(user_lists, xuser_lists, projects)
+
+
+class Shown:
+    """Answers of qconf, and what was asked."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def __call__(self, *switches: str, may_be_empty: bool = False) -> str:
+        self.asked.append(" ".join(switches))
+        return self.answers.get(self.asked[-1], "")
+
+
+def test_an_access_list_names_users_and_groups() -> None:
+    assert read_access_list(STAFF) == AccessList("staff", ("ann", "@physics"))
+
+
+@pytest.mark.parametrize(("kinds", "grants"), (("ACL", True), ("DEPT", False), ("ACL DEPT", True)))
+def test_only_a_set_of_type_acl_grants(kinds: str, grants: bool) -> None:
+    assert read_access_list(f"name x\ntype    {kinds}\nentries NONE\n") == AccessList("x", (), grants)
+
+
+def test_a_queue_tells_its_lists_by_host_group() -> None:
+    found = read_queue(queue("staff,[@allhosts=dept other]", "guests"))
+    assert (found.access, found.access_by_host) == (
+        Access(user_lists=("staff",), xuser_lists=("guests",)),
+        {"@allhosts": {"user_lists": ("dept", "other")}},
+    )
+    assert found.restricted == ("user_lists=staff", "xuser_lists=guests", "user_lists=[@allhosts=dept other]")
+
+
+def test_where_nothing_names_a_list_no_command_is_run() -> None:
+    shown = Shown({})
+    texts = {"sq_main.q": queue(), "srqs": "no resource quota set", "sel": "h1\n", "se_global": "hostname global\n"}
+    assert (read_restrictions(texts, shown, ()), shown.asked) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    (
+        {"sq_main.q": queue("staff")},
+        {"sq_main.q": queue("NONE,[@allhosts=staff]")},
+        {"sp_mpi": "pe_name mpi\nslots 9\nuser_lists staff\nallocation_rule $fill_up\n"},
+        {"se_global": "hostname global\nxuser_lists staff\n"},
+        {"srqs": QUOTA},
+    ),
+)
+def test_lists_are_read_by_one_command_wherever_one_is_named(texts: dict[str, str]) -> None:
+    shown = Shown({"-su staff": STAFF})
+    assert (read_restrictions(texts, shown, ()), shown.asked) == ({"su_staff": STAFF}, ["-su staff"])
+
+
+def test_hosts_that_we_made_are_not_asked_about() -> None:
+    shown = Shown({"-su staff": STAFF, "-se h1": "hostname h1\nuser_lists NONE\n"})
+    found = read_restrictions({"sq_main.q": queue("staff"), "sel": "h1\nw1.example.org\n"}, shown, ("w1",))
+    assert (set(found), shown.asked) == ({"su_staff", "se_h1"}, ["-se h1", "-su staff"])
+
+
+def test_only_so_many_hosts_are_asked_about() -> None:
+    shown = Shown({"-su staff": STAFF})
+    hosts = "".join(f"h{number}\n" for number in range(300))
+    read_restrictions({"sq_main.q": queue("staff"), "sel": hosts}, shown, ())
+    assert len(shown.asked) == HOSTS_AT_MOST + 1
+
+
+def test_a_list_that_a_quota_names_and_nobody_made_hides_no_other() -> None:
+    shown = Shown({"-su staff": STAFF})
+    texts = {"sq_main.q": queue("staff"), "srqs": QUOTA.replace("@staff", "@nosuch")}
+    assert set(read_restrictions(texts, shown, ())) == {"su_staff"}
+
+
+LISTING = read_qstat(b"<?xml version='1.0'?>\n<job_info><queue_info></queue_info><job_info></job_info></job_info>", UTC)
+RESERVED = b"<queuevalue qname='main.q' name='slots_resv'>1</queuevalue>"
+FREE = b"<queuevalue qname='main.q' name='slots_resv'>0</queuevalue>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "qhost", "expected"),
+    (
+        ({"sq_main.q": queue()}, FREE, Needs()),
+        ({"sq_main.q": queue()}, RESERVED, Needs(reservation=True)),
+        ({"sq_main.q": queue("staff"), "su_staff": STAFF}, FREE, Needs(group=True)),
+        ({"sq_main.q": queue("staff"), "su_staff": STAFF.replace(",@physics", "")}, FREE, Needs()),
+        ({"sq_main.q": queue(projects="blue")}, FREE, Needs(project=True)),
+        ({"srqs": QUOTA, "su_staff": STAFF}, FREE, Needs(group=True, of_running=True)),
+        ({"srqs": QUOTA, "su_staff": STAFF.replace(",@physics", "")}, FREE, Needs()),
+        ({"srqs": QUOTA.replace("users @staff", "projects *")}, FREE, Needs(project=True, of_running=True)),
+        ({"srqs": QUOTA.replace("TRUE", "FALSE").replace("users @staff", "projects *")}, FREE, Needs()),
+    ),
+)
+def test_what_of_jobs_has_to_be_known_follows_from_what_is_named(
+    texts: dict[str, str], qhost: bytes, expected: Needs
+) -> None:
+    assert needs(texts, qhost, LISTING) == expected
+
+
+def test_a_detail_has_group_project_and_reservation() -> None:
+    body = (
+        b"<JB_job_number>7</JB_job_number><JB_ar>3</JB_ar><JB_owner>ann</JB_owner><JB_group>physics</JB_group>"
+        b"<JB_project>blue</JB_project>"
+    )
+    found = read_details(body, Clock(UTC), 0.0)[7]
+    assert (found.group, found.project, found.reservation) == ("physics", "blue", 3)
+
+
+@pytest.mark.parametrize(
+    ("texts", "level", "says"),
+    (
+        ({"sq_main.q": queue()}, Level.OK, "no access list"),
+        ({"sq_main.q": queue("staff"), "su_staff": STAFF}, Level.WARN, "main.q is open only as user_lists=staff says"),
+        (
+            {"sq_main.q": queue("staff"), "su_staff": STAFF.replace("ann,@physics", "NONE")},
+            Level.FAIL,
+            "user_lists=staff names nobody",
+        ),
+        ({"sq_main.q": queue("dept"), "su_dept": DEPT}, Level.FAIL, "a set without the type ACL grants nothing"),
+        ({"sq_main.q": queue("NONE", "dept"), "su_dept": DEPT}, Level.FAIL, "refuses all"),
+        ({"sq_other.q": queue("staff")}, Level.OK, "no access list"),
+        ({"sconf": "#global:\nenforce_project true\n"}, Level.WARN, "perhaps not root"),
+        ({"se_h1": "hostname h1\nuser_lists staff\n", "su_staff": STAFF}, Level.WARN, "that hosts alone name"),
+    ),
+)
+def test_doctor_says_who_is_shut_out(texts: dict[str, str], level: Level, says: str) -> None:
+    found = access_finding(texts, ("main.q",), "root")
+    assert (found.level, says in found.found) == (level, True), found

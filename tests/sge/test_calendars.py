@@ -1,0 +1,107 @@
+"""Calendars as Grid Engine prints them, and when they close a queue."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from autoscaler.core.model.calendars import CalendarState
+from sge.calendars import read_calendar
+
+ON, OFF, SUSPENDED = CalendarState.ON, CalendarState.OFF, CalendarState.SUSPENDED
+SUNDAY = "2026-11-22T13:00:00"
+"""When the states below were seen on a real queue (8.1.9)."""
+
+
+def calendar(year: str, week: str) -> str:
+    return f"calendar_name nights\nyear {year}\nweek {week}\n"
+
+
+def at(text: str, zone: tzinfo = UTC) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=zone).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("year", "week", "state"),
+    (
+        ("NONE", "NONE", ON),
+        ("NONE", "off", OFF),
+        ("NONE", "mon-sun", OFF),
+        ("NONE", "mon-sun=0-24=off", OFF),
+        ("NONE", "sat-sun=suspended", SUSPENDED),
+        ("NONE", "sat-mon", OFF),
+        ("NONE", "mon-sat", ON),
+        ("NONE", "suspended", SUSPENDED),
+        ("22.11.2026=on", "mon-sun=off", ON),
+        ("22.nov.2026=0-23=on", "mon-sun=off", ON),
+        ("22.11.2026=0-3=on", "mon-sun=off", OFF),
+        ("off", "NONE", OFF),
+        ("22.11.2026=0-3=on", "0-24=suspended", SUSPENDED),
+        ("NONE", "20-6", ON),
+        ("NONE", "12-6", OFF),
+        ("NONE", "14-13:00:00,15-2=on off", OFF),
+        ("NONE", "mon-fri=6-20 sat-sun=suspended", SUSPENDED),
+        ("1.1.2026-31.12.2026=12-18,20-21:30=suspended", "NONE", SUSPENDED),
+        ("22.11.2026 22.11.2026=0-24=on", "NONE", ON),
+        ("22.11.2026=off 22.11.2026=on", "NONE", ON),
+        ("22.11.2026=off 22.11.2026=suspended", "NONE", SUSPENDED),
+    ),
+)
+def test_a_calendar_holds_as_grid_engine_showed_it(year: str, week: str, state: CalendarState) -> None:
+    assert read_calendar(calendar(year, week)).state(at(SUNDAY) + 900, UTC) is state
+
+
+@pytest.mark.parametrize(
+    ("year", "week", "opens"),
+    (
+        ("NONE", "mon-sun=9-18", "2026-11-22T18:00:00"),
+        ("NONE", "12-8:30:15", "2026-11-23T08:30:15"),
+        ("NONE", "sat-sun", "2026-11-23T00:00:00"),
+        ("NONE", "sun=20-21=on off", "2026-11-22T20:00:00"),
+        ("22.11.2026-31.12.2026", "NONE", "2027-01-01T00:00:00"),
+        ("1.6.2030=on", "off", "2030-06-01T00:00:00"),
+        ("22.11.2026=12-14", "14-16", "2026-11-22T16:00:00"),
+        ("NONE", "off", None),
+    ),
+)
+def test_a_closed_calendar_tells_when_it_opens(year: str, week: str, opens: str | None) -> None:
+    found = read_calendar(calendar(year, week)).opens(at(SUNDAY), UTC)
+    assert found == (None if opens is None else at(opens))
+
+
+def test_a_calendar_holds_in_the_zone_of_the_queue_master() -> None:
+    nights = read_calendar(calendar("NONE", "mon-sun=9-18"))
+    assert nights.state(at(SUNDAY), timezone(timedelta(hours=9))) is ON
+    assert nights.opens(at(SUNDAY), timezone(timedelta(hours=-3))) == at("2026-11-22T21:00:00")
+
+
+def test_an_opening_beyond_a_change_to_summer_time_is_told_in_that() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    weekend = read_calendar(calendar("NONE", "sat-sun"))
+    assert weekend.opens(at("2027-03-27T12:00:00", zone), zone) == at("2027-03-28T22:00:00")
+
+
+def test_a_continued_line_is_one_line() -> None:
+    text = "calendar_name nights\nyear 1.1.1999,6.1.1999, \\\n    22.11.2026=on\nweek mon-sun=6-20\n"
+    assert read_calendar(text).state(at(SUNDAY), UTC) is ON
+
+
+@pytest.mark.parametrize(
+    ("year", "week"),
+    (
+        ("maybe", "NONE"),
+        ("1.13.2026", "NONE"),
+        ("1.foo.2026", "NONE"),
+        ("NONE", "noday"),
+        ("NONE", "mon=25-26"),
+        ("NONE", "mon=9"),
+        ("NONE", "mon=9-9"),
+        ("NONE", "mon=9-10=off=on"),
+        ("NONE", "mon-fri=perhaps"),
+    ),
+)
+def test_what_is_no_calendar_is_refused(year: str, week: str) -> None:
+    with pytest.raises(ValueError, match=r"is no|has more|beyond|must be in"):
+        read_calendar(calendar(year, week))

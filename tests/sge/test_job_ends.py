@@ -1,0 +1,43 @@
+"""How a job ended, from Grid Engine's accounting file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sge.accounting import JobEnd, read_ends
+
+HEAD = "main.q:w1:root:ann:name:{job}:sge:0:1795252000:{start}:{end}:{failed}:{status}:60:1:1"
+REST = ":0" * 15 + ":NONE:defaultdepartment:mpi:2:{task}:0:0:0:NONE:0:NONE:0:0\n"
+
+
+def line(job: int = 45, *, start: int = 1795252300, failed: int = 0, status: int = 0, task: int = 0) -> str:
+    end = start + 60 if start else 0
+    return (HEAD + REST).format(job=job, start=start, end=end, failed=failed, status=status, task=task)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    written = tmp_path / "accounting"
+    written.write_text(
+        "# Version: 8.1.9\n" + line(44) + line(45, status=3) + line(145) + line(45, failed=8, start=0, task=2)
+    )
+    return written
+
+
+def test_every_start_of_the_job_is_told_and_no_other(file: Path) -> None:
+    first, second = read_ends(file, 45)
+    assert first == JobEnd("main.q", "w1", 0, 1795252000.0, 1795252300.0, 1795252360.0, 0, 3, 2)
+    assert (second.task, second.started_at, second.how) == (2, None, "exit status 0, failed: in prolog")
+
+
+def test_a_file_that_is_not_there_tells_nothing(tmp_path: Path) -> None:
+    assert read_ends(tmp_path / "accounting", 45) == ()
+
+
+@pytest.mark.parametrize("broken", ("45", "a:b:c:d:e:45:x:y:z", line(45)[:60], line(45).replace("1795252000", "soon")))
+def test_lines_that_are_none_are_left_out(tmp_path: Path, broken: str) -> None:
+    written = tmp_path / "accounting"
+    written.write_text(broken + "\n")
+    assert read_ends(written, 45) == ()

@@ -1,0 +1,77 @@
+"""A store that the last version before the table of phases wrote is read, and its workers are what they were."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.model.memory import Disabling
+from autoscaler.core.workers.observed import observe_workers
+from autoscaler.core.workers.phases import Condition, Phase
+from autoscaler.core.workers.worker_state import WorkerState
+from autoscaler.store.store import Store
+from tests.store.older_world import older_world
+
+WRITTEN = Path(__file__).parent / "older_store.sql"
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Store:
+    path = tmp_path / "cell.sqlite"
+    file = sqlite3.connect(path)
+    file.executescript(WRITTEN.read_text())
+    file.close()
+    return Store.open(path)
+
+
+def workers(store: Store) -> dict[str, WorkerState]:
+    """By id: the workers of that world, with what the store remembers."""
+    seen = older_world(store.memory.load())
+    observed = observe_workers(seen.cluster, seen.fleet, seen.memory, seen.policy, seen.now)
+    return {worker.worker.id: worker for worker in observed.known}
+
+
+def test_its_memory_is_that_of_the_world_it_was_written_of(older: Store) -> None:
+    memory = older.memory.load()
+    assert memory == older_world().memory
+    assert {note.disabling for note in memory.workers.values()} == {None, *Disabling}
+
+
+def test_its_last_look_shows_the_phases_that_its_workers_have(older: Store) -> None:
+    look = older.looks.load()
+    assert look is not None
+    now = workers(older)
+    told = {seen.worker.id: (seen.phase, seen.decisive) for seen in look.workers}
+    expected = {key: (worker.phase, worker.decisive) for key, worker in now.items() if key in told}
+    assert told == expected
+    assert len(told) == len(now) - 2  # neither the one that is gone nor the one that is not listed
+
+
+def test_it_was_written_before_there_were_phases(older: Store) -> None:
+    row = older.database.row("SELECT look FROM looks")
+    assert row is not None
+    lives = {seen["life"] for seen in json.loads(row["look"])["workers"]}
+    assert len(lives) == 16
+
+
+@pytest.mark.parametrize(
+    ("worker", "phase", "condition"),
+    (
+        ("i-w-enrol", Phase.JOINING, Condition.JOINED),
+        ("i-w-idle", Phase.DRAINING, Condition.EMPTY),
+        ("i-w-broken", Phase.DRAINING, Condition.QUARANTINED),
+        ("i-w-group", Phase.DRAINING, Condition.FOR_GOOD),
+        ("i-w-lost", Phase.READY, Condition.CORDONED),
+        ("i-w-idle-long", Phase.READY, Condition.IDLE),
+        ("i-w-fenced", Phase.ENDING, Condition.FENCED),
+        ("i-w-left-out", Phase.READY, Condition.UNLISTED),
+    ),
+)
+def test_a_mark_or_time_that_it_stored_tells_phase_and_condition(
+    older: Store, worker: str, phase: Phase, condition: Condition
+) -> None:
+    seen = workers(older)[worker]
+    assert (seen.phase, condition in seen.conditions) == (phase, True)

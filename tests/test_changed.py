@@ -1,0 +1,42 @@
+"""`make quick` runs the tests of what was changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.changed import CORE, imports_of_tests, select_tests
+
+IMPORTS = {"tests/sge/test_qstat.py": {"sge.qstat"}, "tests/web/test_serve.py": {"autoscaler.store", "sge.qstat"}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    (
+        (["autoscaler/core/limits/limits.py"], sorted(CORE)),
+        (["autoscaler/core/plan.py", "tests/core/test_plan.py"], sorted(CORE)),
+        (["sge/qstat.py"], ["tests/sge/test_qstat.py", "tests/web/test_serve.py"]),
+        (["autoscaler/store/__init__.py"], ["tests/web/test_serve.py"]),
+        (["sge/units.py"], ["tests/sge/test_qstat.py", "tests/web/test_serve.py"]),
+        (["tests/sge/test_qhost.py"], ["tests/sge/test_qhost.py"]),
+        (["tests/properties/test_placement.py"], ["tests/properties/test_placement.py"]),
+        (["docs/operate.md", "README.md"], ["tests/test_docs.py"]),
+        (["tests/cases/limits/paused-launches-nothing/expect.toml"], ["tests/cases"]),
+    ),
+)
+def test_tests_of_a_change(changed: list[str], tests: list[str]) -> None:
+    assert select_tests(changed, IMPORTS) == tests
+
+
+@pytest.mark.parametrize("changed", ([], ["LICENSE"], ["tests/grid_engine/test_cell.py"], ["providers/nowhere.py"]))
+def test_where_nothing_has_tests_the_core_is_tested(changed: list[str]) -> None:
+    assert select_tests(changed, IMPORTS) == sorted(CORE)
+
+
+def test_a_test_that_was_taken_away_is_not_run() -> None:
+    assert select_tests(["tests/sge/test_nowhere.py"], IMPORTS) == []
+
+
+def test_imports_of_tests_are_found() -> None:
+    found = imports_of_tests()
+    assert "bench.changed" in found["tests/test_changed.py"]
+    assert not any(name.startswith("tests/grid_engine/") for name in found)

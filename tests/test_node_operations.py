@@ -1,0 +1,239 @@
+"""Restarting and reimaging machines as callers ask: planned, journalled and paused as all else, only where no job can
+be, once, and told truly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.core.policy import Brake
+from autoscaler.engine.loop import Loop
+from autoscaler.report.explain import explain_host, host_lines
+from autoscaler.store.overrides import Verb
+from providers.fake import FakeProvider, FakeSettings
+from providers.interface import ProviderError, Refused, Unreachable
+from tests.simulated.autoscaler import POLICY, TAG, World, start
+from tests.simulated.cluster import SCHEDULE_INTERVAL
+
+
+class Operating(FakeProvider):
+    """A provider that knows further verbs."""
+
+    fails: ProviderError | None = None
+
+    def __init__(self, world: World) -> None:
+        super().__init__(FakeSettings(), cell=TAG, cloud=world.cloud)
+        self.operated: list[tuple[str, str]] = []
+
+    def operate(self, worker_id: str, verb: str) -> None:
+        self.operated.append((worker_id, verb))
+        if self.fails is not None:
+            raise self.fails
+
+
+@dataclass
+class Scene:
+    """A worker that a person has disabled, and a restart of it that was asked for."""
+
+    world: World
+    provider: Operating = field(init=False)
+    loop: Loop = field(init=False)
+    worker: str = ""
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        self.provider = Operating(self.world)
+        self.again()
+        self.world.cluster.submit()
+        self.until(lambda: bool(self.world.cluster.jobs[0].starts))
+        self.host = self.world.cluster.jobs[0].starts[0]
+        (self.worker,) = (machine.id for machine in self.world.cloud.living(TAG))
+        self.until(lambda: self.world.cluster.jobs[0].ended)
+        self.disable()
+        self.ask()
+
+    def again(self) -> None:
+        """Another process in the place of the one that was."""
+        self.loop = start(self.world, provider=self.provider)
+
+    def disable(self) -> None:
+        self.world.cluster.disabled.add(self.host)
+
+    def enable(self) -> None:
+        self.world.cluster.disabled.discard(self.host)
+
+    def ask(self, verb: str = "restart") -> bool:
+        return self.loop.store.verbs.ask(verb, self.worker, at=self.world.clock.now, who="anna")
+
+    def until(self, seen: Callable[[], bool]) -> None:
+        for _ in range(60):
+            if seen():
+                return
+            self.looks(1)
+        raise AssertionError("it did not come to that")
+
+    def looks(self, count: int, apart: float = SCHEDULE_INTERVAL) -> str:
+        """So many passes; what the operation came to by then."""
+        for _ in range(count):
+            self.last = self.loop.pass_once()
+            self.world.cluster.advance(apart)
+        return self.loop.store.verbs.last(self.worker)
+
+    def journal(self) -> list[tuple[str, str]]:
+        rows = self.loop.store.database.rows(
+            "SELECT kind, result FROM actions WHERE kind IN ('restart', 'reimage') ORDER BY id"
+        )
+        return [(row["kind"], row["result"]) for row in rows]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(World(tmp_path / "store.sqlite", boot_delay=0.0))
+
+
+def test_a_machine_is_restarted_once_two_looks_showed_it_closed(scene: Scene) -> None:
+    assert (scene.looks(4), scene.provider.operated) == ("done", [(scene.worker, "restart")])
+
+
+def test_a_paused_autoscaler_restarts_nothing_before_it_is_resumed(scene: Scene) -> None:
+    scene.loop.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
+    scene.looks(5)
+    paused = list(scene.provider.operated)
+    scene.loop.store.wishes.end(Verb.PAUSE, who="ben", at=scene.world.clock.now)
+    scene.looks(1)
+    assert (paused, scene.provider.operated) == ([], [(scene.worker, "restart")])
+
+
+def test_the_circuit_breaker_holds_a_restart_back(scene: Scene) -> None:
+    memory = scene.loop.store.memory.load()
+    removals = tuple(replace(event, at=scene.world.clock.now) for event in memory.launches) * 5
+    scene.loop.store.memory.save(replace(memory, removals=removals), scene.world.clock.now)
+    scene.loop.observer.policy = replace(POLICY, brake=Brake(max_removals=1))
+    scene.looks(5)
+    assert scene.provider.operated == []
+
+
+@pytest.mark.parametrize("seen", ("one look", "enabled again", "a job came"))
+def test_nothing_is_done_where_a_job_may_be(scene: Scene, seen: str) -> None:
+    if seen == "one look":
+        scene.looks(1)
+    elif seen == "enabled again":
+        scene.looks(1)
+        scene.enable()
+        scene.looks(3)
+    else:
+        scene.enable()
+        scene.world.cluster.submit()
+        scene.world.cluster.advance(SCHEDULE_INTERVAL)
+        scene.disable()
+        scene.looks(3)
+    assert scene.provider.operated == []
+
+
+def test_two_looks_too_close_together_are_one(scene: Scene) -> None:
+    scene.looks(2, apart=0.5)
+    assert scene.provider.operated == []
+
+
+def test_the_second_look_does_not_wait_for_the_poll(scene: Scene) -> None:
+    at = scene.world.clock.now
+    scene.looks(1)
+    assert scene.last.plan.due == at + SCHEDULE_INTERVAL
+
+
+def test_what_is_open_again_is_told_and_not_tried_later(scene: Scene) -> None:
+    scene.looks(1)
+    scene.enable()
+    scene.looks(1)
+    scene.disable()
+    assert (scene.looks(3), scene.provider.operated) == ("not done: it is not disabled and empty any more", [])
+
+
+def test_what_is_asked_of_a_machine_that_is_gone_is_refused(scene: Scene) -> None:
+    scene.loop.store.verbs.ask("restart", "i-gone", at=0.0, who="anna")
+    scene.looks(1)
+    assert scene.loop.store.verbs.last("i-gone") == "not done: it is not disabled and empty any more"
+
+
+@pytest.mark.parametrize(
+    ("error", "result"), ((Refused("no such node"), "refused"), (Unreachable("no answer"), "failed")), ids=repr
+)
+def test_a_refusal_is_told_in_the_providers_words(scene: Scene, error: ProviderError, result: str) -> None:
+    scene.provider.fails = error
+    assert (scene.looks(4), scene.journal()) == (f"not done: {error}", [("restart", result)])
+
+
+def test_a_provider_without_the_verb_is_not_asked_again(scene: Scene) -> None:
+    scene.loop = start(scene.world)
+    assert (scene.looks(5), scene.journal()) == ("not done: fake has no restart", [("restart", "refused")])
+
+
+def test_the_journal_has_it_and_the_log_says_what_came_of_it(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "autoscaler.engine.loop")
+    scene.looks(4)
+    assert (scene.journal(), caplog.messages) == ([("restart", "done")], [f"restart {scene.host}: done"])
+
+
+def explained(scene: Scene) -> dict[str, Any]:
+    told = explain_host(scene.last.observation.snapshot, scene.last.plan, scene.host, UTC)
+    assert told is not None
+    return told
+
+
+def test_explain_tells_who_asked_and_what_holds_it_back(scene: Scene) -> None:
+    scene.loop.store.wishes.ask(Verb.PAUSE, who="ben", at=scene.world.clock.now)
+    scene.looks(3)
+    told = explained(scene)
+    lines = "\n".join(host_lines(told))
+    assert (told["verdict"], "anna asked to restart it" in lines, "paused by ben" in lines) == ("wait", True, True)
+
+
+def test_explain_tells_the_restart_of_this_pass(scene: Scene) -> None:
+    scene.looks(2)
+    told = explained(scene)
+    assert (told["verdict"], [action["kind"] for action in told["actions"]]) == ("restart", ["restart"])
+
+
+def test_what_was_begun_when_the_process_died_is_not_begun_again(scene: Scene) -> None:
+    scene.loop.store.verbs.begin("restart", scene.worker, scene.world.clock.now)
+    scene.again()
+    assert (scene.looks(4), scene.provider.operated) == ("interrupted: it may have been done, or not", [])
+
+
+def test_a_process_that_died_between_plan_and_call_leaves_it_to_the_next_one(scene: Scene) -> None:
+    scene.looks(1)
+    planned = scene.loop.decide(scene.loop.observer.observe().snapshot)
+    scene.loop.store.accept(planned, pass_number=99, at=scene.world.clock.now)
+    scene.again()
+    scene.looks(3)
+    assert (scene.provider.operated, scene.journal()) == (
+        [(scene.worker, "restart")],
+        [("restart", "interrupted"), ("restart", "done")],
+    )
+
+
+def test_a_call_under_way_is_not_made_a_second_time(scene: Scene) -> None:
+    scene.looks(1)
+    scene.loop.store.verbs.begin("restart", scene.worker, scene.world.clock.now)
+    scene.looks(3)
+    assert (scene.provider.operated, scene.journal()) == ([], [])
+
+
+def test_one_verb_at_a_time_is_taken_for_a_machine(scene: Scene) -> None:
+    before = scene.ask("reimage")
+    scene.looks(4)
+    assert (before, scene.ask("reimage")) == (False, True)
+    scene.looks(4)
+    assert [verb for _, verb in scene.provider.operated] == ["restart", "reimage"]
+
+
+def test_an_operation_of_an_older_version_is_carried_on(scene: Scene) -> None:
+    scene.loop.store.database.execute("UPDATE verbs SET empty_since = 1.0")
+    assert (scene.looks(4), scene.provider.operated) == ("done", [(scene.worker, "restart")])

@@ -1,0 +1,54 @@
+"""`make shape` measures what it says: lines, cycles, parameters, and fails where a cycle is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import shape
+
+LIMITS = "from autoscaler.core.sizing.sizing import size\n"
+SIZING = (
+    "from autoscaler.core.limits import backoff\n\n\ndef size(self, one, /, *rest, two=2, **more):\n    return one\n"
+)
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A project with a cycle of two rooms of the core."""
+    for name, source in (("limits/backoff", LIMITS), ("sizing/sizing", SIZING), ("plan", "import os\n")):
+        file = tmp_path / "autoscaler" / "core" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+    return tmp_path
+
+
+def test_a_planted_cycle_of_rooms_and_of_modules_is_found(planted: Path) -> None:
+    modules = shape.measure(planted, ("autoscaler",))
+    assert shape.cycles_of_rooms(modules) == [["autoscaler.core.limits", "autoscaler.core.sizing"]]
+    assert shape.cycles_of_modules(modules) == [["autoscaler.core.limits.backoff", "autoscaler.core.sizing.sizing"]]
+
+
+def test_a_cycle_fails_the_command(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "ROOT", planted)
+    assert shape.main([]) == 1
+    (planted / "autoscaler" / "core" / "limits" / "backoff.py").write_text("import os\n")
+    assert shape.main([]) == 0
+
+
+def test_rooms_that_a_third_one_imports_are_no_cycle() -> None:
+    assert shape.cycles({"plan": {"limits", "sizing"}, "sizing": {"limits"}, "limits": set()}) == []
+
+
+def test_a_cycle_over_three_places_is_one_group() -> None:
+    assert shape.cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
+def test_parameters_are_counted_without_self() -> None:
+    module = shape.read_module(Path("autoscaler/core/sizing/sizing.py"), SIZING)
+    assert [(one.name, one.lines, one.parameters) for one in module.functions] == [("size", 2, 4)]
+
+
+def test_lines_and_files_are_those_of_the_project(planted: Path) -> None:
+    assert shape.report(shape.measure(planted, ("autoscaler",)))[0] == "3 files, 7 lines"
