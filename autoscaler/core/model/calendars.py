@@ -1,7 +1,8 @@
 """When a calendar (calendar_conf(5)) has a queue on, off or suspended. Pure: the zone of the qmaster is given.
 
-Two things the manual page does not tell: a year entry of the day that does not hold at this time of day leaves it to
-the week (source/libs/sgeobj/sge_calendar.c, and seen on 8.1.9), and of several entries that hold the mildest wins.
+Three things the manual page does not tell (source/libs/sgeobj/sge_calendar.c, and seen on 8.1.9): a year entry of the
+day that does not hold at this time of day leaves it to the week; of several entries that hold the mildest wins; and
+once the last times of a day are over, an entry does what it does at the next midnight, hours before that comes.
 """
 
 from __future__ import annotations
@@ -37,11 +38,38 @@ class CalendarEntry:
     """Seconds of the day, from and before; none wraps around midnight."""
 
     def holds(self, moment: datetime) -> bool:
-        """Whether this entry is about that local time."""
+        """Whether the qmaster applies this entry at that local time."""
         day, second = moment.date(), moment.hour * 3600 + moment.minute * 60 + moment.second
-        if self.dates and not any(first <= day <= last for first, last in self.dates):
-            return False
-        return day.weekday() in self.weekdays and any(begin <= second < end for begin, end in self.times)
+        while not self._names(day, second):
+            next_day = self._judged_by(day, second)
+            if next_day is None:
+                return False
+            day, second = next_day, 1
+        return True
+
+    def _names(self, day: date, second: int) -> bool:
+        """Whether this entry is about that time, as the manual page has it."""
+        return self._names_day(day) and any(begin <= second < end for begin, end in self.times)
+
+    def _names_day(self, day: date) -> bool:
+        if self.dates:
+            return any(first <= day <= last for first, last in self.dates)
+        return day.weekday() in self.weekdays
+
+    def _judged_by(self, day: date, second: int) -> date | None:
+        """The day whose first second qmaster judges a time by that the entry does not name; None: by itself.
+
+        While it looks for the next change, qmaster steps to the day after one that has no more times, and keeps the
+        state that it found there. For `year` the first second of a range is not a next change either.
+        """
+        if self.times[0] == (0, DAY):
+            return None
+        if self._names_day(day):
+            return None if any(second <= begin for begin, _ in self.times) else day + timedelta(1)
+        later = [first for first, _ in self.dates if first > day]
+        if not later or any(begin > 0 for begin, _ in self.times):
+            return None
+        return min(later) + timedelta(1)
 
 
 @dataclass(frozen=True, slots=True)
