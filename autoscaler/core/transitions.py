@@ -397,6 +397,15 @@ _SET_ASIDE_ROWS: tuple[Transition, ...] = (
     Transition(
         _R.SET_ASIDE,
         "drain_by_command",
+        _READY,
+        "The same, and its provider says that the machine is down for good.",
+        Disable,
+        _P.ENDING,
+        (Code.DRAINED_BY_COMMAND,),
+    ),
+    Transition(
+        _R.SET_ASIDE,
+        "drain_by_command",
         _LISTED,
         "The same, and its disabling does not show.",
         Disable,

@@ -120,6 +120,9 @@ def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
 
 
 @given(seen=OBSERVATIONS)
+@example(
+    Observation(listed=MachineState.PENDING, host="closed", heard=False, known=False, failure="boot", override="drain")
+)
 @WALK
 def test_a_step_leads_to_the_phase_that_its_row_says(seen: Observation) -> None:
     snapshot = snapshot_of(seen)

@@ -210,7 +210,9 @@ class _Look:
 
 def _has_joined(machine: WorkerState) -> bool:
     ready = machine.phase is Phase.READY and machine.decisive in _JOINED_WITH
-    return ready or machine.decisive is Condition.UNLISTED
+    # Its disabling is planned and does not show yet: what this pass plans must not decide what it has just judged.
+    still_open = machine.phase is Phase.DRAINING and not machine.note.seen_disabled
+    return ready or still_open or machine.decisive is Condition.UNLISTED
 
 
 def _running(machine: WorkerState) -> list[HostJob]:

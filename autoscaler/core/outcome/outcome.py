@@ -79,6 +79,7 @@ def outcome_of(
         now,
         throttled=facts.launch_context.throttled,
         paced=launches.paced,
+        retry_after=facts.moment.retry_after,
     )
     dues = (due, swaps.due, facts.recovery.due, unsatisfiable.due, facts.closed.due, protection.due, operations.due)
     uncertain = unanswered(snapshot.fleet.orders)
