@@ -102,13 +102,15 @@ def a_year(chance: random.Random, now: datetime) -> str:
 
 
 def a_week(chance: random.Random, now: datetime) -> str:
-    """A week's entries, some about this day of it."""
+    """A week's entries, some about this day of it. All have one state: where entries of several states overlap, qmaster
+    may apply one that begins only when another ends (docs/grid-engine-differences.md).
+    """
     entries = []
+    state = chance.choice([[], ["on"], ["off"], ["suspended"]])
     for _ in range(chance.randint(0, 3)):
         names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
         first, last = chance.sample(names, 2)
         days = chance.choice([[], [first], [f"{first}-{last}"], [f"{last},{names[now.weekday()]}"]])
-        state = chance.choice([[], ["on"], ["off"], ["suspended"]])
         parts = [*days, *times(chance, now), *state]
         entries.append("=".join(parts or ["off"]))
     return " ".join(entries) or "NONE"

@@ -54,6 +54,30 @@ def test_a_calendar_holds_as_grid_engine_showed_it(year: str, week: str, state: 
 
 
 @pytest.mark.parametrize(
+    ("year", "week", "state"),
+    (
+        ("NONE", "0-6:30=off", OFF),
+        ("NONE", "0-6,7-8=suspended", SUSPENDED),
+        ("NONE", "0-6,23-24=off", ON),
+        ("NONE", "sat-thu=0-6:30=off", OFF),
+        ("NONE", "sun=0-4=off", ON),
+        ("NONE", "mon-thu=0-6:30=off", ON),
+        ("NONE", "wed-tue=1-2=off", ON),
+        ("NONE", "mon-sun=20-22=off", ON),
+        ("22.11.2026-23.11.2026=0-6=off", "NONE", OFF),
+        ("22.11.2026=0-6=off", "NONE", ON),
+        ("25.11.2026-28.11.2026=0-6=off", "NONE", OFF),
+        ("25.11.2026=0-6=off", "NONE", ON),
+        ("25.11.2026-28.11.2026=1-6=off", "NONE", ON),
+    ),
+)
+def test_once_the_last_times_of_a_day_are_over_a_calendar_does_what_it_does_at_midnight(
+    year: str, week: str, state: CalendarState
+) -> None:
+    assert read_calendar(calendar(year, week)).state(at("2026-11-22T22:25:00"), UTC) is state
+
+
+@pytest.mark.parametrize(
     ("year", "week", "opens"),
     (
         ("NONE", "mon-sun=9-18", "2026-11-22T18:00:00"),
