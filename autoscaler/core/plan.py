@@ -50,7 +50,9 @@ def plan(snapshot: Snapshot) -> Plan:
         return decided
     memory = decided.memory
     limits, resumed_at = snapshot.policy.brake, snapshot.wishes.resumed_at
-    brake = tripped(limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills)
+    brake = tripped(
+        limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_nobody=memory.unhelpful
+    )
     return decided if brake is None else _decide(facts_of(snapshot, brake), brake)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from autoscaler.core.capacity.prospects import prospects
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.model.actions import Launch
-from autoscaler.core.model.fleet import InstanceType, OrderState
+from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState
 from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Brake, Limits, NodeArrayPolicy, Policy, QueuePolicy
-from autoscaler.core.snapshot import Plan
+from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     GIB,
     M5,
@@ -30,6 +30,7 @@ from tests.core.building import (
     launched,
     noted,
 )
+from tests.properties.barren import Barren, Cause
 
 PLENTY = Limits(max_workers=1000)
 FOUR = Brake(window=600.0, max_launches=4)
@@ -133,6 +134,30 @@ def test_launches_that_helped_nobody_press_the_brake() -> None:
     reason = tripped(FOUR, (), NOW, helped_nobody=launches_at(2, 3))
     assert reason is not None
     assert (reason.code, dict(reason.facts)["what"]) == (Code.CIRCUIT_BREAKER, "launches that helped nobody")
+
+
+@dataclass
+class Careful(Barren):
+    """One whose brake allows few launches that help nobody."""
+
+    def snapshot(self) -> Snapshot:
+        seen = super().snapshot()
+        return replace(seen, policy=replace(seen.policy, brake=Brake(window=60.0, max_launches=1)))
+
+
+def test_workers_that_helped_nobody_press_the_brake_in_the_pass_that_finds_them() -> None:
+    world = Careful(cause=Cause.CALENDAR)
+    for slots in (1, 2):
+        world.ask(slots)
+        while len(world.launched) < slots and world.now < NOW + 600.0:
+            world.step()
+    assert (len(world.launched), world.memory.brake) == (2, None)
+    world.machines = {name: replace(machine, state=MachineState.TERMINATED) for name, machine in world.machines.items()}
+    world.go_on(300.0, until=lambda: world.memory.brake is not None)
+    assert world.memory.brake is not None
+    assert (world.memory.brake["what"], world.memory.brake["count"]) == ("launches that helped nobody", 2)
+    world.go_on(3600.0)
+    assert len(world.launched) == 2
 
 
 def test_a_brake_that_an_older_version_pressed_for_launches_holds_until_a_person_resumes() -> None:

@@ -16,7 +16,7 @@ from autoscaler.core.demand.categories import Categories, category_key, owners_o
 from autoscaler.core.limits.launch_results import Ended, Watched, watch
 from autoscaler.core.limits.limits import HOUR
 from autoscaler.core.model.demand_vector import CategoryDemand
-from autoscaler.core.model.memory import LaunchTrial, ProtectedArray, UnhelpedCategory
+from autoscaler.core.model.memory import Event, LaunchTrial, ProtectedArray, UnhelpedCategory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -57,6 +57,12 @@ class Protection:
     @property
     def trials(self) -> Mapping[str, LaunchTrial]:
         return {order_id: each.trial for order_id, each in self.watched.items()}
+
+    @property
+    def unhelpful(self) -> tuple[Event, ...]:
+        """The workers of each launch that turned out in this pass to have helped nobody."""
+        failed = (each.trial for each in self.watched.values() if each.ended is Ended.HELPED_NOBODY)
+        return tuple(Event(self.now, trial.workers, trial.node_array) for trial in failed)
 
     @property
     def due(self) -> float | None:

@@ -320,6 +320,8 @@ class Memory:
     """By order id."""
     closed_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
     """By id of a node operation: since when every look has shown its machine disabled by a person and empty."""
+    unhelpful: tuple[Event, ...] = ()
+    """Workers of launches that helped none of the jobs that they were for."""
     protected: Mapping[str, ProtectedArray] = field(default_factory=lambda: MappingProxyType({}))
     """By node array of the settings."""
     brake: Reason | None = None

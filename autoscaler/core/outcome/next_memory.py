@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from autoscaler.core.demand.demand import PendingDemand
 from autoscaler.core.limits.limits import HOUR, as_event
+from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.actions import Disable, Launch, Remove, Terminate
 from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, SwapNote
 from autoscaler.core.model.reasons import Code, Reason
@@ -65,6 +66,12 @@ def with_unsatisfiable(kept: Memory, doubts: DeadlockVerdicts, snapshot: Snapsho
     kills = [event for event in snapshot.memory.kills if now - event.at < window]
     kills += [Event(now, doubts.touched, "")] if doubts.touched else []
     return replace(kept, kills=tuple(kills), suspicions=doubts.suspicions)
+
+
+def with_unhelpful(snapshot: Snapshot, protection: Protection) -> tuple[Event, ...]:
+    """What the brake counts of launches that helped nobody: of its window, and of this pass."""
+    window, now = snapshot.policy.brake.window, snapshot.now
+    return (*(event for event in snapshot.memory.unhelpful if now - event.at < window), *protection.unhelpful)
 
 
 def _quarantines(memory: Memory, steps: Sequence[WorkerStep], now: float) -> tuple[Event, ...]:

@@ -17,7 +17,7 @@ from autoscaler.core.model.actions import (
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.outcome.due import next_due
 from autoscaler.core.outcome.job_verdicts import job_verdicts
-from autoscaler.core.outcome.next_memory import next_memory, with_unsatisfiable
+from autoscaler.core.outcome.next_memory import next_memory, with_unhelpful, with_unsatisfiable
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, jobs_in_doubt
@@ -67,7 +67,7 @@ def outcome_of(
         brake,
     )
     memory = replace(memory, came_up=facts.came_up, trials=protection.trials, protected=protection.arrays)
-    memory = replace(memory, closed_since=operations.closed_since)
+    memory = replace(memory, closed_since=operations.closed_since, unhelpful=with_unhelpful(snapshot, protection))
     memory = with_unsatisfiable(memory, unsatisfiable, snapshot)
     arrays = {worker.worker.id: worker.worker.node_array for worker in observed.machines}
     due = next_due(

@@ -94,5 +94,8 @@ def times(values: Iterator[float] | tuple[float, ...], now: float) -> tuple[floa
 
 def all_times(values: tuple[float, ...]) -> bool:
     """Whether all of them are times. Fast: a listing has tens of thousands, and almost always all are."""
-    total = sum(values)
+    try:
+        total = sum(values)
+    except OverflowError:  # a whole number that no float can hold
+        return False
     return total == total and (not values or (min(values) >= 0 and max(values) <= LAST))

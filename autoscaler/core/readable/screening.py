@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobCategory, QueueInstance
+from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, JobCategory, QueueInstance
 from autoscaler.core.model.complexes import by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Worker
@@ -64,9 +64,20 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
         shapes=shapes,
         queues=queues,
         pes=_all(cluster.pes, "parallel environment", now, faults),
+        complexes=_complexes(cluster.complexes, faults),
         details=_all(cluster.details, "qstat -j of job", now, faults),
         **intervals,
     )
+
+
+def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mapping[str, Complex]:
+    """Each by its own name: one that calls itself otherwise would be counted under a name that nobody knows."""
+    odd = [name for name, entry in complexes.items() if entry.name != name]
+    faults += [
+        because(Code.CANNOT_BE_READ, what=f"the complex {name}", value=shown(complexes[name].name), why="not its name")
+        for name in odd
+    ]
+    return {**complexes, **{name: replace(complexes[name], name=name) for name in odd}} if odd else complexes
 
 
 def _host(host: ExecutionHost, now: float, faults: list[Reason]) -> ExecutionHost:
@@ -199,7 +210,7 @@ def _requests(requests: Requests, now: float, faults: list[Reason]) -> Requests:
 
 
 def _memory(memory: Memory, now: float, faults: list[Reason]) -> Memory:
-    events = ("launches", "removals", "kills", "quarantines")
+    events = ("launches", "removals", "kills", "quarantines", "unhelpful")
     counted: dict[str, Any] = {
         name: tuple(mended(event, f"an event of {event.node_array}", now, faults) for event in getattr(memory, name))
         for name in events
