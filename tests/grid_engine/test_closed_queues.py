@@ -72,9 +72,7 @@ def test_workers_come_before_their_queue_opens_and_stay_until_it_does(
 
 
 def test_calendars_are_understood_as_grid_engine_understands_them(cell: Cell, until: Until) -> None:
-    seed = (
-        1 if os.environ.get("CI") else random.randrange(1_000_000)
-    )
+    seed = 1 if os.environ.get("CI") else random.randrange(1_000_000)
     print("seed", seed)
     chance, now = random.Random(seed), datetime.fromtimestamp(time.time(), LocalZone())
     cell.out("qconf", "-mattr", "queue", "load_thresholds", "np_load_avg=99", "main.q")

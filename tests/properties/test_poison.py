@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,12 +112,13 @@ def world() -> Snapshot:
 
 WORLD = world()
 READINGS = ("cluster", "fleet", "requests", "memory", "evidence")
-# Lists of tasks and numbers of jobs are made by their reader alone: tests/sge/test_poison.py plants those.
+# Lists of tasks, their count and numbers of jobs are made by their reader alone: tests/sge/test_poison.py plants those.
 LEAVES = [
     (path, value)
     for reading in READINGS
     for path, value in leaves(getattr(WORLD, reading), (reading,))
-    if not {"tasks", "jobs"} & set(path[:-1]) or path[1] != "shapes"
+    if path[1] != "shapes" or not ({"tasks", "jobs"} & set(path[:-1]) or path[-1] == "count")
+    if path[1] != "unable"
 ]
 
 
@@ -170,14 +172,28 @@ MATTERS_TO_ALL = (
     ("memory", "launches"),
     ("memory", "removals"),
     ("memory", "brake"),
+    ("memory", "rests"),
+    ("fleet", "orders"),
 )
-"""What is said of the queue and PE of the ordinary job itself, and what the brake counts."""
+"""What is said of the queue and PE of the ordinary job itself, what the brake counts, what rests, what is coming."""
 
 
 @settings(max_examples=60)
 @given(odd_worlds())
 def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> None:
     path, poison = odd
+    snapshot = planted(WORLD, path, poison)
+    judge(path, poison, snapshot, plan(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("last", "poison"),
+    (("name", "-INFINITY"), ("submitted", 10**400), ("count", 2**31)),
+    ids=("complex", "time", "order"),
+)
+def test_what_was_once_found_costs_nobody_else_anything(last: str, poison: object) -> None:
+    places = {"name": ("cluster", "complexes"), "submitted": ("cluster", "shapes"), "count": ("fleet", "orders")}
+    path = next(path for path, _ in LEAVES if path[:2] == places[last] and last in path[2:])
     snapshot = planted(WORLD, path, poison)
     judge(path, poison, snapshot, plan(snapshot))
 
@@ -194,5 +210,6 @@ def judge(path: Path, poison: object, snapshot: Snapshot, made: Plan) -> None:
     if is_unreadable(value, poison):
         assert not {worker.removeprefix("i-") for worker in let_go} & hosts_of_it
         assert "cannot read" in said, "not told"
-    if ORDINARY in others and path[:2] not in MATTERS_TO_ALL:
+    # A worker of a million cores is beyond every limit: nothing may be launched beside it.
+    if ORDINARY in others and path[:2] not in MATTERS_TO_ALL and path[-1] != "vcpus":
         assert any(isinstance(action, Launch) for action in made.actions), "no launch"

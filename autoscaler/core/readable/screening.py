@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from autoscaler.core.model.cluster import Cluster, Complex, ExecutionHost, JobCategory, QueueInstance
 from autoscaler.core.model.complexes import by_any_name, task_count
 from autoscaler.core.model.evidence import Evidence
-from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Worker
+from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Order, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
@@ -24,6 +24,7 @@ from autoscaler.core.snapshot import Snapshot
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+_MOST_ORDERED = 100_000
 _INTERVALS = {"schedule_interval": 15.0, "load_report_time": 40.0, "max_unheard": 300.0}
 """Grid Engine's defaults."""
 
@@ -74,7 +75,7 @@ def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mappin
     """Each by its own name: one that calls itself otherwise would be counted under a name that nobody knows."""
     odd = [name for name, entry in complexes.items() if entry.name != name]
     faults += [
-        because(Code.CANNOT_BE_READ, what=f"the complex {name}", value=shown(complexes[name].name), why="not its name")
+        because(Code.CANNOT_BE_READ, what=f"the complex {name}", value=complexes[name].name[:60], why="not its name")
         for name in odd
     ]
     return {**complexes, **{name: replace(complexes[name], name=name) for name in odd}} if odd else complexes
@@ -138,16 +139,22 @@ def _fleet(fleet: Fleet, memory: Memory, now: float, faults: list[Reason]) -> Fl
         fleet,
         workers=tuple(_worker(worker, sizes, memory, now, faults) for worker in fleet.workers),
         buckets=tuple(_bucket(bucket, now, faults) for bucket in fleet.buckets),
-        orders=tuple(
-            replace(
-                mended(order, f"order {order.id}", now, faults),
-                type=_size(order.type, f"order {order.id}", sizes, 1, faults),
-            )
-            for order in fleet.orders
-        ),
+        orders=tuple(_order(order, sizes, now, faults) for order in fleet.orders),
         failures=tuple(mended(one, "a failed launch", now, faults) for one in fleet.failures),
         interruptions=tuple(mended(one, f"notice to {one.worker_id}", now, faults) for one in fleet.interruptions),
     )
+
+
+def _order(order: Order, sizes: Mapping[str, InstanceType], now: float, faults: list[Reason]) -> Order:
+    """Each worker of an order is followed by a name of its own: no cloud takes an order of so many as a typo makes."""
+    what = f"order {order.id}"
+    count = order.count
+    order = replace(mended(order, what, now, faults), type=_size(order.type, what, sizes, 1, faults))
+    if order.count <= _MOST_ORDERED:
+        return order
+    if count == order.count:
+        faults.append(fault(what, "count", count))
+    return replace(order, count=_MOST_ORDERED)
 
 
 def _is_size(type_: InstanceType) -> bool:
