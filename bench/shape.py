@@ -112,7 +112,7 @@ def cycles_of_rooms(modules: Sequence[Module]) -> list[list[str]]:
     the contract of the core's layers.
     """
     core = [module for module in modules if module.name.startswith("autoscaler.core.")]
-    place = {one.name: one.name if one.room == "autoscaler.core" else one.room for one in core}
+    place = {one.name: ".".join(one.name.split(".")[:3]) for one in core}
     return cycles(imports_between(core, place))
 
 
