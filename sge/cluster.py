@@ -29,6 +29,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.errors import GridEngineNotObservable
 from sge.access import access_lists
 from sge.calendars import read_calendar
+from sge.complex_table import read_complexes
 from sge.detail import read_details
 from sge.job_categories import UNREADABLE
 from sge.markup import Aside
@@ -36,7 +37,6 @@ from sge.qconf import (
     read_access,
     read_assignments,
     read_attributes,
-    read_complexes,
     read_host_group,
     read_names,
     read_pe,
@@ -154,7 +154,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
     return _Configuration(
         queues={queue.name: queue for queue in read_all("sq_", read_queue)},
         pes={pe.name: pe for pe in read_all("sp_", read_pe)},
-        complexes=_complexes(texts),
+        complexes=read_complexes(texts["sc"], aside) if "sc" in texts else COMPLEXES,
         groups=resolve_host_groups(members),
         execution_hosts=read("sel", lambda text: frozenset(name.lower() for name in read_names(text)), None),
         global_values=read(
@@ -208,18 +208,6 @@ def _with_access(host: ExecutionHost, access: Mapping[str, Access]) -> Execution
 
 def _is_phantom(host: str) -> bool:
     return host.lower().startswith(PROBE_HOST_PREFIX)
-
-
-def _complexes(texts: Mapping[str, str]) -> Mapping[str, Complex]:
-    """Wrong complexes would make wrong demand of every job: an unreadable table is an unusable reading."""
-    if "sc" not in texts:
-        return COMPLEXES
-    try:
-        return read_complexes(texts["sc"])
-    except ValueError as error:
-        raise GridEngineNotObservable(
-            f"`qconf -sc` cannot be understood: {error}; nothing was decided; run it by hand on this host"
-        ) from None
 
 
 def _merge_hosts(listing: Listing, offers: Offers, *, whole: bool) -> tuple[ExecutionHost, ...]:
