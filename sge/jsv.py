@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.model.cluster import UNLIMITED_SLOTS, JobRequest
+from sge.qconf import split_requests
 
 QUIET = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
@@ -108,22 +109,18 @@ def read_request(told: Mapping[str, str]) -> JobRequest | None:
         least, most = min(ends), UNLIMITED_SLOTS if ends[0] != ends[1] else ends[1]
         if least < 1:
             raise ValueError(f"no number of slots: {told['pe_min']!r}")
-    hard = (part.partition("=") for part in _parts(told.get("l_hard", "")))
+    hard = (part.partition("=") for part in split_requests(told.get("l_hard", "")))
     return JobRequest(
         state="qw",
         slots_min=least,
         slots_max=most,
         pe=pe,
         hard=tuple(sorted((name, value if equals else "TRUE") for name, equals, value in hard)),
-        queues=_parts(told.get("q_hard", "")),
-        master_queues=_parts(told.get("masterq", "")),
+        queues=split_requests(told.get("q_hard", "")),
+        master_queues=split_requests(told.get("masterq", "")),
         owner=told.get("USER", ""),
         project=told.get("P"),
     )
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
 
 
 def _one_line(sentence: str) -> str:

@@ -179,7 +179,7 @@ def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
         return
     values = read_assignments(read_attributes(before).get("complex_values", ""))
     if "slots" in values and int(values["slots"]) < slots:
-        changed = objects.complex_values(values | {"slots": str(slots)})
+        changed = ",".join(f"{name}={value}" for name, value in (values | {"slots": str(slots)}).items())
         after = _with(before, "complex_values", changed)
         command = ("-mattr", "exechost", "complex_values", f"slots={slots}", master)
         yield Difference("execution host", master, before, after, (command,))

@@ -19,7 +19,11 @@ from autoscaler.core.model.cluster import (
 from sge.units import read_boolean
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
-_OVERRIDE = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
+_IN_BRACKETS = r"\([^()]*\)|\[[^\[\]]*\]"
+"""What belongs together in the value of a resource map: `(0 1)`, `(gpu0[mem=80G] gpu1)`, `[same=id]`."""
+_OVERRIDE = re.compile(rf"\([^()]*\)|\[([^=\[\]]+)=((?:[^()\[\]]|{_IN_BRACKETS})*)\]")
+_ASSIGNMENT = re.compile(rf"(?:[^\s,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
+_REQUEST = re.compile(rf"(?:[^,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
 _EMPTY = frozenset({"", "none"})
 _LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
@@ -133,15 +137,22 @@ def resolve_hosts(
 
 
 def read_assignments(text: str) -> dict[str, str]:
-    """`slots=8,h_vmem=32G` (complex_values, load_values)."""
-    pairs = (part.partition("=") for part in _list(text))
+    """`slots=8,h_vmem=32G,gpu=2(0 1)` (complex_values, load_values)."""
+    pairs = (word.partition("=") for word in _ASSIGNMENT.findall(text))
     return {name: value for name, equals, value in pairs if equals}
+
+
+def split_requests(text: str) -> tuple[str, ...]:
+    """`h_vmem=4G,gpu=2[same=id,unit=1]` (`-l`, `-q`): its parts, without the commas between them."""
+    return tuple(_REQUEST.findall(text))
 
 
 def split_overrides(value: str) -> tuple[str, dict[str, str]]:
     """`2,[w1=2],[@g=3]` → ('2', {'w1': '2', '@g': '3'}); NONE becomes '' on both sides."""
-    overrides = {where.strip(): _blank(what) for where, what in _OVERRIDE.findall(value)}
-    return _blank(_OVERRIDE.sub("", value).strip(" ,")), overrides
+    found = [each for each in _OVERRIDE.finditer(value) if each[1] is not None]
+    overrides = {each[1].strip(): _blank(each[2]) for each in found}
+    default = _OVERRIDE.sub(lambda each: each[0] if each[1] is None else "", value)
+    return _blank(default.strip(" ,")), overrides
 
 
 def _subordinates(value: str) -> tuple[str, ...]:

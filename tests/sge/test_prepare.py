@@ -248,3 +248,10 @@ def test_the_complex_of_notices_has_the_columns_that_the_table_has() -> None:
     )
     (row,) = of_kind("complex", replace(WANTED, notices=True), replace(PREPARED, complexes=table))
     assert row.splitlines()[-1].split()[2:] == ["STRING", "==", "NO", "NO", "NONE", "0", "NO"]
+
+
+def test_resource_maps_of_the_master_stay_as_they_are() -> None:
+    maps = "gpu=2(gpu0[mem=80G,dev=/dev/a] gpu1)"
+    master = SE_MASTER.replace("slots=2", f"slots=1,{maps}")
+    (after,) = of_kind("execution host", WANTED, replace(PREPARED, execution_hosts={"master": master}))
+    assert f"complex_values        slots=2,{maps}\n" in after
