@@ -12,7 +12,7 @@ from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.readable.numbers import MOST
 from sge.job_categories import UNREADABLE
-from sge.markup import Aside, Malformed, parse, require_document, words
+from sge.markup import Aside, Malformed, document_in, parse, words
 
 COMMAND = ("qhost", "-q", "-F", "-xml")
 _SHOWN = "qhost -q -F -xml"
@@ -54,7 +54,7 @@ def read_qhost(data: bytes) -> Offers:
     """Read a whole listing. Raises GridEngineNotObservable where it is none; a host that cannot be understood is set
     aside.
     """
-    require_document(data, b"qhost", _SHOWN)
+    data = document_in(data, b"qhost", _SHOWN)
     aside = Aside()
     hosts: list[HostOffer] = []
     licences: dict[str, str] = {}

@@ -43,8 +43,38 @@ def test_no_declaration_matters(declaration: str) -> None:
     assert read(WHOLE.replace(b"<?xml version='1.0'?>", declaration.encode())) == read(WHOLE)
 
 
-def test_warnings_printed_before_the_xml_are_let_through() -> None:
-    assert read(b"ignore: licence\n" + WHOLE) == read(WHOLE)
+WARNINGS = (
+    b"ignore: licence",
+    b"warning: load sensor <gpu> took longer than 10 s (1 < 2)",
+    b"<warning>the configuration is old</warning>",
+    b"<!-- 8.6.18 --><note/>",
+    b"critical: <job_info> and <qhost> of this release are deprecated",
+    b"job_info, </job_info>, /job_info>",
+)
+
+
+@pytest.mark.parametrize("warning", WARNINGS)
+@pytest.mark.parametrize("declaration", (b"<?xml version='1.0'?>", b""), ids=("declared", "bare"))
+def test_warnings_printed_before_the_xml_are_let_through(warning: bytes, declaration: bytes) -> None:
+    assert read(warning + b"\n" + WHOLE.replace(b"<?xml version='1.0'?>", declaration)) == read(WHOLE)
+
+
+@pytest.mark.parametrize("warning", WARNINGS[:4])
+def test_warnings_printed_after_the_xml_are_let_through(warning: bytes) -> None:
+    assert read(WHOLE + warning + b"\n") == read(WHOLE)
+
+
+@pytest.mark.parametrize("more", (b"<job_list>", b"</Queue-List>", waiting_job(8).encode(), b"<queue_info/>\n"))
+def test_an_answer_that_goes_on_behind_its_end_is_no_observation(more: bytes) -> None:
+    """Something was lost before: perhaps jobs."""
+    with pytest.raises(GridEngineNotObservable, match="cut short"):
+        read(WHOLE + more)
+
+
+@pytest.mark.parametrize("length", range(1, len(WHOLE.rstrip()), 41))
+def test_a_listing_cut_short_is_no_observation_though_warnings_stand_around_it(length: int) -> None:
+    with pytest.raises(GridEngineNotObservable):
+        read(b"warning: <x>\n" + WHOLE[:length] + b"\nwarning: <y>\n")
 
 
 @pytest.mark.parametrize("name", ("&amp;%lt;&gt;", "a<b", "x & y", "\x07\x1b[1m", "<job>"))

@@ -101,3 +101,10 @@ def test_a_recorded_listing_is_understood_whole() -> None:
         ("w1", True, None),
         ("w2", True, "32.000G"),
     ]
+
+
+@pytest.mark.parametrize("before", (b"", b"warning: <gpu> is slow\n", b"critical: <qhost> is deprecated\n"))
+@pytest.mark.parametrize("after", (b"", b"warning: 1 < 2\n", b"<bye>\n"))
+def test_warnings_around_a_listing_are_let_through(before: bytes, after: bytes) -> None:
+    listing = qhost(host("w1", queue_of_host()))
+    assert read_qhost(before + listing + after) == read_qhost(listing)
