@@ -105,7 +105,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         queues = {name: replace(queue, pe_list=tuple(sorted(pes))) for name, queue in queues.items()}
     return Cluster(
         hosts=hosts,
-        shapes=listing.shapes,
+        shapes=tuple(_dated(shape, now) for shape in listing.shapes),
         queues=queues,
         pes=pes,
         complexes=configuration.complexes,
@@ -127,6 +127,14 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         max_reservation=configuration.max_reservation,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
     )
+
+
+def _dated(shape: JobCategory, now: float) -> JobCategory:
+    """Jobs of which no submission time is told are taken to come now; who has seen them before knows better."""
+    if not shape.undated:
+        return shape
+    times = zip(shape.jobs, shape.submitted, strict=True)
+    return replace(shape, submitted=tuple(now if job in shape.undated else at for job, at in times))
 
 
 def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuration:

@@ -8,18 +8,21 @@ that a job may seem to say BEGIN or START itself: only a BEGIN that nothing foll
 from __future__ import annotations
 
 import os
+import re
 import select
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.model.cluster import UNLIMITED_SLOTS, JobRequest
-from sge.qconf import split_requests
 
 QUIET = 0.002
 """Seconds without another line after which a BEGIN is the qmaster's own. It writes all lines at once."""
 LONGEST = 1500
 """Letters of a sentence at most: the qmaster reads lines of less than 10,000."""
 _TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P"})
+
+_REQUEST = re.compile(r"(?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\]|[()\[\]])+")
+"""A comma inside brackets ends none: those of a resource map's units, or of a pattern."""
 
 Refusal = Callable[[Mapping[str, str]], str | None]
 """From what was told of a job to the sentence it is refused with; None: it is accepted."""
@@ -121,6 +124,11 @@ def read_request(told: Mapping[str, str]) -> JobRequest | None:
         owner=told.get("USER", ""),
         project=told.get("P"),
     )
+
+
+def split_requests(text: str) -> tuple[str, ...]:
+    """`h_vmem=4G,gpu=2[same=id,unit=1]` (`-l`, `-q`): its parts, without the commas between them."""
+    return tuple(_REQUEST.findall(text))
 
 
 def _one_line(sentence: str) -> str:

@@ -9,6 +9,7 @@ but itself.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -19,6 +20,9 @@ _CONTROLS = bytes(sorted(set(range(32)) - {9, 10, 13}))
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _LOOSE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
+_NAMED = 3
+"""At most so many jobs are named for one cause."""
+_OWN = re.compile(r"\d+|'[^']*'")
 _TAG = re.compile(rb"</?([A-Za-z_][\w.:-]*)")
 _ANYTHING = re.compile(rb"\S")
 
@@ -29,13 +33,14 @@ class Malformed(ValueError):
 
 class Aside:
     """Collects what was set aside. Past `limit` only the number grows: a listing in an unknown dialect is one
-    problem, not 50,000.
+    problem, not 50,000. Waiting jobs are counted by what is wrong with them.
     """
 
     def __init__(self, limit: int = 20) -> None:
         self._limit = limit
         self._reasons: list[Reason] = []
         self._more = 0
+        self._jobs: dict[str, _Unread] = {}
 
     def put(self, what: str, why: object) -> None:
         if len(self._reasons) < self._limit:
@@ -43,11 +48,37 @@ class Aside:
         else:
             self._more += 1
 
+    def put_jobs(self, why: object, job: str = "", count: int = 1) -> None:
+        """Waiting jobs that cannot be read. `job`: the number of the one, where that can be read. What differs only in
+        figures and quoted text is one cause, told as it was met first.
+        """
+        cause = _OWN.sub("", str(why))
+        kind = cause if cause in self._jobs or len(self._jobs) < self._limit else ""
+        unread = self._jobs.setdefault(kind, _Unread(str(why) if kind else "other causes"))
+        unread.count += count
+        if job:
+            unread.jobs.append(job)
+
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        if not self._more:
-            return tuple(self._reasons)
-        return (*self._reasons, because(Code.IGNORED, what=f"{self._more} more", why="see those before"))
+        """The causes that most waiting jobs have come first."""
+        jobs = (unread.reason for unread in sorted(self._jobs.values(), key=lambda unread: -unread.count))
+        more = (because(Code.IGNORED, what=f"{self._more} more", why="see those before"),) if self._more else ()
+        return (*jobs, *self._reasons, *more)
+
+
+@dataclass(slots=True)
+class _Unread:
+    """Waiting jobs that cannot be read for one cause."""
+
+    why: str
+    count: int = 0
+    jobs: list[str] = field(default_factory=list)
+
+    @property
+    def reason(self) -> Reason:
+        named = (*self.jobs[:_NAMED], *(("…",) if len(self.jobs) > _NAMED else ()))
+        return because(Code.JOBS_NOT_READ, count=self.count, why=self.why, jobs=named)
 
 
 def clean(data: bytes) -> bytes:

@@ -23,7 +23,6 @@ _IN_BRACKETS = r"\([^()]*\)|\[[^\[\]]*\]"
 """What belongs together in the value of a resource map: `(0 1)`, `(gpu0[mem=80G] gpu1)`, `[same=id]`."""
 _OVERRIDE = re.compile(rf"\([^()]*\)|\[([^=\[\]]+)=((?:[^()\[\]]|{_IN_BRACKETS})*)\]")
 _ASSIGNMENT = re.compile(rf"(?:[^\s,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
-_REQUEST = re.compile(rf"(?:[^,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
 _EMPTY = frozenset({"", "none"})
 _LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
@@ -140,11 +139,6 @@ def read_assignments(text: str) -> dict[str, str]:
     """`slots=8,h_vmem=32G,gpu=2(0 1)` (complex_values, load_values)."""
     pairs = (word.partition("=") for word in _ASSIGNMENT.findall(text))
     return {name: value for name, equals, value in pairs if equals}
-
-
-def split_requests(text: str) -> tuple[str, ...]:
-    """`h_vmem=4G,gpu=2[same=id,unit=1]` (`-l`, `-q`): its parts, without the commas between them."""
-    return tuple(_REQUEST.findall(text))
 
 
 def split_overrides(value: str) -> tuple[str, dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.core.building import (
 
 GPU = InstanceType("g4dn.12xlarge", "g4dn", 48, 192 * GIB, gpus=4)
 MAPPED = {**COMPLEXES, "gpus": Complex("gpus", "gpu", "RSMAP", "<=", "YES", Consumable.PER_JOB, "NONE")}
-WORLD = {"instance_type": GPU.name, "gpu_complex": "gpus", "complexes": MAPPED}
+WORLD: dict[str, Any] = {"instance_type": GPU.name, "gpu_complex": "gpus", "complexes": MAPPED}
 
 
 @pytest.mark.parametrize(

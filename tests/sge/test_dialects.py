@@ -162,7 +162,6 @@ def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
         waiting_job(8, slots="many"),
         waiting_job(8, tasks="9-1"),
         waiting_job(8, time="<JB_submission_time>yesterday</JB_submission_time>"),
-        waiting_job(8, time=""),
         waiting_job(8, more='<requested_pe name="mpi">few</requested_pe>'),
         waiting_job(8, more="<unclosed>"),
         waiting_job("", owner="eve"),
@@ -172,17 +171,40 @@ def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
 )
 def test_a_job_that_cannot_be_understood_is_set_aside_alone(broken: str) -> None:
     listing = read(qstat([waiting_job(7), broken, waiting_job(9)]))
-    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.IGNORED])
+    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.JOBS_NOT_READ])
+    assert listing.set_aside[0]["count"] == 1
 
 
 def test_what_is_set_aside_says_what_and_why() -> None:
     (reason,) = read(qstat([waiting_job(8, tasks="9-1")])).set_aside
-    assert reason.facts == (("what", "job 8"), ("why", "not a list of tasks: '9-1'"))
+    assert reason.facts == (("count", 1), ("why", "not a list of tasks: '9-1'"), ("jobs", ("8",)))
 
 
-def test_many_oddities_are_told_by_their_number() -> None:
-    listing = read(qstat([waiting_job(n, slots="many") for n in range(1000)]))
+def test_many_jobs_that_cannot_be_read_are_told_by_cause_and_number() -> None:
+    odd = [waiting_job(n, state="") for n in range(300)]
+    odd += [waiting_job(n, tasks=f"9-{n % 9}") for n in range(300, 360)]
+    most, others = read(qstat(odd)).set_aside
+    assert (most["count"], most["why"], most["jobs"]) == (300, "it has no state", ("0", "1", "2", "…"))
+    assert (others["count"], others["why"]) == (60, "not a list of tasks: '9-3'")
+
+
+def test_of_very_many_causes_the_rest_are_counted_together() -> None:
+    letters = [chr(ord("a") + n // 26) + chr(ord("a") + n % 26) for n in range(500)]
+    listing = read(qstat([waiting_job(n, more=f"<{tag}></{tag}x>") for n, tag in enumerate(letters)]))
+    counts = [count for reason in listing.set_aside if isinstance(count := reason["count"], int)]
+    assert (len(listing.set_aside) <= 21, sum(counts)) == (True, 500)
+
+
+def test_many_queue_instances_that_cannot_be_read_are_told_by_their_number() -> None:
+    listing = read(qstat((), [queue_list(f"main.q@w{n}", used="many") for n in range(1000)]))
     assert (len(listing.set_aside), listing.set_aside[-1]["what"]) == (21, "980 more")
+
+
+@pytest.mark.parametrize("time", ("", "<JB_submission_time></JB_submission_time>"))
+def test_a_job_without_a_submission_time_is_a_job(time: str) -> None:
+    listing = read(qstat([waiting_job(7), waiting_job(8, time=time)]))
+    assert (waiting(listing), listing.set_aside) == ([7, 8], ())
+    assert [sorted(shape.undated) for shape in listing.shapes] == [[8]]
 
 
 @pytest.mark.parametrize("broken", (running_job(3, slots="many"), running_job(3).replace("</job_list>", "")))

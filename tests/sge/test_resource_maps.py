@@ -10,8 +10,8 @@ from autoscaler.core.model.cluster import Cluster
 from sge import objects
 from sge.admin import Administrator
 from sge.cluster import Outputs, cluster_from
-from sge.jsv import read_request
-from sge.qconf import read_assignments, read_queue, split_overrides, split_requests
+from sge.jsv import read_request, split_requests
+from sge.qconf import read_assignments, read_queue, split_overrides
 from tests.sge.grid_engine_model import GridEngineModel
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, waiting_job
 

@@ -32,7 +32,7 @@ def readable(snapshot: Snapshot) -> Snapshot:
     """The same snapshot where all of it can be read. Done twice it changes nothing more."""
     faults: list[Reason] = []
     now = snapshot.now
-    cluster = _cluster(snapshot.cluster, now, faults)
+    cluster = _cluster(_first_seen(snapshot.cluster, snapshot.memory), now, faults)
     fleet = _fleet(snapshot.fleet, snapshot.memory, now, faults)
     requests = _requests(snapshot.requests, now, faults)
     memory = _memory(snapshot.memory, now, faults)
@@ -66,6 +66,25 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
         pes=_all(cluster.pes, "parallel environment", now, faults),
         details=_all(cluster.details, "qstat -j of job", now, faults),
         **intervals,
+    )
+
+
+def _first_seen(cluster: Cluster, memory: Memory) -> Cluster:
+    """The same where jobs of which no submission time is told count from the pass that saw them first."""
+    if not any(shape.undated for shape in cluster.shapes):
+        return cluster
+    return replace(
+        cluster,
+        shapes=tuple(
+            replace(
+                shape,
+                submitted=tuple(
+                    memory.able_since.get(job, at) if job in shape.undated else at
+                    for job, at in zip(shape.jobs, shape.submitted, strict=True)
+                ),
+            )
+            for shape in cluster.shapes
+        ),
     )
 
 
