@@ -105,7 +105,7 @@ def test_older_releases_write_the_requested_pe_in_capitals() -> None:
 
 
 @pytest.mark.parametrize(
-    "time", ("2026-11-21T09:04:23.000", "2026-11-21T09:04:23.000000", "1795251863000", "1795251863")
+    "time", ("2026-11-21T09:04:23.000", "2026-11-21T09:04:23.000000", "1795251863000", "1795251863", "1795251863000000")
 )
 def test_a_submission_time_in_any_dialect_is_the_same(time: str) -> None:
     (shape,) = read(qstat([waiting_job(7, time=f"<JB_submission_time>{time}</JB_submission_time>")])).shapes
