@@ -6,16 +6,25 @@ The fixtures are written by hand, in the format of recordings and descriptions, 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
+from types import MappingProxyType
+from xml.sax.saxutils import escape
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.complexes import amount
+from autoscaler.core.plan import plan
 from sge.accounting import read_ends
 from sge.cluster import Outputs, cluster_from
 from sge.qconf import read_assignments, read_attributes
+from tests.core.building import a_snapshot
+from tests.properties.poison import TEXTS
 
 HERE = Path(__file__).parent
 DIALECTS = sorted((HERE / "dialects").iterdir())
@@ -24,10 +33,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "operate" / "grid-engines.md"
 NOW = 1_888_650_000.0
 
 
-def read(folder: Path) -> Cluster:
-    qconf = {path.stem: path.read_text() for path in (folder / "qconf").iterdir()}
-    qstat, qhost, qstat_j = ((folder / name).read_bytes() for name in ("qstat.xml", "qhost.xml", "qstat-j.xml"))
-    return cluster_from(Outputs(qstat, qhost, qconf, qstat_j), zone=UTC, now=NOW)
+def pieces(folder: Path) -> dict[str, str]:
+    """Every file, by its name."""
+    return {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def read(folder: Path, instead: Mapping[str, str] = MappingProxyType({})) -> Cluster:
+    """`instead`: texts of files that are otherwise than in the folder."""
+    texts = {**pieces(folder), **instead}
+    xml = [texts[name].encode("utf-8", "replace") for name in ("qstat.xml", "qhost.xml", "qstat-j.xml")]
+    qconf = {name.removesuffix(".txt"): text for name, text in texts.items() if name.endswith(".txt")}
+    return cluster_from(Outputs(xml[0], xml[1], qconf, xml[2]), zone=UTC, now=NOW)
 
 
 def named(folder: Path) -> str:
@@ -90,6 +106,30 @@ def test_newer_dialects_tell_how_a_job_ended(folder: Path) -> None:
         *("n1", 1_888_640_060.0, 1_888_640_660.0),
         *(3, 2),
     )
+
+
+XML_TEXT, ATTRIBUTE = re.compile(r">([^<>\s][^<>]*)</"), re.compile(r"(?m)^[^#\s]\S*[ \t]+(\S.*)$")
+
+
+@settings(max_examples=80)
+@given(st.sampled_from(DIALECTS), st.sampled_from(TEXTS), st.data())
+def test_an_odd_value_in_any_dialect_costs_at_most_its_own_job_or_row(
+    folder: Path, poison: str, data: st.DataObject
+) -> None:
+    whole = read(folder)
+    name = data.draw(st.sampled_from(sorted(name for name in pieces(folder) if not name.startswith("accounting"))))
+    text = pieces(folder)[name]
+    found = data.draw(st.sampled_from(list((XML_TEXT if name.endswith(".xml") else ATTRIBUTE).finditer(text))))
+    shown = escape(poison) if name.endswith(".xml") else poison
+    cluster = read(folder, {name: text[: found.start(1)] + shown + text[found.end(1) :]})
+    assert len(waiting_jobs(whole) - waiting_jobs(cluster)) <= 1
+    assert {host.name for host in cluster.hosts if host.busy} >= {"n1"}
+    assert len(whole.complexes.keys() - cluster.complexes.keys()) <= 1
+    assert plan(replace(a_snapshot(), cluster=cluster)).waiting >= 0
+
+
+def waiting_jobs(cluster: Cluster) -> set[int]:
+    return {job for shape in cluster.shapes for job in shape.jobs}
 
 
 def test_the_page_says_of_every_dialect_which_outputs_were_read() -> None:

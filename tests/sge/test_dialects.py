@@ -99,6 +99,11 @@ def test_older_releases_print_tasks_after_the_name() -> None:
     assert (shape.tasks, shape.count) == (("1-10:2",), 5)
 
 
+def test_an_element_that_nobody_knows_changes_nothing() -> None:
+    newer = waiting_job(7).replace("<slots>", "<jclass_name></jclass_name>\n      <slots>")
+    assert read(qstat([newer])) == read(qstat([waiting_job(7)]))
+
+
 def test_older_releases_write_the_requested_pe_in_capitals() -> None:
     (shape,) = read(qstat([waiting_job(7, more='<requested_PE name="mpi">4-12</requested_PE>')])).shapes
     assert (shape.ask.pe, shape.ask.slots_min, shape.ask.slots_max) == ("mpi", 4, 12)

@@ -26,7 +26,7 @@ NUMERIC = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", "BOOL", RESOURCE_MAP})
 """Types of complexes whose values are numbers."""
 _LISTED_IDS = 64
 """More ids than that are written as a range."""
-_IDS = re.compile(r"\s*(\([^()]*\)|\[[^\[\]]*\])\s*\Z")
+_IDS = re.compile(r"(\([^()]*\)|\[[^\[\]]*\])\Z")
 TOO_MUCH = 10**18
 """No host has so much of anything; what is below can be counted exactly."""
 _DEEPEST = 200
@@ -41,7 +41,7 @@ def amount(text: str, kind: str) -> float | None:
     """The number a value of a complex of this type stands for: bytes, seconds, 1 or 0 for true and false, infinite only
     where it says so. None: it is none, or more than can be counted (`1e400`).
     """
-    word = _IDS.sub("", text.strip()) if kind == RESOURCE_MAP else text.strip()
+    word = _IDS.sub("", text.strip()).rstrip() if kind == RESOURCE_MAP else text.strip()
     lower = word.lower()
     if lower in _ENDLESS:
         return float("inf")
