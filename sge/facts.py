@@ -37,7 +37,7 @@ def gather(
     host = _said(runner, "hostname").strip()
     administrator = Administrator(runner, timeout=TIMEOUT)
     try:
-        master = administrator.show("-sss").strip().lower()
+        master = next(iter(read_names(administrator.show("-sss"))), "").lower()
         preparations = wanted(master)
         hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PROBE_HOST_PREFIX))
         return Facts(

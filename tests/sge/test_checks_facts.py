@@ -63,6 +63,10 @@ def test_the_queue_masters_clock_is_its_start_and_how_long_it_has_run() -> None:
     assert facts().clock_skew == -2.5
 
 
+def test_a_warning_before_the_masters_name_is_no_part_of_it() -> None:
+    assert facts({**ANSWERS, "qconf -sss": "warning: old licence\nMaster\n"}).master == "master"
+
+
 def test_a_clock_nobody_tells_is_unknown() -> None:
     assert facts({key: text for key, text in ANSWERS.items() if not key.startswith("qping")}).clock_skew is None
 
