@@ -1,16 +1,23 @@
 """Grid Engine's accounting file: what became of every start of a job. Read on from where the last look ended.
 
+It is `accounting`, with fields between colons, or `accounting.jsonl`, with an object a line (Open Cluster Scheduler
+from 9 on, unless `reporting_params` has `old_accounting=true`). After a change of release both are there.
 The file grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a
 long one only so many bytes are read at a look. Its times of failed starts are 0, so a line is dated by when it is read.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
+
+from sge.units import epoch_seconds
 
 MOST_BYTES = 1 << 20
 """Read at one look: some 4,000 lines."""
@@ -58,7 +65,8 @@ WORDS: Mapping[int, str] = MappingProxyType(
 )
 """What `qacct` prints beside the number (sge_status(5))."""
 
-_HOST, _OWNER, _JOB, _FAILED, _FIELDS, _TASK = 1, 3, 5, 11, 13, 35
+_FIELDS = 13
+"""Between colons, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,23 @@ class Start:
         """`28 : changing to working directory`, as `qacct` prints it."""
         said = WORDS.get(self.failed)
         return f"{self.failed} : {said}" if said else str(self.failed)
+
+
+def files_of(file: Path) -> tuple[Path, Path]:
+    """`accounting` and the file of objects beside it, each there or not."""
+    return file, file.with_name(f"{file.name}.jsonl")
+
+
+def written_last(file: Path) -> Path:
+    """Which of both Grid Engine writes to: the one that changed last."""
+
+    def changed(each: Path) -> int:
+        try:
+            return each.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    return max(files_of(file), key=changed)
 
 
 def read_on(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[Start, ...]]:
@@ -132,53 +157,97 @@ MOST_SEARCHED = 256 << 20
 
 
 def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, ...]:
-    """What the file says of a job, in the order written. Nothing where there is no file; raises OSError where it is
-    there and cannot be read.
+    """What `accounting` and the file of objects beside it say of a job, in the order written. Nothing where there is
+    no file; raises OSError where one is there and cannot be read.
     """
-    mark = f":{job}:".encode()
-    try:
-        opened = file.open("rb")
-    except FileNotFoundError:
-        return ()
-    with opened:
-        opened.seek(max(os.fstat(opened.fileno()).st_size - most, 0))
-        found = [_end(line.decode("utf-8", "replace").rstrip("\n"), job) for line in opened if mark in line]
+    mark = re.compile(rb':%d:|"job_number"\s*:\s*%d\b' % (job, job))
+    digits = str(job).encode()  # found faster
+    found: list[JobEnd | None] = []
+    for each in files_of(file):
+        try:
+            opened = each.open("rb")
+        except FileNotFoundError:
+            continue
+        with opened:
+            opened.seek(max(os.fstat(opened.fileno()).st_size - most, 0))
+            lines = (line for line in opened if digits in line and mark.search(line))
+            found += [_end(line.decode("utf-8", "replace").strip(), job) for line in lines]
     return tuple(end for end in found if end is not None)
 
 
-_QUEUE, _SUBMITTED, _STARTED, _ENDED, _EXIT, _SLOTS = 0, 8, 9, 10, 12, 34
-
-
-def _end(line: str, job: int) -> JobEnd | None:
-    fields, start = line.split(":"), _start(line)
-    if start is None or start.job != job:
-        return None
-    try:
-        submitted, began, ended = (_seconds(fields[at]) for at in (_SUBMITTED, _STARTED, _ENDED))
-        slots = int(fields[_SLOTS]) if len(fields) > _SLOTS else 1
-        status = int(fields[_EXIT])
-    except ValueError:
-        return None
-    return JobEnd(
-        fields[_QUEUE], start.host, start.task, submitted, began or None, ended or None, start.failed, status, slots
-    )
-
-
-def _seconds(text: str) -> float:
-    """Epoch seconds; Univa writes milliseconds."""
-    value = int(text)
-    return value / 1000 if value > 10**11 else float(value)
+_NAMES: Mapping[str, int] = MappingProxyType(
+    {
+        "qname": 0,
+        "hostname": 1,
+        "owner": 3,
+        "job_number": 5,
+        "submission_time": 8,
+        "start_time": 9,
+        "end_time": 10,
+        "failed": 11,
+        "exit_status": 12,
+        "slots": 34,
+        "task_number": 35,
+    }
+)
+"""Names of fields in a line of JSON, and their places between colons."""
+_TIMES = ("submission_time", "start_time", "end_time")
+_DIGITS = 19
+_TEXTS = frozenset({"qname", "hostname", "owner"})
+_NEEDED = frozenset({"hostname", "owner", "job_number", "failed"})
 
 
 def read_starts(data: bytes) -> tuple[Start, ...]:
     """Every line that is a record; comments, beginnings of lines that were cut off and the like are none."""
-    found = (_start(line) for line in data.decode("utf-8", "replace").split("\n"))
+    found = (_start(_record(line)) for line in data.decode("utf-8", "replace").split("\n"))
     return tuple(start for start in found if start is not None)
 
 
-def _start(line: str) -> Start | None:
-    fields = line.split(":")
-    if len(fields) < _FIELDS or not (fields[_JOB].isdecimal() and fields[_FAILED].isdecimal()):
+def _record(line: str) -> Mapping[str, Any]:
+    """The fields of a line that we know of, by name, numbers as such; empty where the line is no record."""
+    if line.startswith("{"):
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            return {}
+        fields = {name: told.get(name) for name in _NAMES}
+    else:
+        words = line.split(":")
+        fields = {name: words[at] for name, at in _NAMES.items() if at < len(words)} if len(words) >= _FIELDS else {}
+        fields = {name: text if name in _TEXTS else _number(text) for name, text in fields.items()}
+    known = {name: value for name, value in fields.items() if type(value) is (str if name in _TEXTS else int)}
+    return known if known.keys() >= _NEEDED else {}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def _start(record: Mapping[str, Any]) -> Start | None:
+    if not record or min(record["job_number"], record["failed"]) < 0:
         return None
-    task = int(fields[_TASK]) if len(fields) > _TASK and fields[_TASK].isdecimal() else 0
-    return Start(fields[_HOST].lower(), fields[_OWNER], int(fields[_JOB]), int(fields[_FAILED]), task)
+    task = max(record.get("task_number", 0), 0)
+    return Start(record["hostname"].lower(), record["owner"], record["job_number"], record["failed"], task)
+
+
+def _end(line: str, job: int) -> JobEnd | None:
+    record = _record(line)
+    start = _start(record)
+    if start is None or start.job != job:
+        return None
+    try:
+        submitted, began, ended = (epoch_seconds(record[name]) for name in _TIMES)
+        status = record["exit_status"]
+    except (KeyError, ValueError):
+        return None
+    return JobEnd(
+        queue=record.get("qname", ""),
+        host=start.host,
+        task=start.task,
+        submitted_at=submitted,
+        started_at=began or None,
+        ended_at=ended or None,
+        failed=start.failed,
+        exit_status=status,
+        slots=record.get("slots", 1),
+    )

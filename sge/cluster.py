@@ -29,6 +29,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.errors import GridEngineNotObservable
 from sge.access import access_lists
 from sge.calendars import read_calendar
+from sge.complex_table import read_complexes
 from sge.detail import read_details
 from sge.job_categories import UNREADABLE
 from sge.markup import Aside
@@ -36,7 +37,6 @@ from sge.qconf import (
     read_access,
     read_assignments,
     read_attributes,
-    read_complexes,
     read_host_group,
     read_names,
     read_pe,
@@ -105,7 +105,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         queues = {name: replace(queue, pe_list=tuple(sorted(pes))) for name, queue in queues.items()}
     return Cluster(
         hosts=hosts,
-        shapes=listing.shapes,
+        shapes=tuple(_dated(shape, now) for shape in listing.shapes),
         queues=queues,
         pes=pes,
         complexes=configuration.complexes,
@@ -127,6 +127,14 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         max_reservation=configuration.max_reservation,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
     )
+
+
+def _dated(shape: JobCategory, now: float) -> JobCategory:
+    """Jobs of which no submission time is told are taken to come now; who has seen them before knows better."""
+    if not shape.undated:
+        return shape
+    times = zip(shape.jobs, shape.submitted, strict=True)
+    return replace(shape, submitted=tuple(now if job in shape.undated else at for job, at in times))
 
 
 def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuration:
@@ -154,7 +162,7 @@ def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuratio
     return _Configuration(
         queues={queue.name: queue for queue in read_all("sq_", read_queue)},
         pes={pe.name: pe for pe in read_all("sp_", read_pe)},
-        complexes=_complexes(texts),
+        complexes=read_complexes(texts["sc"], aside) if "sc" in texts else COMPLEXES,
         groups=resolve_host_groups(members),
         execution_hosts=read("sel", lambda text: frozenset(name.lower() for name in read_names(text)), None),
         global_values=read(
@@ -208,18 +216,6 @@ def _with_access(host: ExecutionHost, access: Mapping[str, Access]) -> Execution
 
 def _is_phantom(host: str) -> bool:
     return host.lower().startswith(PROBE_HOST_PREFIX)
-
-
-def _complexes(texts: Mapping[str, str]) -> Mapping[str, Complex]:
-    """Wrong complexes would make wrong demand of every job: an unreadable table is an unusable reading."""
-    if "sc" not in texts:
-        return COMPLEXES
-    try:
-        return read_complexes(texts["sc"])
-    except ValueError as error:
-        raise GridEngineNotObservable(
-            f"`qconf -sc` cannot be understood: {error}; nothing was decided; run it by hand on this host"
-        ) from None
 
 
 def _merge_hosts(listing: Listing, offers: Offers, *, whole: bool) -> tuple[ExecutionHost, ...]:

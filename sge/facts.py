@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
 
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Runner
+from sge import qstat
 from sge.admin import Administrator
 from sge.checks import Facts, Resolved
 from sge.prepare import Preparation, differences, look
@@ -18,8 +20,6 @@ TIMEOUT = 10.0
 NAMES_AT_MOST = 50
 """So many hosts are looked up; a names service that fails for all fails for these."""
 _QMASTER_TIME = re.compile(r"start time:.*\((\d+)\).*?run time \[s\]:\s*(\d+)", re.DOTALL)
-_QUEUE_LINE = re.compile(r"^\S+@\S+\s+\S+\s+\d+/\d+/(?P<slots>\d+)\s+\S+\s+\S+\s*$")
-"""A queue instance in plain `qstat -f` without any state letter."""
 
 
 def gather(
@@ -37,7 +37,7 @@ def gather(
     host = _said(runner, "hostname").strip()
     administrator = Administrator(runner, timeout=TIMEOUT)
     try:
-        master = administrator.show("-sss").strip().lower()
+        master = next(iter(read_names(administrator.show("-sss"))), "").lower()
         preparations = wanted(master)
         hosts = tuple(name for name in read_names(administrator.show("-sel")) if not name.startswith(PROBE_HOST_PREFIX))
         return Facts(
@@ -57,7 +57,7 @@ def gather(
             configuration=read_attributes(administrator.show("-sconf")),
             qevent=qevent,
             defaults=_defaults(runner, f"{root}/{cell}/common", environ.get("HOME", "")),
-            slots_up=_slots_up(_said(runner, "qstat", "-f")),
+            slots_up=_slots_up(_said(runner, *qstat.COMMAND)),
             differences=differences(preparations, look(administrator, preparations)),
         )
     except (GridEngineNotObservable, CommandError) as error:
@@ -110,6 +110,10 @@ def _defaults(runner: Runner, common: str, home: str) -> dict[str, str]:
     return {path: text for path, text in texts.items() if text}
 
 
-def _slots_up(qstat: str) -> int:
-    lines = (_QUEUE_LINE.match(line) for line in qstat.splitlines())
-    return sum(int(line["slots"]) for line in lines if line)
+def _slots_up(listing: str) -> int:
+    """Slots of queue instances without any state letter."""
+    try:
+        instances = qstat.read_qstat(listing.encode(), UTC).instances
+    except GridEngineNotObservable:
+        return 0
+    return sum(instance.slots for instance in instances if not instance.states)

@@ -14,12 +14,10 @@ from autoscaler.core.requests.group_names import COMPLEX, HOST_GROUP_PREFIX, hos
 from autoscaler.errors import GridEngineRefused
 from sge import objects
 from sge.admin import Administrator
+from sge.complex_table import has_complex, rows_of, text_row
 from sge.membership import split_objects
 from sge.objects import usable
-from sge.qconf import read_complexes, read_host_group, read_names, read_queue
-
-ROW = f"{COMPLEX} {COMPLEX} STRING == YES NO NONE 0"
-"""The complex as `qconf -sc` prints it: jobs may ask for it, hosts have it, nothing of it is used up."""
+from sge.qconf import read_host_group, read_names, read_queue
 
 
 class Groups:
@@ -87,11 +85,12 @@ class Groups:
         return tuple(refused)
 
     def _define_complex(self) -> None:
+        """The complex: jobs may ask for it, hosts have it, nothing of it is used up."""
         table = self._administrator.show("-sc")
-        if COMPLEX in read_complexes(table):
+        if has_complex(table, COMPLEX):
             return
-        rows = [line for line in table.splitlines() if line.strip() and not line.startswith("#")]
-        with objects.as_file("\n".join((*rows, ROW)) + "\n") as file:
+        row = text_row(table, COMPLEX, requestable=True)
+        with objects.as_file("\n".join((*rows_of(table), row)) + "\n") as file:
             self._administrator.configure("-Mc", str(file))
 
     def _attach(self, group: str, ours: str, queue: str, host_group: str, pes: Sequence[str]) -> None:

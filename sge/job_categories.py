@@ -9,6 +9,7 @@ Whatever the expression does not match is read the careful way, and what that ca
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
@@ -16,6 +17,8 @@ from sge.jobs import Job, read_job
 from sge.markup import Aside, Malformed
 from sge.units import Clock, count_tasks
 
+NOT_TOLD = float("inf")
+"""Stands for a time of submission until it is known when the job is first seen."""
 OPEN = b"<job_list"
 CLOSE = b"</job_list>"
 UNREADABLE = HostJob(number=0, task="", state="?", slots=0)
@@ -54,12 +57,19 @@ class _Group:
     tasks: list[str] = field(default_factory=list)
     submitted: list[float] = field(default_factory=list)
     count: int = 0
+    undated: set[int] = field(default_factory=set)
 
-    def add(self, number: int, tasks: str, count: int, submitted: float) -> None:
+    def add(self, number: int, tasks: str, count: int, submitted: float | None) -> None:
         self.jobs.append(number)
         self.tasks.append(tasks)
-        self.submitted.append(submitted)
+        self.submitted.append(NOT_TOLD if submitted is None else submitted)
         self.count += count
+        if submitted is None:
+            self.undated.add(number)
+
+    def category(self, ask: JobRequest) -> JobCategory:
+        undated = frozenset(self.undated)
+        return JobCategory(ask, tuple(self.jobs), tuple(self.tasks), tuple(self.submitted), self.count, undated)
 
 
 class JobReader:
@@ -79,11 +89,7 @@ class JobReader:
 
     def shapes(self) -> tuple[JobCategory, ...]:
         """All waiting jobs read so far, one shape an Ask, in the order met; jobs as Grid Engine listed them."""
-        return tuple(
-            JobCategory(ask, tuple(group.jobs), tuple(group.tasks), tuple(group.submitted), group.count)
-            for ask, group in self._groups.items()
-            if group.jobs
-        )
+        return tuple(group.category(ask) for ask, group in self._groups.items() if group.jobs)
 
     def read_waiting(self, data: bytes, begin: int, end: int) -> list[Placed]:
         """Group the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they
@@ -96,7 +102,7 @@ class JobReader:
                 self._wait_carefully(data[at : close + len(CLOSE)], placed)
             at = close + len(CLOSE)
         if remainder := data[at:end].strip():
-            self._aside.put("the end of the waiting jobs", f"not a whole job_list: {remainder[:60]!r}")
+            self._aside.put_jobs(f"not a whole job_list: {remainder[:60]!r}", count=max(remainder.count(OPEN), 1))
         return placed
 
     def read_running(self, data: bytes, begin: int, end: int) -> tuple[list[Placed], bytes]:
@@ -197,32 +203,32 @@ class JobReader:
         return known
 
     def _wait_carefully(self, element: bytes, placed: list[Placed]) -> None:
-        job = self._read_last(element, "a waiting job")
+        job = self._read_last(element, self._aside.put_jobs)
         if job is None:
             return
         if "@" in job.instance:
             placed.append((job.instance, _host_job(job)))
             return
         submitted = job.started if job.submitted is None else job.submitted
-        if submitted is None:
-            self._aside.put(f"job {job.number}", "it has no submission time")
-            return
         self._groups.setdefault(job.ask, _Group()).add(job.number, job.tasks, job.task_count, submitted)
 
     def _run_carefully(self, data: bytes, at: int, close: int) -> Placed:
-        job = self._read_last(data[at : close + len(CLOSE)], "a running job")
+        job = self._read_last(data[at : close + len(CLOSE)], self._put_running)
         return ("", UNREADABLE) if job is None else (job.instance, _host_job(job))
 
-    def _read_last(self, element: bytes, what: str) -> Job | None:
+    def _put_running(self, why: object, job: str = "") -> None:
+        self._aside.put(f"job {job}" if job else "a running job", why)
+
+    def _read_last(self, element: bytes, put: Callable[[object, str], None]) -> Job | None:
         """The last `job_list` begun in these bytes; what stands before it (the torso of another one) is set aside."""
         begin = max(element.rfind(OPEN), 0)
         if torso := element[:begin].strip():
-            self._aside.put(what, f"not a whole job_list: {torso[:60]!r}")
+            put(f"not a whole job_list: {torso[:60]!r}", "")
         try:
             return read_job(element[begin:], self._clock)
         except Malformed as error:
             found = _NUMBER.search(element, begin)
-            self._aside.put(f"job {found[1].decode()}" if found else what, error)
+            put(error, found[1].decode() if found else "")
             return None
 
 

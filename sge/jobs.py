@@ -69,7 +69,7 @@ def _assemble(tree: Element, first: dict[str, str], clock: Clock, plain: bool) -
     if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS):
         raise Malformed("a job without a number")
     if not state:
-        raise Malformed(f"job {number} has no state")
+        raise Malformed("it has no state")
     tasks = first.get("tasks", "")
     slots = int(first.get("slots") or 0)
     pe, least, most = _requested_pe(tree, slots)

@@ -8,6 +8,7 @@ that a job may seem to say BEGIN or START itself: only a BEGIN that nothing foll
 from __future__ import annotations
 
 import os
+import re
 import select
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ QUIET = 0.002
 LONGEST = 1500
 """Letters of a sentence at most: the qmaster reads lines of less than 10,000."""
 _TOLD = frozenset({"pe_name", "pe_min", "pe_max", "l_hard", "q_hard", "masterq", "ar", "USER", "P"})
+
+_REQUEST = re.compile(r"(?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\]|[()\[\]])+")
+"""A comma inside brackets ends none: those of a resource map's units, or of a pattern."""
 
 Refusal = Callable[[Mapping[str, str]], str | None]
 """From what was told of a job to the sentence it is refused with; None: it is accepted."""
@@ -108,22 +112,23 @@ def read_request(told: Mapping[str, str]) -> JobRequest | None:
         least, most = min(ends), UNLIMITED_SLOTS if ends[0] != ends[1] else ends[1]
         if least < 1:
             raise ValueError(f"no number of slots: {told['pe_min']!r}")
-    hard = (part.partition("=") for part in _parts(told.get("l_hard", "")))
+    hard = (part.partition("=") for part in split_requests(told.get("l_hard", "")))
     return JobRequest(
         state="qw",
         slots_min=least,
         slots_max=most,
         pe=pe,
         hard=tuple(sorted((name, value if equals else "TRUE") for name, equals, value in hard)),
-        queues=_parts(told.get("q_hard", "")),
-        master_queues=_parts(told.get("masterq", "")),
+        queues=split_requests(told.get("q_hard", "")),
+        master_queues=split_requests(told.get("masterq", "")),
         owner=told.get("USER", ""),
         project=told.get("P"),
     )
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
+def split_requests(text: str) -> tuple[str, ...]:
+    """`h_vmem=4G,gpu=2[same=id,unit=1]` (`-l`, `-q`): its parts, without the commas between them."""
+    return tuple(_REQUEST.findall(text))
 
 
 def _one_line(sentence: str) -> str:

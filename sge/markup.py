@@ -9,6 +9,7 @@ but itself.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -19,9 +20,11 @@ _CONTROLS = bytes(sorted(set(range(32)) - {9, 10, 13}))
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _LOOSE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][\w.:-]*)")
+_NAMED = 3
+"""At most so many jobs are named for one cause."""
+_OWN = re.compile(r"\d+|'[^']*'")
+_TAG = re.compile(rb"</?([A-Za-z_][\w.:-]*)")
 _ANYTHING = re.compile(rb"\S")
-_TAIL = 400
-"""Bytes in which the end of a document must be found."""
 
 
 class Malformed(ValueError):
@@ -30,13 +33,14 @@ class Malformed(ValueError):
 
 class Aside:
     """Collects what was set aside. Past `limit` only the number grows: a listing in an unknown dialect is one
-    problem, not 50,000.
+    problem, not 50,000. Waiting jobs are counted by what is wrong with them.
     """
 
     def __init__(self, limit: int = 20) -> None:
         self._limit = limit
         self._reasons: list[Reason] = []
         self._more = 0
+        self._jobs: dict[str, _Unread] = {}
 
     def put(self, what: str, why: object) -> None:
         if len(self._reasons) < self._limit:
@@ -44,11 +48,37 @@ class Aside:
         else:
             self._more += 1
 
+    def put_jobs(self, why: object, job: str = "", count: int = 1) -> None:
+        """Waiting jobs that cannot be read. `job`: the number of the one, where that can be read. What differs only in
+        figures and quoted text is one cause, told as it was met first.
+        """
+        cause = _OWN.sub("", str(why))
+        kind = cause if cause in self._jobs or len(self._jobs) < self._limit else ""
+        unread = self._jobs.setdefault(kind, _Unread(str(why) if kind else "other causes"))
+        unread.count += count
+        if job:
+            unread.jobs.append(job)
+
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        if not self._more:
-            return tuple(self._reasons)
-        return (*self._reasons, because(Code.IGNORED, what=f"{self._more} more", why="see those before"))
+        """The causes that most waiting jobs have come first."""
+        jobs = (unread.reason for unread in sorted(self._jobs.values(), key=lambda unread: -unread.count))
+        more = (because(Code.IGNORED, what=f"{self._more} more", why="see those before"),) if self._more else ()
+        return (*jobs, *self._reasons, *more)
+
+
+@dataclass(slots=True)
+class _Unread:
+    """Waiting jobs that cannot be read for one cause."""
+
+    why: str
+    count: int = 0
+    jobs: list[str] = field(default_factory=list)
+
+    @property
+    def reason(self) -> Reason:
+        named = (*self.jobs[:_NAMED], *(("…",) if len(self.jobs) > _NAMED else ()))
+        return because(Code.JOBS_NOT_READ, count=self.count, why=self.why, jobs=named)
 
 
 def clean(data: bytes) -> bytes:
@@ -83,27 +113,55 @@ def words(element: Element | None) -> str:
     return "" if element is None or element.text is None else element.text.strip()
 
 
-def require_document(data: bytes, root: bytes, command: str) -> None:
-    """Raise GridEngineNotObservable unless `data` is a whole document with this root.
-
-    Text before the root is let through: some releases print warnings to standard output first.
+def document_in(data: bytes, root: bytes, command: str) -> bytes:
+    """The document with this root, without what stands before and after it: some releases print warnings to standard
+    output, `<` and `>` in them included. Raises GridEngineNotObservable where no whole one is there.
     """
     advice = f"nothing was decided on it; run `{command}` by hand on this host and look at its end and at its errors"
     if _ANYTHING.search(data) is None:
         raise GridEngineNotObservable(f"`{command}` answered nothing at all (0 bytes of XML); {advice}")
-    first = _FIRST_TAG.search(data)
-    if first is None:
-        raise GridEngineNotObservable(f"`{command}` answered no XML but {_glimpse(data)}; {advice}")
-    if first[1].rpartition(b":")[2] != root:
+    begin = _begin(data, root)
+    if begin is None:
+        first = _FIRST_TAG.search(data)
+        if first is None:
+            raise GridEngineNotObservable(f"`{command}` answered no XML but {_glimpse(data)}; {advice}")
         raise GridEngineNotObservable(
             f"`{command}` answered <{first[1].decode('latin-1')}> where <{root.decode()}> was expected; {advice}"
         )
-    if not re.search(rb"</(?:[\w.-]+:)?%b\s*>\s*\Z" % root, data[-_TAIL:]) and not re.search(
-        rb"<(?:[\w.-]+:)?%b\b[^<>]*/>\s*\Z" % root, data[-_TAIL:]
-    ):
+    end = _end(data, root, begin)
+    if end is None or _goes_on(data, begin, end):
         raise GridEngineNotObservable(
             f"`{command}` answered {len(data)} bytes that are cut short: they end in {_glimpse(data[-60:])}; {advice}"
         )
+    if begin == 0 and not data[end:].strip():
+        return data  # a copy of a large listing costs memory
+    return data[begin:end]
+
+
+def _begin(data: bytes, root: bytes) -> int | None:
+    """Where the document begins: at a declaration that its root follows, else at the first root that begins a line."""
+    tag = rb"<(?:[\w.-]+:)?%b(?=[\s/>])" % root
+    for pattern in (rb"<\?xml\b[^<>]*\?>\s*" + tag, rb"(?m)^[ \t]*" + tag, tag):
+        if found := re.search(pattern, data):
+            return found.start()
+    return None
+
+
+def _end(data: bytes, root: bytes, begin: int) -> int | None:
+    """Where the last tag ends that closes such a root."""
+    closing = re.compile(rb"</(?:[\w.-]+:)?%b\s*>|<(?:[\w.-]+:)?%b\b[^<>]*/>" % (root, root))
+    at = len(data)
+    while (at := data.rfind(root, begin, at)) >= 0:
+        found = closing.match(data, max(data.rfind(b"<", begin, at), begin))
+        if found:
+            return found.end()
+    return None
+
+
+def _goes_on(data: bytes, begin: int, end: int) -> bool:
+    """Whether what stands behind that end belongs to the document: it has tags which the document has, too."""
+    tags = set(_TAG.findall(data, end))
+    return any(re.compile(rb"<%b[\s/>]" % re.escape(tag)).search(data, begin, end) for tag in tags)
 
 
 def _glimpse(data: bytes) -> str:

@@ -28,7 +28,7 @@ _FORMS = {
     "host group": re.compile(r"@[A-Za-z0-9_][A-Za-z0-9_.+-]*"),
     "parallel environment": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"),
     "complex": re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*"),
-    "value of a complex": re.compile(r"[A-Za-z0-9_.:/+-]+"),
+    "value of a complex": re.compile(r"[A-Za-z0-9_.:/+-]+(\([A-Za-z0-9_.:/+ -]+\))?"),
     "path": re.compile(r"/[A-Za-z0-9_./-]+"),
     "job": re.compile(r"[0-9]+(\.[0-9]+(-[0-9]+(:[0-9]+)?)?)?"),
     "context variable": re.compile(r"[A-Za-z_][A-Za-z0-9_]*"),
@@ -50,7 +50,7 @@ _NAMED = frozenset({"host", "queue", "host group", "parallel environment", "comp
 
 
 def complex_values(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
-    """`slots=8,h_vmem=32G`; NONE for no values. Raises UnusableName."""
+    """`slots=8,h_vmem=32G,gpu=2(0 1)`; NONE for no values. Raises UnusableName."""
     pairs = values.items() if isinstance(values, Mapping) else values
     return ",".join(f"{usable('complex', k)}={usable('value of a complex', v)}" for k, v in pairs) or "NONE"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from autoscaler.core.model.cluster import Queue
 from sge import notices, objects
 from sge.admin import Administrator, Change
+from sge.complex_table import has_complex, rows_of, text_row
 from sge.membership import split_objects
 from sge.qconf import (
     read_assignments,
@@ -149,11 +150,10 @@ def carry_out(administrator: Administrator, difference: Difference, saved: Path)
 
 def _notice(wanted: Preparation, present: Present) -> Iterator[Difference]:
     """The complex by which a worker tells of its coming end; jobs cannot ask for it."""
-    rows = [line for line in present.complexes.splitlines() if not line.startswith("#")]
-    if not wanted.notices or any(row.split()[:1] == [notices.COMPLEX] for row in rows):
+    if not wanted.notices or has_complex(present.complexes, notices.COMPLEX):
         return
-    row = f"{notices.COMPLEX} {notices.COMPLEX} STRING == NO NO NONE 0"
-    before, after = ("\n".join(lines) + "\n" for lines in (rows, [*rows, row]))
+    rows, row = rows_of(present.complexes), text_row(present.complexes, notices.COMPLEX, requestable=False)
+    before, after = ("\n".join(lines) + "\n" for lines in (rows, (*rows, row)))
     yield Difference("complex", notices.COMPLEX, before, after, (("-Mc", FILE),))
 
 
@@ -179,7 +179,7 @@ def _master(wanted: Preparation, present: Present) -> Iterator[Difference]:
         return
     values = read_assignments(read_attributes(before).get("complex_values", ""))
     if "slots" in values and int(values["slots"]) < slots:
-        changed = objects.complex_values(values | {"slots": str(slots)})
+        changed = ",".join(f"{name}={value}" for name, value in (values | {"slots": str(slots)}).items())
         after = _with(before, "complex_values", changed)
         command = ("-mattr", "exechost", "complex_values", f"slots={slots}", master)
         yield Difference("execution host", master, before, after, (command,))

@@ -1,4 +1,4 @@
-"""Texts of `qconf -s…` as values: complexes, queues, PEs, host groups, hosts and plain name lists.
+"""Texts of `qconf -s…` as values: queues, PEs, host groups, hosts and plain name lists.
 
 Attributes stand one a line, name and value; a backslash at the end continues a line. Values may differ by host or
 host group: `8,[node=4],[@big=16]`. NONE means empty. A text that is not what its command prints raises ValueError.
@@ -13,25 +13,20 @@ from autoscaler.core.model.cluster import (
     ACCESS_ATTRIBUTES,
     Access,
     AccessList,
-    Complex,
-    Consumable,
     ParallelEnvironment,
     Queue,
 )
 from sge.units import read_boolean
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
-_OVERRIDE = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
+_IN_BRACKETS = r"\([^()]*\)|\[[^\[\]]*\]"
+"""What belongs together in the value of a resource map: `(0 1)`, `(gpu0[mem=80G] gpu1)`, `[same=id]`."""
+_OVERRIDE = re.compile(rf"\([^()]*\)|\[([^=\[\]]+)=((?:[^()\[\]]|{_IN_BRACKETS})*)\]")
+_ASSIGNMENT = re.compile(rf"(?:[^\s,()\[\]]|{_IN_BRACKETS}|[()\[\]])+")
 _EMPTY = frozenset({"", "none"})
 _LIMITS = tuple(
     f"{kind}_{what}" for kind in ("s", "h") for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
 )
-_CONSUMABLE = {
-    "NO": Consumable.NO,
-    "YES": Consumable.PER_SLOT,
-    "JOB": Consumable.PER_JOB,
-    "HOST": Consumable.PER_JOB,  # Univa: once on every host the job uses; per job is the nearest word we have
-}
 
 
 def read_attributes(text: str) -> dict[str, str]:
@@ -49,26 +44,6 @@ def read_names(text: str) -> tuple[str, ...]:
     names.
     """
     return tuple(line.strip() for line in text.splitlines() if line.strip() and " " not in line.strip())
-
-
-def read_complexes(text: str) -> dict[str, Complex]:
-    """`qconf -sc`: 8 columns, elsewhere 9 (aapre before the default). A line with other columns raises ValueError."""
-    complexes: dict[str, Complex] = {}
-    for line in text.splitlines():
-        columns = line.split()
-        if not columns or columns[0].startswith("#"):
-            continue
-        if len(columns) not in (8, 9):
-            raise ValueError(f"{len(columns)} columns where 8 or 9 belong: {line!r}")
-        name, shortcut, kind, relop, requestable, consumable = columns[:6]
-        if consumable.upper() not in _CONSUMABLE:
-            raise ValueError(f"complex {name} is consumable {consumable!r}, which is none of {', '.join(_CONSUMABLE)}")
-        complexes[name] = Complex(
-            name, shortcut, kind, relop, requestable, _CONSUMABLE[consumable.upper()], default=columns[-2]
-        )
-    if not complexes:
-        raise ValueError("it has no line with a complex")
-    return complexes
 
 
 def read_pe(text: str) -> ParallelEnvironment:
@@ -161,15 +136,17 @@ def resolve_hosts(
 
 
 def read_assignments(text: str) -> dict[str, str]:
-    """`slots=8,h_vmem=32G` (complex_values, load_values)."""
-    pairs = (part.partition("=") for part in _list(text))
+    """`slots=8,h_vmem=32G,gpu=2(0 1)` (complex_values, load_values)."""
+    pairs = (word.partition("=") for word in _ASSIGNMENT.findall(text))
     return {name: value for name, equals, value in pairs if equals}
 
 
 def split_overrides(value: str) -> tuple[str, dict[str, str]]:
     """`2,[w1=2],[@g=3]` → ('2', {'w1': '2', '@g': '3'}); NONE becomes '' on both sides."""
-    overrides = {where.strip(): _blank(what) for where, what in _OVERRIDE.findall(value)}
-    return _blank(_OVERRIDE.sub("", value).strip(" ,")), overrides
+    found = [each for each in _OVERRIDE.finditer(value) if each[1] is not None]
+    overrides = {each[1].strip(): _blank(each[2]) for each in found}
+    default = _OVERRIDE.sub(lambda each: each[0] if each[1] is None else "", value)
+    return _blank(default.strip(" ,")), overrides
 
 
 def _subordinates(value: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.readable.numbers import MOST
 from sge.job_categories import UNREADABLE
-from sge.markup import Aside, Malformed, parse, require_document, words
+from sge.markup import Aside, Malformed, document_in, parse, words
 
 COMMAND = ("qhost", "-q", "-F", "-xml")
 _SHOWN = "qhost -q -F -xml"
@@ -22,8 +22,15 @@ _NAME = re.compile(rb"""<host\s+name=["']([^"'<>]*)["']""")
 _UNKNOWN = "-"
 _LOADS = ("load_avg", "np_load_avg", "load_short", "mem_free")
 """Values only a living execd reports; others (arch, num_proc) stay known of a host that is down."""
-_COLUMNS = {"arch_string": "arch", "num_proc": "num_proc", "mem_total": "mem_total", "load_avg": "load_avg"}
+_COLUMNS = {
+    "arch_string": "arch",
+    "num_proc": "num_proc",
+    "mem_total": "mem_total",
+    "load_avg": "load_avg",
+    "np_load_avg": "np_load_avg",  # Univa and Altair, instead of load_avg
+}
 """Columns of plain `qhost` and the load values they show, for a listing without -F."""
+_LOAD_COLUMNS = ("load_avg", "np_load_avg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ def read_qhost(data: bytes) -> Offers:
     """Read a whole listing. Raises GridEngineNotObservable where it is none; a host that cannot be understood is set
     aside.
     """
-    require_document(data, b"qhost", _SHOWN)
+    data = document_in(data, b"qhost", _SHOWN)
     aside = Aside()
     hosts: list[HostOffer] = []
     licences: dict[str, str] = {}
@@ -106,7 +113,8 @@ def _read_host(name: str, element: Element, aside: Aside) -> HostOffer:
     columns = {value.get("name", ""): words(value) for value in element.iter("hostvalue")}
     shown = {ours: columns[theirs] for theirs, ours in _COLUMNS.items() if columns.get(theirs, _UNKNOWN) != _UNKNOWN}
     load = _resources(element, "hl") or shown
-    reports = any(key in load for key in _LOADS) and columns.get("load_avg") != _UNKNOWN
+    silent = any(columns.get(column) == _UNKNOWN for column in _LOAD_COLUMNS)
+    reports = any(key in load for key in _LOADS) and not silent
     return HostOffer(
         name=name,
         load=load,

@@ -16,7 +16,7 @@ from autoscaler.core.model.cluster import HostJob, JobCategory, QueueInstance
 from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import GridEngineNotObservable
 from sge.job_categories import UNREADABLE, JobReader, Placed
-from sge.markup import Aside, clean, require_document
+from sge.markup import Aside, clean, document_in
 from sge.units import Clock
 
 COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")
@@ -52,7 +52,7 @@ def read_qstat(data: bytes, zone: tzinfo, *, fast: bool = True) -> Listing:
 
     `fast=False` reads every job the careful way, with the same result.
     """
-    require_document(data, b"job_info", _SHOWN)
+    data = document_in(data, b"job_info", _SHOWN)
     queues, waiting = _sections(data)
     aside = Aside()
     reader = JobReader(Clock(zone), aside, fast=fast)

@@ -117,8 +117,10 @@ def _show(runner: Runner, timeout: float, *switches: str, may_be_empty: bool = F
     argv = ("qconf", *switches)
     done = _run(runner, argv, timeout)
     text = done.stdout.decode("utf-8", "replace")
-    if may_be_empty and _NONE_DEFINED.search(f"{text}\n{done.stderr.decode('utf-8', 'replace')}"):
-        return ""
+    others = [line for line in text.splitlines() if line.strip() and not _NONE_DEFINED.search(line)]
+    said_empty = _NONE_DEFINED.search(f"{text}\n{done.stderr.decode('utf-8', 'replace')}") is not None
+    if may_be_empty and said_empty and (done.returncode != 0 or not others):
+        return ""  # with a list beside it, the sentence is a warning about something else
     _require_success(done, may_be_empty=may_be_empty)
     return text
 

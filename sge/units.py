@@ -15,8 +15,10 @@ from autoscaler.core.model.complexes import amount
 _UNKNOWN = frozenset({"-", "", "none", "undefined"})
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _SLOTS = re.compile(r"(\d*)(?:(-)(\d*)(?::\d+)?)?")
-_MILLISECONDS = 1e11
-"""Epoch numbers from here on are milliseconds (Univa 8.6): as seconds they would lie after the year 5000."""
+_MILLISECONDS, _MICROSECONDS = 10**11, 10**14
+"""Epoch numbers from here on are milliseconds (Univa 8.6) and microseconds (Open Cluster Scheduler 9): as seconds or
+milliseconds they would lie after the year 5000.
+"""
 
 
 def read_memory(text: str) -> float | None:
@@ -75,12 +77,22 @@ LAST = 253_370_764_800.0
 """The year 9999."""
 
 
+def epoch_seconds(number: int) -> float:
+    """A time since 1970 in seconds, whether it is told in those, in milliseconds or in microseconds. Raises ValueError
+    for one that no calendar has.
+    """
+    parts = 10**6 if number >= _MICROSECONDS else 10**3 if number >= _MILLISECONDS else 1
+    if not 0 <= number // parts <= LAST:
+        raise ValueError(f"not a time: a number of {len(str(abs(number)))} digits")
+    return number / parts
+
+
 class Clock:
     """Reads times that Grid Engine prints without a zone, as local times of the qmaster's.
 
-    Dialects: `2019-05-15T13:16:51`, with `.092` or six digits of fraction, epoch seconds, epoch milliseconds. A
-    listing names few minutes but many seconds, so what is remembered is the minute. A time that the end of summer
-    time makes ambiguous is taken as the earlier one.
+    Dialects: `2019-05-15T13:16:51`, with `.092` or six digits of fraction, epoch seconds, milliseconds, microseconds. A
+    listing names few minutes but many seconds, so what is remembered is the minute. A time that the end of summer time
+    makes ambiguous is taken as the earlier one.
     """
 
     def __init__(self, zone: tzinfo) -> None:
@@ -99,11 +111,7 @@ class Clock:
     def _read_first(self, text: bytes) -> float:
         try:
             if text.isdigit():
-                epoch = float(text)
-                epoch = epoch / 1000 if epoch >= _MILLISECONDS else epoch
-                if epoch > LAST:
-                    raise ValueError
-                return epoch
+                return epoch_seconds(int(text))
             minute = datetime.fromisoformat(text[:16].decode("ascii")).replace(tzinfo=self.zone).timestamp()
             if text[16:17] != b":":
                 raise ValueError

@@ -29,9 +29,10 @@ from sge.access import read_restrictions
 from sge.access_check import access_finding
 from sge.admin import Administrator
 from sge.checks import Finding, Level, check_all
+from sge.complex_table import read_complexes
 from sge.events import find_qevent
 from sge.facts import TIMEOUT, gather
-from sge.qconf import read_complexes, read_names
+from sge.qconf import read_names
 from sge.reading import read_configuration
 
 UNSOUND = 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json, reading_store
+from autoscaler.commands._look import Look, as_json, from_record, look, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
@@ -28,6 +28,7 @@ from autoscaler.report.explain import (
     host_lines,
     job_lines,
 )
+from autoscaler.report.sentence import jobs_not_read
 from autoscaler.store.history import Explanation
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
@@ -67,7 +68,7 @@ def _job(invocation: Invocation, job: int, task: str | None, record: Path | None
     if record is not None:
         told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
         if told is None:
-            raise NotFound(f"job {job} neither waits nor runs in {record}")
+            raise NotFound(f"job {job} neither waits nor runs in {record}{_unless(seen)}")
         return _of_task(told, job, task)
     ended = _ends(invocation, job)
     with reading_store(invocation, lenient=True) as store:
@@ -77,9 +78,15 @@ def _job(invocation: Invocation, job: int, task: str | None, record: Path | None
     if told is None:
         raise NotFound(
             f"job {job} neither waits nor runs, was never seen waiting in the last 30 days, and no accounting "
-            "tells of it"
+            f"tells of it{_unless(seen)}"
         )
     return _of_task(told, job, task)
+
+
+def _unless(seen: Look) -> str:
+    """Where jobs could not be read, it may be one of them."""
+    unread = jobs_not_read(seen.plan.notes)
+    return f"; {unread}" if unread else ""
 
 
 def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from autoscaler.core.model.evidence import JobFailure, JobSuccess
 from autoscaler.core.model.job_faults import fault_of
 from autoscaler.store.evidence import StartTable
-from sge.accounting import Start, read_on
+from sge.accounting import Start, read_on, written_last
 
 LONGEST_GAP = 600.0
 """Seconds between two looks, in which nobody knows when a job failed: what was written in a longer one is no news."""
@@ -26,23 +26,27 @@ class Failures:
     """Reads on at every look."""
 
     accounting: Path
-    """SGE_ROOT/CELL/common/accounting."""
+    """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it that is read which was written last."""
     table: StartTable
     last_look: Callable[[], float]
     """When the last pass looked."""
     _said: str = ""
+    _file: Path | None = None
 
     def gather(self, now: float) -> None:
         """Keep what was written since the last look, dated by this one."""
-        before = self.table.offset if now - self.last_look() <= LONGEST_GAP else None
         try:
-            offset, starts = read_on(self.accounting, before)
+            file = written_last(self.accounting)
+            # How far one file was read says nothing of the other: what is in that is no news.
+            same = self._file in (None, file)
+            before = self.table.offset if same and now - self.last_look() <= LONGEST_GAP else None
+            offset, starts = read_on(file, before)
         except OSError as error:
             if str(error) != self._said:
                 log.warning("failed jobs tell nothing of hosts: %s", error)
             self._said = str(error)
             return
-        self._said = ""
+        self._said, self._file = "", file if file.exists() else self._file
         if starts or offset != before:
             told = (_evidence(start, now) for start in starts)
             self.table.add([one for one in told if one is not None], offset)

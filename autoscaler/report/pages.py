@@ -37,7 +37,7 @@ The other commands reuse its parts:
 
 | command | prints |
 |---|---|
-| `jobs --json` | `schema`, `now`, `jobs`: a list of Shape, one a job |
+| `jobs --json` | `schema`, `now`, `notes`: a list of Reason, `jobs`: a list of Shape, one a job |
 | `workers --json` | `schema`, `now`, `workers`: a list of Worker, each with `instance_type`, `node_array`, \
 `group_id`, `state`, `price_per_hour`, `slots`, `used`, `created_at` besides |
 | `orphans --json` | `schema`, `now`, `orphans`: a list of objects with `id`, `name`, `host` (its execution host), \

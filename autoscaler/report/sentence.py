@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from autoscaler.core.model.actions import AskGridEngine, JobAction, Launch, WorkerAction, subject_of
@@ -22,6 +22,7 @@ NAMED = 3
 """At most so many hosts or causes are named in one part of the sentence."""
 
 _UNREAD = frozenset({Code.IGNORED, Code.CANNOT_BE_READ})
+_NOT_READ = _UNREAD | {Code.JOBS_NOT_READ}
 """Notes of what could not be read: told in a part of their own, and never a reason for doing nothing."""
 _LATER = frozenset({Code.IN_ALARM, Code.QUEUE_OPENS_SOON})
 """What jobs fit on starts nothing yet."""
@@ -45,7 +46,7 @@ def news(plan: Plan) -> str:
 
 def _told(plan: Plan, *, times: bool) -> str:
     done = list(_actions(plan, times=times)) or [_nothing(plan, times=times)]
-    parts = [_demand(plan), *_failed(plan), *done]
+    parts = [*_demand(plan), *_failed(plan), *done]
     if plan.actions:
         parts += [text(note) if times else note.code for note in plan.notes if note.code in _UNHELPED]
     parts += (*_kept(plan, times=times), *_unread(plan))
@@ -54,9 +55,26 @@ def _told(plan: Plan, *, times: bool) -> str:
     return "; ".join((told, *(f"to mend: {words}" for words in dict.fromkeys(lacking))))
 
 
-def _demand(plan: Plan) -> str:
-    if not plan.waiting:
-        return "no job waits"
+def _demand(plan: Plan) -> Iterator[str]:
+    unread = jobs_not_read(plan.notes)
+    if plan.waiting or not unread:
+        yield _waiting(plan) if plan.waiting else "no job waits"
+    if unread:
+        yield unread
+
+
+def jobs_not_read(notes: Iterable[Reason]) -> str:
+    """`365 jobs could not be read: 300 it has no state, 65 not a list of tasks: '9-1'`; '' where all could be read."""
+    causes = [note for note in notes if note.code is Code.JOBS_NOT_READ]
+    if len(causes) < 2:
+        return "".join(map(text, causes))
+    counts = [count if isinstance(count := note["count"], int) else 0 for note in causes]
+    told = [f"{count} {note['why']}" for count, note in zip(counts, causes, strict=True)][:NAMED]
+    other = [f"{sum(counts[NAMED:])} other"] if counts[NAMED:] else []
+    return f"{sum(counts)} jobs could not be read: {', '.join((*told, *other))}"
+
+
+def _waiting(plan: Plan) -> str:
     parts = [f"{plan.waiting} job{'s wait' if plan.waiting > 1 else ' waits'}"]
     if plan.fitting:
         parts.append(f"{plan.fitting} fit{'' if plan.fitting > 1 else 's'}")
@@ -164,7 +182,7 @@ def _named(some: Sequence[tuple[str, Reason]], noun: str, *, times: bool) -> str
 def _nothing(plan: Plan, *, times: bool) -> str:
     """Doing nothing has a reason like everything else."""
     for note in plan.notes:
-        if note.code not in _UNREAD:
+        if note.code not in _NOT_READ:
             return f"nothing to do: {_without_stop(text(note)) if times else note.code}"
     if not plan.waiting:
         return "nothing to do"

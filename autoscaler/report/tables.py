@@ -30,9 +30,14 @@ def print_plan(told: Mapping[str, Any]) -> None:
         console.print(f"note: {note['text']} [{note['code']}]", markup=False, soft_wrap=True)
 
 
-def print_jobs(rows: Sequence[Row]) -> None:
-    """Waiting jobs alone."""
-    _print(_console(), "", _shapes(rows)) if rows else _console().print("no job waits")
+def print_jobs(rows: Sequence[Row], not_read: Sequence[str] = ()) -> None:
+    """Waiting jobs alone. `not_read`: what is said of those that could not be read."""
+    if rows:
+        _print(_console(), "", _shapes(rows))
+    elif not not_read:
+        _console().print("no job waits")
+    for told in not_read:
+        _console().print(told, markup=False, soft_wrap=True)
 
 
 def print_workers(rows: Sequence[Row]) -> None:

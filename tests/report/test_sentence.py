@@ -55,6 +55,32 @@ def test_what_cannot_be_read_is_named_beside_whatever_else_is_told() -> None:
     assert told.endswith("; nothing to do: no waiting job counts; cannot read job 99, host w1, bucket m0 and 2 more")
 
 
+UNREAD = because(Code.JOBS_NOT_READ, count=365, why="it has no state", jobs=("1", "2", "3", "…"))
+
+
+def test_jobs_that_could_not_be_read_are_not_told_as_none() -> None:
+    told = sentence(plan(notes=(UNREAD,)), 3)
+    assert told == "pass 3: 365 jobs could not be read: it has no state (jobs 1, 2, 3, …); nothing to do"
+    assert "could not be read" in news(plan(notes=(UNREAD,)))
+
+
+def test_jobs_that_could_not_be_read_are_told_beside_those_that_wait() -> None:
+    told = sentence(plan(shapes=(waiting(2, reason=because(Code.FITS)),), fitting=2, notes=(UNREAD,)), 3)
+    assert told.startswith("pass 3: 2 jobs wait, 2 fit; 365 jobs could not be read: it has no state (")
+
+
+def test_several_causes_are_told_with_their_numbers() -> None:
+    notes = (UNREAD, *(because(Code.JOBS_NOT_READ, count=n, why=f"cause {n}", jobs=()) for n in (9, 4, 2, 1)))
+    assert "381 jobs could not be read: 365 it has no state, 9 cause 9, 4 cause 4, 3 other;" in sentence(
+        plan(notes=notes), 3
+    )
+
+
+def test_one_job_that_could_not_be_read_is_told_in_the_singular() -> None:
+    note = because(Code.JOBS_NOT_READ, count=1, why="it has no state", jobs=("8",))
+    assert "1 job could not be read: it has no state (job 8);" in sentence(plan(notes=(note,)), 3)
+
+
 def test_everything_fitting_is_a_reason_to_do_nothing() -> None:
     told = plan(shapes=(waiting(2, reason=because(Code.FITS)),), fitting=2)
     assert sentence(told, 3) == "pass 3: 2 jobs wait, 2 fit; nothing to do: all fit"

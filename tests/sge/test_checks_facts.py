@@ -8,6 +8,7 @@ from autoscaler.errors import CommandNotFound
 from autoscaler.process import Completed
 from sge.checks import Facts, Resolved
 from sge.facts import gather
+from tests.sge.printed import qstat, queue_list, running_job
 
 QPING = """11/21/2026 11:20:48:
 SIRM version:             0.1
@@ -15,15 +16,14 @@ start time:               11/21/2026 11:06:21 (1795259181)
 run time [s]:             867
 messages in read buffer:  0
 """
-QSTAT = """queuename                      qtype resv/used/tot. load_avg arch          states
----------------------------------------------------------------------------------
-main.q@w1                      BIP   0/1/8          0.31     lx-amd64
-      1 0.50000 j1         root         r     11/21/2026 11:14:01     1
----------------------------------------------------------------------------------
-main.q@w2                      BIP   0/0/4          -NA-     -NA-          au
----------------------------------------------------------------------------------
-main.q@w3                      BIP   0/0/4          0.02     lx-amd64      d
-"""
+QSTAT = qstat(
+    (),
+    [
+        queue_list("main.q@w1", running_job(1), used=1, total=8),
+        queue_list("main.q@w2", state="au"),
+        queue_list("main.q@w3", state="d"),
+    ],
+).decode()
 ANSWERS = {
     "qconf -sss": "master\n",
     "qconf -sel": "w1\nw2\n",
@@ -31,7 +31,7 @@ ANSWERS = {
     "qconf -sh": "master\n",
     "qconf -ss": "master\n",
     "qconf -sconf": "#global:\nmax_unheard                  00:00:20\njsv_url                      none\n",
-    "qstat -f": QSTAT,
+    "qstat -u * -r -f -xml": QSTAT,
     "qping -info master 6444 qmaster 1": QPING,
     "id -un": "root\n",
     "hostname": "master\n",
@@ -61,6 +61,10 @@ def facts(answers: Mapping[str, str] = ANSWERS) -> Facts:
 
 def test_the_queue_masters_clock_is_its_start_and_how_long_it_has_run() -> None:
     assert facts().clock_skew == -2.5
+
+
+def test_a_warning_before_the_masters_name_is_no_part_of_it() -> None:
+    assert facts({**ANSWERS, "qconf -sss": "warning: old licence\nMaster\n"}).master == "master"
 
 
 def test_a_clock_nobody_tells_is_unknown() -> None:

@@ -271,7 +271,7 @@ def details(body: str) -> bytes:
     return f"<?xml version='1.0'?>\n<detailed_job_info><djob_info>{body}</djob_info></detailed_job_info>".encode()
 
 
-@pytest.mark.parametrize("start", ("1893456000", "1893456000000"))
+@pytest.mark.parametrize("start", ("1893456000", "1893456000000", "1893456000000000"))
 def test_a_start_in_the_future_is_known_by_its_epoch(start: str) -> None:
     body = f"<element><JB_job_number>7</JB_job_number><JB_execution_time>{start}</JB_execution_time></element>"
     assert cluster(qstat_j=details(body)).details == {7: JobDetail(7, NOW, start_after=1893456000.0, group="")}

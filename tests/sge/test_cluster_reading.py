@@ -164,6 +164,16 @@ def test_a_list_that_qconf_says_is_empty_is_empty(command: str, said: bytes, ste
     assert not outputs.qconf.get(stem)
 
 
+@pytest.mark.parametrize(
+    ("command", "stem"), (("qconf -sql", "sq_main.q"), ("qconf -spl", "sp_mpi"), ("qconf -srqs", "srqs"))
+)
+def test_a_warning_beside_a_list_empties_it_not(command: str, stem: str) -> None:
+    outputs = read(Master({command: b"no license server found\n" + ANSWERS[command]}))
+    assert outputs.qconf[stem].endswith(
+        ANSWERS[command if stem == "srqs" else f"qconf -{stem.replace('_', ' ')}"].decode()
+    )
+
+
 COMMLIB = b"error: commlib error: got select error (Connection refused)\n"
 
 

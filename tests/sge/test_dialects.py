@@ -43,8 +43,38 @@ def test_no_declaration_matters(declaration: str) -> None:
     assert read(WHOLE.replace(b"<?xml version='1.0'?>", declaration.encode())) == read(WHOLE)
 
 
-def test_warnings_printed_before_the_xml_are_let_through() -> None:
-    assert read(b"ignore: licence\n" + WHOLE) == read(WHOLE)
+WARNINGS = (
+    b"ignore: licence",
+    b"warning: load sensor <gpu> took longer than 10 s (1 < 2)",
+    b"<warning>the configuration is old</warning>",
+    b"<!-- 8.6.18 --><note/>",
+    b"critical: <job_info> and <qhost> of this release are deprecated",
+    b"job_info, </job_info>, /job_info>",
+)
+
+
+@pytest.mark.parametrize("warning", WARNINGS)
+@pytest.mark.parametrize("declaration", (b"<?xml version='1.0'?>", b""), ids=("declared", "bare"))
+def test_warnings_printed_before_the_xml_are_let_through(warning: bytes, declaration: bytes) -> None:
+    assert read(warning + b"\n" + WHOLE.replace(b"<?xml version='1.0'?>", declaration)) == read(WHOLE)
+
+
+@pytest.mark.parametrize("warning", WARNINGS[:4])
+def test_warnings_printed_after_the_xml_are_let_through(warning: bytes) -> None:
+    assert read(WHOLE + warning + b"\n") == read(WHOLE)
+
+
+@pytest.mark.parametrize("more", (b"<job_list>", b"</Queue-List>", waiting_job(8).encode(), b"<queue_info/>\n"))
+def test_an_answer_that_goes_on_behind_its_end_is_no_observation(more: bytes) -> None:
+    """Something was lost before: perhaps jobs."""
+    with pytest.raises(GridEngineNotObservable, match="cut short"):
+        read(WHOLE + more)
+
+
+@pytest.mark.parametrize("length", range(1, len(WHOLE.rstrip()), 41))
+def test_a_listing_cut_short_is_no_observation_though_warnings_stand_around_it(length: int) -> None:
+    with pytest.raises(GridEngineNotObservable):
+        read(b"warning: <x>\n" + WHOLE[:length] + b"\nwarning: <y>\n")
 
 
 @pytest.mark.parametrize("name", ("&amp;%lt;&gt;", "a<b", "x & y", "\x07\x1b[1m", "<job>"))
@@ -69,13 +99,18 @@ def test_older_releases_print_tasks_after_the_name() -> None:
     assert (shape.tasks, shape.count) == (("1-10:2",), 5)
 
 
+def test_an_element_that_nobody_knows_changes_nothing() -> None:
+    newer = waiting_job(7).replace("<slots>", "<jclass_name></jclass_name>\n      <slots>")
+    assert read(qstat([newer])) == read(qstat([waiting_job(7)]))
+
+
 def test_older_releases_write_the_requested_pe_in_capitals() -> None:
     (shape,) = read(qstat([waiting_job(7, more='<requested_PE name="mpi">4-12</requested_PE>')])).shapes
     assert (shape.ask.pe, shape.ask.slots_min, shape.ask.slots_max) == ("mpi", 4, 12)
 
 
 @pytest.mark.parametrize(
-    "time", ("2026-11-21T09:04:23.000", "2026-11-21T09:04:23.000000", "1795251863000", "1795251863")
+    "time", ("2026-11-21T09:04:23.000", "2026-11-21T09:04:23.000000", "1795251863000", "1795251863", "1795251863000000")
 )
 def test_a_submission_time_in_any_dialect_is_the_same(time: str) -> None:
     (shape,) = read(qstat([waiting_job(7, time=f"<JB_submission_time>{time}</JB_submission_time>")])).shapes
@@ -132,7 +167,6 @@ def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
         waiting_job(8, slots="many"),
         waiting_job(8, tasks="9-1"),
         waiting_job(8, time="<JB_submission_time>yesterday</JB_submission_time>"),
-        waiting_job(8, time=""),
         waiting_job(8, more='<requested_pe name="mpi">few</requested_pe>'),
         waiting_job(8, more="<unclosed>"),
         waiting_job("", owner="eve"),
@@ -142,17 +176,40 @@ def test_an_empty_cell_is_a_whole_listing(sections: str) -> None:
 )
 def test_a_job_that_cannot_be_understood_is_set_aside_alone(broken: str) -> None:
     listing = read(qstat([waiting_job(7), broken, waiting_job(9)]))
-    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.IGNORED])
+    assert (waiting(listing), [reason.code for reason in listing.set_aside]) == ([7, 9], [Code.JOBS_NOT_READ])
+    assert listing.set_aside[0]["count"] == 1
 
 
 def test_what_is_set_aside_says_what_and_why() -> None:
     (reason,) = read(qstat([waiting_job(8, tasks="9-1")])).set_aside
-    assert reason.facts == (("what", "job 8"), ("why", "not a list of tasks: '9-1'"))
+    assert reason.facts == (("count", 1), ("why", "not a list of tasks: '9-1'"), ("jobs", ("8",)))
 
 
-def test_many_oddities_are_told_by_their_number() -> None:
-    listing = read(qstat([waiting_job(n, slots="many") for n in range(1000)]))
+def test_many_jobs_that_cannot_be_read_are_told_by_cause_and_number() -> None:
+    odd = [waiting_job(n, state="") for n in range(300)]
+    odd += [waiting_job(n, tasks=f"9-{n % 9}") for n in range(300, 360)]
+    most, others = read(qstat(odd)).set_aside
+    assert (most["count"], most["why"], most["jobs"]) == (300, "it has no state", ("0", "1", "2", "…"))
+    assert (others["count"], others["why"]) == (60, "not a list of tasks: '9-3'")
+
+
+def test_of_very_many_causes_the_rest_are_counted_together() -> None:
+    letters = [chr(ord("a") + n // 26) + chr(ord("a") + n % 26) for n in range(500)]
+    listing = read(qstat([waiting_job(n, more=f"<{tag}></{tag}x>") for n, tag in enumerate(letters)]))
+    counts = [count for reason in listing.set_aside if isinstance(count := reason["count"], int)]
+    assert (len(listing.set_aside) <= 21, sum(counts)) == (True, 500)
+
+
+def test_many_queue_instances_that_cannot_be_read_are_told_by_their_number() -> None:
+    listing = read(qstat((), [queue_list(f"main.q@w{n}", used="many") for n in range(1000)]))
     assert (len(listing.set_aside), listing.set_aside[-1]["what"]) == (21, "980 more")
+
+
+@pytest.mark.parametrize("time", ("", "<JB_submission_time></JB_submission_time>"))
+def test_a_job_without_a_submission_time_is_a_job(time: str) -> None:
+    listing = read(qstat([waiting_job(7), waiting_job(8, time=time)]))
+    assert (waiting(listing), listing.set_aside) == ([7, 8], ())
+    assert [sorted(shape.undated) for shape in listing.shapes] == [[8]]
 
 
 @pytest.mark.parametrize("broken", (running_job(3, slots="many"), running_job(3).replace("</job_list>", "")))

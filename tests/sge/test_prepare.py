@@ -237,3 +237,21 @@ def test_what_other_hosts_have_of_their_own_stays_when_a_parallel_environment_is
     found = one(replace(WANTED, group_pes=("mpi",)), with_queue("local mpi", "local mpi,[@big=mpi]"))
 
     assert "+pe_list               local,[@big=mpi]" in found.shown
+
+
+def test_the_complex_of_notices_has_the_columns_that_the_table_has() -> None:
+    """Univa and Altair refuse a row of eight columns in a table of nine."""
+    table = (
+        "#name shortcut type relop requestable consumable default urgency aapre\n"
+        "arch a RESTRING == YES NO NONE 0 NO\n"
+        "slots s INT <= YES YES 1 1000 YES\n"
+    )
+    (row,) = of_kind("complex", replace(WANTED, notices=True), replace(PREPARED, complexes=table))
+    assert row.splitlines()[-1].split()[2:] == ["STRING", "==", "NO", "NO", "NONE", "0", "NO"]
+
+
+def test_resource_maps_of_the_master_stay_as_they_are() -> None:
+    maps = "gpu=2(gpu0[mem=80G,dev=/dev/a] gpu1)"
+    master = SE_MASTER.replace("slots=2", f"slots=1,{maps}")
+    (after,) = of_kind("execution host", WANTED, replace(PREPARED, execution_hosts={"master": master}))
+    assert f"complex_values        slots=2,{maps}\n" in after

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.core.model.cluster import Complex, Consumable, ParallelEnvironment, QuotaRule, QuotaSet
+from autoscaler.core.model.cluster import ParallelEnvironment, QuotaRule, QuotaSet
 from sge.qconf import (
     read_attributes,
-    read_complexes,
     read_host_group,
     read_names,
     read_pe,
@@ -18,7 +17,6 @@ from sge.qconf import (
     split_overrides,
 )
 from sge.quotas import read_quotas
-from sge.shipped import COMPLEXES
 
 RECORDED = Path(__file__).parent / "recorded" / "mixed" / "qconf"
 
@@ -118,28 +116,6 @@ def test_a_pe_tells_how_slots_spread() -> None:
     assert read_pe("pe_name mpi\nslots 99\nuser_lists deny\nallocation_rule $round_robin\n") == ParallelEnvironment(
         "mpi", 99, "$round_robin", ("deny",)
     )
-
-
-def test_complexes_have_eight_columns() -> None:
-    line = "h_vmem  vm  MEMORY  <=  YES  JOB  2G  0\n"
-    expected = Complex("h_vmem", "vm", "MEMORY", "<=", "YES", Consumable.PER_JOB, "2G")
-    assert read_complexes(line) == {"h_vmem": expected}
-
-
-def test_complexes_may_have_nine_columns() -> None:
-    line = "h_vmem  vm  MEMORY  <=  FORCED  YES  NO  2G  0\n"
-    expected = Complex("h_vmem", "vm", "MEMORY", "<=", "FORCED", Consumable.PER_SLOT, "2G")
-    assert read_complexes(line) == {"h_vmem": expected}
-
-
-def test_complexes_as_shipped_are_those_a_new_cell_prints() -> None:
-    assert dict(COMPLEXES) == read_complexes(recorded("sc"))
-
-
-@pytest.mark.parametrize("text", ("", "# nothing\n", "h_vmem vm MEMORY\n", "x x INT <= YES SOMETIMES 0 0\n"))
-def test_a_table_of_complexes_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"columns|no line|SOMETIMES"):
-        read_complexes(text)
 
 
 def test_nested_host_groups_are_resolved() -> None:

@@ -57,6 +57,26 @@ def test_a_listing_without_resources_tells_load_by_its_columns() -> None:
     assert (found.load, found.reports) == ({"load_avg": "8.32"}, True)
 
 
+UNIVA = """ <host name='w1'>
+   <hostvalue name='arch_string'>lx-amd64</hostvalue>
+   <hostvalue name='num_proc'>24</hostvalue>
+   <hostvalue name='m_socket'>2</hostvalue>
+   <hostvalue name='np_load_avg'>{load}</hostvalue>
+   <hostvalue name='mem_total'>{memory}</hostvalue>
+ </host>
+"""
+
+
+@pytest.mark.parametrize(("load", "memory", "reports"), (("0.01", "251.7G", True), ("-", "-", False)))
+def test_a_listing_of_univas_tells_load_by_processor(load: str, memory: str, reports: bool) -> None:
+    found = only(UNIVA.format(load=load, memory=memory))
+    assert (found.load.get("np_load_avg", "-"), found.load.get("mem_total", "-"), found.reports) == (
+        load,
+        memory,
+        reports,
+    )
+
+
 def test_what_is_left_of_licences_stands_at_the_global_host() -> None:
     licences = host("GLOBAL", load={}, column="-", more="<resourcevalue name='lic' dominance='gc'>3.0</resourcevalue>")
     assert read_qhost(f"<qhost>{licences}</qhost>".encode()).global_consumables == {"lic": "3.0"}
@@ -101,3 +121,10 @@ def test_a_recorded_listing_is_understood_whole() -> None:
         ("w1", True, None),
         ("w2", True, "32.000G"),
     ]
+
+
+@pytest.mark.parametrize("before", (b"", b"warning: <gpu> is slow\n", b"critical: <qhost> is deprecated\n"))
+@pytest.mark.parametrize("after", (b"", b"warning: 1 < 2\n", b"<bye>\n"))
+def test_warnings_around_a_listing_are_let_through(before: bytes, after: bytes) -> None:
+    listing = qhost(host("w1", queue_of_host()))
+    assert read_qhost(before + listing + after) == read_qhost(listing)

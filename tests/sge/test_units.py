@@ -114,7 +114,9 @@ def test_a_time_without_zone_is_local_to_the_queue_master() -> None:
     assert Clock(ZoneInfo("Europe/Berlin")).read(b"2019-05-15T13:16:51") == Clock(UTC).read(b"2019-05-15T11:16:51")
 
 
-@pytest.mark.parametrize("text", (b"2019-05-15T13:16:51.092", b"2019-05-15T13:16:51.092000", b"1557926211092"))
+@pytest.mark.parametrize(
+    "text", (b"2019-05-15T13:16:51.092", b"2019-05-15T13:16:51.092000", b"1557926211092", b"1557926211092000")
+)
 def test_a_time_in_any_dialect_is_the_same_time(text: bytes) -> None:
     assert Clock(UTC).read(text) == pytest.approx(1557926211.092)
 

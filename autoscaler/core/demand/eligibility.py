@@ -100,6 +100,7 @@ class _Ledger:
         elif (
             shape.ask.array
             or shape.ask.unscheduled
+            or shape.undated
             or not self._was_unable.isdisjoint(shape.jobs)
             or self._remembers(shape)
         ):
@@ -123,7 +124,7 @@ class _Ledger:
                 group.count += count
                 group.oldest = min(group.oldest, submitted if reason is not None else since)
                 group.start = min(group.start, self._start(job) or group.start)
-            if job not in self.unable and since != submitted:
+            if job not in self.unable and (since != submitted or job in shape.undated):
                 self.able_since[job] = since
         for reason, group in groups.items():
             if reason is not None and reason.code is Code.FUTURE:

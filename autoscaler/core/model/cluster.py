@@ -248,6 +248,8 @@ class JobCategory:
     submitted: tuple[float, ...]
     count: int
     """How many tasks wait (a job that is no array counts one)."""
+    undated: frozenset[int] = frozenset()
+    """Jobs of which no submission time is told: theirs in `submitted` is when they were first seen."""
 
 
 def names_of(job: int, tasks: str) -> list[str]:

@@ -18,8 +18,15 @@ from autoscaler.core.model.cluster import Complex
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:[eE]([+-]?\d+))?([kKmMgGtT]?)")
 _FACTORS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]{1,16})([kKmMgGtT]?)")
-NUMERIC = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", "BOOL"})
+RESOURCE_MAP = "RSMAP"
+"""A consumable whose units have ids: a host has `2(0 1)` or `2(gpu0[mem=80G] gpu1[mem=40G])`, a job asks for `2`,
+`2(gpu0 gpu1)` or `2[same=id]`. The amount counts. Which unit a job gets is Grid Engine's to decide.
+"""
+NUMERIC = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", "BOOL", RESOURCE_MAP})
 """Types of complexes whose values are numbers."""
+_LISTED_IDS = 64
+"""More ids than that are written as a range."""
+_IDS = re.compile(r"(\([^()]*\)|\[[^\[\]]*\])\Z")
 TOO_MUCH = 10**18
 """No host has so much of anything; what is below can be counted exactly."""
 _DEEPEST = 200
@@ -34,7 +41,7 @@ def amount(text: str, kind: str) -> float | None:
     """The number a value of a complex of this type stands for: bytes, seconds, 1 or 0 for true and false, infinite only
     where it says so. None: it is none, or more than can be counted (`1e400`).
     """
-    word = text.strip()
+    word = _IDS.sub("", text.strip()).rstrip() if kind == RESOURCE_MAP else text.strip()
     lower = word.lower()
     if lower in _ENDLESS:
         return float("inf")
@@ -168,6 +175,17 @@ def written(value: float, kind: str) -> str:
             if whole % factor == 0:
                 return f"{whole // factor}{suffix}"
     return str(whole) if whole == value else repr(value)
+
+
+def configured(value: float, kind: str) -> str:
+    """An amount as a host's `complex_values` take it: `written`, and of a resource map with an id for each unit, which
+    older dialects refuse to be without. '' for none of a resource map: such a host does not have it.
+    """
+    if kind != RESOURCE_MAP:
+        return written(value, kind)
+    count = int(min(value, TOO_MUCH))
+    ids = f"0-{count - 1}" if count > _LISTED_IDS else " ".join(map(str, range(count)))
+    return f"{count}({ids})" if count >= 1 else ""
 
 
 @lru_cache(maxsize=65536)

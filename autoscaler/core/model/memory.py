@@ -285,7 +285,9 @@ class Memory:
     workers: Mapping[str, WorkerNote] = field(default_factory=lambda: MappingProxyType({}))
     """By worker id."""
     able_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Jobs that were once unable to run (held, dependent, future): since when they could. Others: since submission."""
+    """Jobs that were once unable to run (held, dependent, future): since when they could. Jobs of which no submission
+    time is told: since they were first seen. Others: since submission.
+    """
     unable: tuple[int, ...] = ()
     """Job numbers seen unable to run at the last look, sorted."""
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))

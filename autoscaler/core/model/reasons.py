@@ -251,6 +251,7 @@ class Code(StrEnum):
     PAUSED = "PAUSED"
     CIRCUIT_BREAKER = "CIRCUIT_BREAKER"
     IGNORED = "IGNORED"
+    JOBS_NOT_READ = "JOBS_NOT_READ"
 
     @classmethod
     def _missing_(cls, value: object) -> Code | None:

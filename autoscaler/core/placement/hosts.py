@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from autoscaler.core.constraints.node import Node
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.model.cluster import Complex, Consumable, ExecutionHost
-from autoscaler.core.model.complexes import amount, canonical, written
+from autoscaler.core.model.complexes import amount, canonical, configured
 from autoscaler.core.model.demand_vector import Amounts
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType
 from autoscaler.core.model.offered_host import Host
@@ -115,7 +115,9 @@ def _offer(
         ),
         properties={HOSTNAME: NEW_HOST}
         | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
-        complex_values=tuple(sorted((name, written(value, complexes[name].type)) for name, value in given.items())),
+        complex_values=tuple(
+            sorted((name, text) for name, value in given.items() if (text := configured(value, complexes[name].type)))
+        ),
         queue_values=array.queue_values,
     )
 

@@ -33,7 +33,7 @@ def readable(snapshot: Snapshot) -> Snapshot:
     """The same snapshot where all of it can be read. Done twice it changes nothing more."""
     faults: list[Reason] = []
     now = snapshot.now
-    cluster = _cluster(snapshot.cluster, now, faults)
+    cluster = _cluster(_first_seen(snapshot.cluster, snapshot.memory), now, faults)
     fleet = _fleet(snapshot.fleet, snapshot.memory, now, faults)
     requests = _requests(snapshot.requests, now, faults)
     memory = _memory(snapshot.memory, now, faults)
@@ -79,6 +79,25 @@ def _complexes(complexes: Mapping[str, Complex], faults: list[Reason]) -> Mappin
         for name in odd
     ]
     return {**complexes, **{name: replace(complexes[name], name=name) for name in odd}} if odd else complexes
+
+
+def _first_seen(cluster: Cluster, memory: Memory) -> Cluster:
+    """The same where jobs of which no submission time is told count from the pass that saw them first."""
+    if not any(shape.undated for shape in cluster.shapes):
+        return cluster
+    return replace(
+        cluster,
+        shapes=tuple(
+            replace(
+                shape,
+                submitted=tuple(
+                    memory.able_since.get(job, at) if job in shape.undated else at
+                    for job, at in zip(shape.jobs, shape.submitted, strict=True)
+                ),
+            )
+            for shape in cluster.shapes
+        ),
+    )
 
 
 def _host(host: ExecutionHost, now: float, faults: list[Reason]) -> ExecutionHost:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from autoscaler.core.capacity.array_ranges import Kind, Range
 from autoscaler.core.model.actions import ProbeHost
 from autoscaler.core.model.cluster import Complex
-from autoscaler.core.model.complexes import amount, written
+from autoscaler.core.model.complexes import RESOURCE_MAP, amount, configured, written
 from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, most_visits, visits_on
@@ -84,7 +84,7 @@ def _notation(value: str, entry: Complex) -> str:
     return value if number is None else written(number, entry.type)
 
 
-_NUMBERS = frozenset({"INT", "DOUBLE", "MEMORY", "TIME"})
+_NUMBERS = frozenset({"INT", "DOUBLE", "MEMORY", "TIME", RESOURCE_MAP})
 
 
 def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes: Mapping[str, Complex]) -> ProbeHost:
@@ -107,7 +107,7 @@ def _enlarged(phantom: ProbeHost, demand: Demand, slots: int, complexes: Mapping
     values = dict(phantom.complex_values)
     for name, each in (*demand.per_slot, *demand.assumed):
         if name in values and (_number(values[name], name, complexes) or 0) < each * slots:
-            values[name] = written(each * slots, complexes[name].type)
+            values[name] = configured(each * slots, complexes[name].type)
     return ProbeHost(phantom.queue, max(slots, phantom.slots), tuple(sorted(values.items())))
 
 

@@ -23,4 +23,8 @@ ROWS = {
         "{what} ignored: {why}",
         remedy="Please report what could not be read, with `sge-autoscaler record`.",
     ),
+    Code.JOBS_NOT_READ: Row(
+        "{count} jobs could not be read: {why}[ (jobs {jobs})]",
+        remedy="Nothing is launched for them. Please report it, with `sge-autoscaler record`.",
+    ),
 }

@@ -1,0 +1,124 @@
+"""`qconf -sc`: the table of complexes, read and added to by the names in its header.
+
+Dialects differ in their columns: eight on Son of Grid Engine, Open Grid Scheduler and Open Cluster Scheduler, nine
+(with aapre) from Univa 8.3 on, more on later Altair. A table without a header is read only where it has the eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from autoscaler.core.model.cluster import Complex, Consumable
+from autoscaler.errors import GridEngineNotObservable
+from sge.markup import Aside
+from sge.shipped import COMPLEXES
+
+_COLUMNS = ("name", "shortcut", "type", "relop", "requestable", "consumable", "default", "urgency")
+_NEEDED = _COLUMNS[:7]
+_CONSUMABLE = {
+    "NO": Consumable.NO,
+    "YES": Consumable.PER_SLOT,
+    "JOB": Consumable.PER_JOB,
+    "HOST": Consumable.PER_JOB,  # Univa: once on every host the job uses; per job is the nearest word we have
+}
+_TEXTS = frozenset({"STRING", "CSTRING", "RESTRING"})
+_SLOTS = "slots"
+
+
+def read_complexes(text: str, aside: Aside | None = None) -> dict[str, Complex]:
+    """Complexes by name. A row that cannot be read is put aside, and the others hold; `slots`, which every cell has, is
+    then as Grid Engine ships it.
+
+    Raises GridEngineNotObservable where the header lacks a column that is needed, where no row can be read, and
+    without an `aside` for the first row that cannot.
+    """
+    complexes: dict[str, Complex] = {}
+    faults: list[ValueError] = []
+    for line, row in _rows(text):
+        try:
+            found = _complex(line, row)
+        except ValueError as error:
+            faults.append(error)
+            if aside is not None:
+                aside.put("a row of qconf -sc", error)
+            continue
+        complexes[found.name] = found
+    if not complexes or (faults and aside is None):
+        raise _not_understood(faults[0] if faults else "it has no line with a complex")
+    if faults:
+        complexes.setdefault(_SLOTS, COMPLEXES[_SLOTS])
+    return complexes
+
+
+def rows_of(text: str) -> tuple[str, ...]:
+    """The lines of the table that define a complex, as `qconf -Mc` takes them."""
+    return tuple(line for line, _ in _rows(text))
+
+
+def has_complex(text: str, name: str) -> bool:
+    """Whether a row defines a complex of this name, whatever else is in the table."""
+    return any(line.split()[0] == name for line in rows_of(text))
+
+
+def text_row(text: str, name: str, *, requestable: bool) -> str:
+    """The row of a further complex of type STRING that is not used up, for `qconf -Mc` of this table.
+
+    In columns that we know nothing of it is as a complex of that kind which the table has. Raises
+    GridEngineNotObservable where it has such columns, and no such complex.
+    """
+    ours = dict(
+        zip(_COLUMNS, (name, name, "STRING", "==", "YES" if requestable else "NO", "NO", "NONE", "0"), strict=True)
+    )
+    rows = [row for _, row in _rows(text) if row]
+    like = next((row for row in rows if row["type"].upper() in _TEXTS and row["consumable"].upper() == "NO"), None)
+    columns = tuple(like or (rows[0] if rows else _COLUMNS))
+    unknown = [column for column in columns if column not in ours]
+    if unknown and like is None:
+        raise _not_understood(f"it has columns {', '.join(unknown)}, and no complex of type STRING to take them from")
+    return " ".join(ours.get(column) or (like or {})[column] for column in columns)
+
+
+def _rows(text: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Every line that is no comment, with its values by column; none where there are more or fewer than columns."""
+    header: tuple[str, ...] = ()
+    for line in text.splitlines():
+        words = line.split()
+        if not words:
+            continue
+        if line.lstrip().startswith("#"):
+            header = _header(line) or header
+            continue
+        columns = header or _COLUMNS
+        yield line, dict(zip(columns, words, strict=True)) if len(words) == len(columns) else {}
+
+
+def _header(line: str) -> tuple[str, ...]:
+    """The names of columns, where this comment is the header. Raises GridEngineNotObservable where
+    one that is needed is not there.
+    """
+    names = tuple(line.strip(" \t#").lower().split())
+    if names[:1] != ("name",) or len(names) < 3:
+        return ()
+    missing = [name for name in _NEEDED if name not in names]
+    if missing or len(set(names)) < len(names):
+        raise _not_understood(
+            f"its header {line.strip()!r} has no column {', '.join(missing) or 'of its own for each name'}"
+        )
+    return names
+
+
+def _complex(line: str, row: Mapping[str, str]) -> Complex:
+    if not row:
+        raise ValueError(
+            f"{len(line.split())} columns, which its header does not name (8 without one): {line.strip()!r}"
+        )
+    name, shortcut, kind, relop, requestable, consumable, default = (row[column] for column in _NEEDED)
+    if consumable.upper() not in _CONSUMABLE:
+        raise ValueError(f"complex {name} is consumable {consumable!r}, which is none of {', '.join(_CONSUMABLE)}")
+    return Complex(name, shortcut, kind, relop, requestable, _CONSUMABLE[consumable.upper()], default)
+
+
+def _not_understood(why: object) -> GridEngineNotObservable:
+    return GridEngineNotObservable(
+        f"`qconf -sc` cannot be understood: {why}; nothing was decided; run it by hand on this host"
+    )

@@ -1,0 +1,42 @@
+"""Jobs that could not be read are told by every command that would else say that no job waits. On records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.main import cli
+from autoscaler.errors import NotFound
+from tests.sge.printed import qstat, waiting_job
+
+TOLD = "2 jobs could not be read: it has no state (jobs 8, 9)"
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    (tmp_path / "qstat.xml").write_bytes(qstat([waiting_job(8, state=""), waiting_job(9, state="")]))
+    return tmp_path
+
+
+def said(*words: str) -> str:
+    done = CliRunner().invoke(cli, list(words), obj=Invocation({}), catch_exceptions=False)
+    return done.output
+
+
+def test_the_sentence_does_not_say_that_no_job_waits(record: Path) -> None:
+    assert said("plan", "--from", str(record)).startswith(f"plan: {TOLD}; nothing to do\n")
+
+
+def test_the_list_of_jobs_is_not_said_to_be_empty(record: Path) -> None:
+    assert said("jobs", "--from", str(record)) == f"{TOLD}\n"
+    (note,) = json.loads(said("jobs", "--json", "--from", str(record)))["notes"]
+    assert (note["code"], note["facts"]["count"]) == ("JOBS_NOT_READ", 2)
+
+
+def test_a_job_that_is_not_found_may_be_one_of_them(record: Path) -> None:
+    with pytest.raises(NotFound, match=r"neither waits nor runs in .*; 2 jobs could not be read: "):
+        said("explain", "8", "--from", str(record))

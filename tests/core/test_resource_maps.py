@@ -1,0 +1,108 @@
+"""Resource maps (RSMAP): consumables whose units have ids. The amount decides, and a host gets an id for each unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.model.actions import Enrol
+from autoscaler.core.model.cluster import Complex, Consumable
+from autoscaler.core.model.complexes import amount, canonical, configured
+from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.plan import plan
+from tests.core.building import (
+    COMPLEXES,
+    GIB,
+    a_bucket,
+    a_host,
+    a_job,
+    a_machine,
+    a_snapshot,
+    fate,
+    jobs,
+    launched,
+)
+
+GPU = InstanceType("g4dn.12xlarge", "g4dn", 48, 192 * GIB, gpus=4)
+MAPPED = {**COMPLEXES, "gpus": Complex("gpus", "gpu", "RSMAP", "<=", "YES", Consumable.PER_JOB, "NONE")}
+WORLD: dict[str, Any] = {"instance_type": GPU.name, "gpu_complex": "gpus", "complexes": MAPPED}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    (
+        ("2(0 1)", 2),
+        ("2", 2),
+        ("2.000000", 2),
+        ("2 (gpu0 gpu1)", 2),
+        ("4(0-3)", 4),
+        ("2(gpu0[devices=/dev/nvidia0:rw;/dev/ctl:r,memory=80G] gpu1[memory=40G])", 2),
+        ("2[same=id]", 2),
+        ("0", 0),
+        ("NONE", None),
+        ("2(0 1", None),
+        ("2)0 1(", None),
+        ("(0 1)", None),
+        ("two(0 1)", None),
+        ("2(0 1)(2)x", None),
+        ("1e400(0 1)", None),
+    ),
+)
+def test_of_a_resource_map_the_amount_counts(text: str, value: float | None) -> None:
+    assert amount(text, "RSMAP") == value
+
+
+def test_ids_make_no_other_amount() -> None:
+    assert {canonical(text, "RSMAP") for text in ("2", "2(0 1)", "2.000000", "2[same=id]")} == {"2"}
+
+
+def test_ids_are_no_part_of_other_types() -> None:
+    assert amount("2(0 1)", "INT") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    (
+        (2.0, "RSMAP", "2(0 1)"),
+        (1, "RSMAP", "1(0)"),
+        (0, "RSMAP", ""),
+        (100, "RSMAP", "100(0-99)"),
+        (float("inf"), "RSMAP", f"{10**18}(0-{10**18 - 1})"),
+        (2, "INT", "2"),
+    ),
+)
+def test_a_host_is_given_an_id_for_each_unit(value: float, kind: str, text: str) -> None:
+    assert configured(value, kind) == text
+
+
+def test_jobs_that_ask_for_units_get_workers_that_have_them() -> None:
+    made = plan(a_snapshot(jobs(3, hard={"gpu": "2"}), a_bucket(GPU), **WORLD))
+    assert launched(made) == {GPU.name: 2}
+
+
+def test_what_is_left_on_a_host_is_taken_first() -> None:
+    host = a_host(slots=8, consumables={"gpus": "3(1 2 3)"})
+    made = plan(a_snapshot(jobs(2, hard={"gpu": "2"}), host, a_bucket(GPU), **WORLD))
+    assert launched(made) == {GPU.name: 1}
+
+
+@pytest.mark.parametrize("asked", ("2(gpu0 gpu1)", "2[same=id]"))
+def test_which_units_a_job_asks_for_is_left_to_grid_engine(asked: str) -> None:
+    assert fate(plan(a_snapshot(a_job(hard={"gpu": asked}), a_host(consumables={"gpus": "2"}), **WORLD))) is Code.FITS
+
+
+def test_a_request_that_is_no_amount_concerns_its_job_alone() -> None:
+    odd, good = a_job(1, hard={"gpu": "2(0"}), a_job(2, hard={"gpu": "1"})
+    made = plan(a_snapshot(odd, good, a_bucket(GPU), **WORLD))
+    assert (fate(made, 1), launched(made)) == (Code.CANNOT_BE_READ, {GPU.name: 1})
+
+
+@pytest.mark.parametrize(("gpus", "value"), ((4, {"gpus": "4(0 1 2 3)"}), (0, {})))
+def test_a_worker_is_enrolled_with_ids_and_without_any_has_none(gpus: int, value: dict[str, str]) -> None:
+    made = plan(a_snapshot(a_machine("w1", type_=replace(GPU, gpus=gpus)), **WORLD))
+    (enrol,) = made.actions
+    assert isinstance(enrol, Enrol)
+    assert {name: text for name, text in enrol.complex_values if name == "gpus"} == value

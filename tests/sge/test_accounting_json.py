@@ -1,0 +1,165 @@
+"""`accounting.jsonl`: an object a line, times in microseconds, as Open Cluster Scheduler writes it from 9 on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.model.evidence import JobFailure
+from autoscaler.engine.job_failures import Failures
+from autoscaler.store.store import Store
+from sge.accounting import JobEnd, Start, files_of, read_ends, read_on, read_starts, written_last
+
+NOW = 10_000.0
+FIELDS = {
+    "job_number": 45,
+    "task_number": 0,
+    "start_time": 1_795_252_300_250_000,
+    "end_time": 1_795_252_360_000_000,
+    "owner": "ann",
+    "group": "staff",
+    "account": "sge",
+    "qname": "main.q",
+    "hostname": "W1",
+    "department": "defaultdepartment",
+    "slots": 2,
+    "job_name": 'a "job_number":46, b',
+    "priority": 0,
+    "submission_time": 1_795_252_000_000_000,
+    "submit_cmd_line": "qsub job.sh",
+    "category": "-l gpu=2",
+    "failed": 0,
+    "exit_status": 3,
+    "usage": {"rusage": {"ru_wallclock": 59}, "usage": {"wallclock": 59.75}},
+}
+
+
+def line(**changes: object) -> str:
+    return json.dumps(FIELDS | changes, separators=(",", ":")) + "\n"
+
+
+def old_line(job: int, failed: int = 0) -> str:
+    return f"main.q:w1:staff:ann:job:{job}:sge:0:1795252000:1795252300:1795252360:{failed}:0:60:0.0:NONE\n"
+
+
+def write(file: Path, text: str, at: int) -> None:
+    """Written at this moment."""
+    file.write_text(text)
+    os.utime(file, (at, at))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "accounting"
+
+
+def test_every_start_has_its_host_owner_job_and_failure() -> None:
+    text = line() + line(job_number=46, failed=28, task_number=7)
+    assert read_starts(text.encode()) == (Start("w1", "ann", 45, 0), Start("w1", "ann", 46, 28, 7))
+
+
+def test_how_a_job_ended_is_told_in_seconds(file: Path) -> None:
+    write(files_of(file)[1], line(job_number=44) + line() + line(job_number=145) + line(job_number=450), 1)
+    assert read_ends(file, 45) == (JobEnd("main.q", "w1", 0, 1795252000.0, 1795252300.25, 1795252360.0, 0, 3, 2),)
+
+
+def test_a_job_that_never_began_has_no_times(file: Path) -> None:
+    write(files_of(file)[1], line(failed=8, start_time=0, end_time=0), 1)
+    (end,) = read_ends(file, 45)
+    assert (end.started_at, end.ended_at, end.how) == (None, None, "exit status 3, failed: in prolog")
+
+
+def test_blanks_between_names_and_values_change_nothing(file: Path) -> None:
+    write(files_of(file)[1], json.dumps(FIELDS) + "\n", 1)
+    assert len(read_ends(file, 45)) == 1
+
+
+def test_both_files_tell_of_a_job(file: Path) -> None:
+    write(file, old_line(45), 1)
+    write(files_of(file)[1], line(), 2)
+    assert [end.started_at for end in read_ends(file, 45)] == [1795252300.0, 1795252300.25]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    (
+        line()[:-40] + "\n",
+        "{}\n",
+        "[1]\n",
+        "{" * 100_000 + "\n",
+        '{"job_number":' + "9" * 5000 + "}\n",
+        line(job_number="45"),
+        line(job_number=True),
+        line(job_number=-45),
+        line(hostname=None),
+        line(failed=1.5),
+        line(failed=[]),
+        line(owner={"x": 1}),
+    ),
+)
+def test_a_line_that_is_no_record_is_passed_over_alone(broken: str) -> None:
+    assert [start.job for start in read_starts((line(job_number=1) + broken + line(job_number=2)).encode())] == [1, 2]
+
+
+@pytest.mark.parametrize("field", ("submission_time", "start_time", "end_time"))
+@pytest.mark.parametrize("value", (10**30, -1, "soon", None))
+def test_a_time_that_no_calendar_has_costs_its_own_line(file: Path, field: str, value: object) -> None:
+    write(files_of(file)[1], line(**{field: value}) + line(), 1)
+    assert len(read_ends(file, 45)) == 1
+
+
+@pytest.mark.parametrize("place", (8, 9, 10))
+def test_such_a_time_costs_no_more_between_colons(file: Path, place: int) -> None:
+    words = old_line(45).split(":")
+    words[place] = "9" * 18
+    write(file, ":".join(words) + old_line(45), 1)
+    assert len(read_ends(file, 45)) == 1
+
+
+# -- which file is read on ------------------------------------------------------------------------------------
+
+
+def test_the_file_that_was_written_last_is_the_one(file: Path) -> None:
+    assert written_last(file) == file
+    write(files_of(file)[1], line(), 5)
+    assert written_last(file) == files_of(file)[1]
+    write(file, old_line(1), 9)
+    assert written_last(file) == file
+
+
+def test_lines_of_json_are_read_on(file: Path) -> None:
+    json_file = files_of(file)[1]
+    write(json_file, line(job_number=1), 1)
+    offset, _ = read_on(json_file, None)
+    write(json_file, line(job_number=1) + line(job_number=2), 2)
+    assert [start.job for start in read_on(json_file, offset)[1]] == [2]
+
+
+@pytest.fixture
+def failures(file: Path) -> Failures:
+    return Failures(file, Store.open(None).starts, lambda: NOW)
+
+
+def failed(failures: Failures) -> list[int]:
+    return [failure.job for failure in failures.table.failures(0)]
+
+
+def test_failures_of_a_new_cell_are_evidence(failures: Failures, file: Path) -> None:
+    failures.gather(NOW)
+    write(files_of(file)[1], line(failed=1), 1)
+    failures.gather(NOW + 10)
+    assert failures.table.failures(0) == (JobFailure("w1", 45, NOW + 10, "1 : assumedly before job", "ann"),)
+
+
+def test_after_a_change_of_release_only_what_comes_later_is_news(failures: Failures, file: Path) -> None:
+    """How far the old file was read says nothing of the new one, which may be a copy of long ago."""
+    write(file, old_line(1, failed=1), 1)
+    failures.gather(NOW)
+    write(files_of(file)[1], line(job_number=2, failed=1), 2)
+    failures.gather(NOW + 10)
+    write(files_of(file)[1], line(job_number=2, failed=1) + line(job_number=3, failed=1), 3)
+    failures.gather(NOW + 20)
+    assert failed(failures) == [3]
