@@ -142,6 +142,9 @@ WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sets[0].nodeAttributes.CloudInit": lambda one: one | {"nodeAttributes": {"CloudInit": "#!/bin/sh"}},
     "sets[0].nodeAttributes.Interruptible": lambda one: one | {"nodeAttributes": {"Interruptible": True}},
     "sets[0].nodeAttributes.MachineType: say definition": lambda one: one | {"nodeAttributes": {"MachineType": "p3"}},
+    "sets[0].nodeAttributes.ClusterName: this is cluster demo": lambda one: (
+        one | {"nodeAttributes": {"ClusterName": "other"}}
+    ),
     "sets[0].nodeAttributes.Status": lambda one: one | {"nodeAttributes": {"Status": "Ready"}},
     "sets[0].nodeAttributes.KeepAlive": lambda one: one | {"nodeAttributes": {"KeepAlive": "yes"}},
     "sets[0].nodeAttributes": lambda one: one | {"nodeAttributes": {"Huge": 10**40}},
