@@ -104,15 +104,27 @@ def _under_rules(
     )
 
 
+def exclusive_of(array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> str | None:
+    """The complex that asks for a host of one's own: the one that is set where the cell has it, else the cell's only
+    one with the relation EXCL.
+    """
+    named = next(
+        (entry for entry in complexes.values() if array.exclusive_complex in (entry.name, entry.shortcut)), None
+    )
+    if named is not None or array.exclusive_complex is None:
+        return named.name if named is not None else None
+    found = sorted({entry.name for entry in complexes.values() if entry.relop == "EXCL"})
+    return found[0] if len(found) == 1 else None
+
+
 def _offer(
     given: Mapping[str, float], type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
 ) -> HostValues:
-    reported = {**_reported(type_), **{name: value for name, value in given.items() if name == array.exclusive_complex}}
+    exclusive = exclusive_of(array, complexes)
+    reported = {**_reported(type_), **{name: value for name, value in given.items() if name == exclusive}}
     return HostValues(
         slots=slots_of(type_, array),
-        consumables=tuple(
-            sorted((name, value) for name, value in given.items() if value and name != array.exclusive_complex)
-        ),
+        consumables=tuple(sorted((name, value) for name, value in given.items() if value and name != exclusive)),
         properties={HOSTNAME: NEW_HOST}
         | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
         complex_values=tuple(sorted((name, written(value, complexes[name].type)) for name, value in given.items())),
@@ -129,6 +141,7 @@ def slots_of(type_: InstanceType, array: NodeArrayPolicy) -> int:
 def _consumables(
     type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
 ) -> Iterable[tuple[str, float]]:
+    exclusive = exclusive_of(array, complexes)
     for name, entry in complexes.items():
         if entry.consumable is Consumable.NO or name == SLOTS:
             continue
@@ -136,7 +149,7 @@ def _consumables(
             yield name, type_.gpus
         elif name == array.cpu_complex:
             yield name, slots_of(type_, array)
-        elif name == array.exclusive_complex:
+        elif name == exclusive:
             yield name, 1
         elif entry.type == "MEMORY" and (name in MEMORY_NAMES or name == array.memory_complex):
             yield name, type_.memory
