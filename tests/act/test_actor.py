@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.errors import CommandTimedOut
+from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
 from providers.interface import Refused
 from tests.act.test_launch import Bench, launch
@@ -166,3 +168,23 @@ class TestEndingMany:
         assert (found.worker_id, found.times, found.message) == ("i-1", 3, "i-1 is protected")
         self.ends(bench, 2)
         assert bench.store.journal.refused_ends() == ()
+
+    def test_status_tells_of_an_end_that_is_refused_until_it_comes_about(self, bench: Bench) -> None:
+        bench.store.history.see_workers(
+            [Worker("i-1", InstanceType("m5.large", "m5", 2, 8 * 1024**3), "execute", MachineState.RUNNING, 100.0)],
+            [],
+            1000.0,
+        )
+        told = []
+        for protected in ("i-1", "i-1", ""):
+            self.ends(bench, 2, protected=protected)
+            now = Now(2000.0, "cell", "fake", serving=True, holder=None)
+            told.append(dict(status_pairs(status(bench.store, now))).get("not ended"))
+        assert told[0] is not None
+        assert told[0].startswith("i-1, refused once, last at ")
+        assert [each and each.partition(", last")[0] for each in told] == [
+            "i-1, refused once",
+            "i-1, refused 2 times",
+            None,
+        ]
+        assert told[0].endswith(": i-1 is protected")

@@ -374,3 +374,14 @@ def test_old_prices_of_the_regions_served_are_told(
     found = [problem for problem in provider.check() if problem.what.startswith("prices are of")]
     assert [problem.fatal for problem in found] == ([False] if old else [])
     assert type(provider).oldest_price(provider.settings) == day
+
+
+def test_hundreds_are_ended_by_two_calls(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    ids = provider.launch(order(provider, count=300)).ids
+    before = len(cloud.calls())
+    provider.terminate(ids)
+    assert (len(ids), cloud.calls()[before:]) == (
+        300,
+        ["GET /clusters/demo/nodes", "POST /clusters/demo/nodes/terminate"],
+    )
