@@ -12,15 +12,25 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from autoscaler.constraints.documents import constraints_from, entries, listed, truth, words, wrong
+from autoscaler.constraints.autoscale_defaults import (
+    NODE_ARRAY,
+    NODE_ARRAY_RESOURCE,
+    Renamed,
+    defaults_in_our_names,
+    in_our_names,
+    names_of_arrays,
+    ours_of,
+)
+from autoscaler.constraints.documents import Names, constraints_from, entries, listed, truth, words, wrong
 from autoscaler.constraints.json_text import below
-from autoscaler.constraints.rules import default_resources_from, rules_from, timeout_from
+from autoscaler.constraints.rule_words import resources_named
+from autoscaler.constraints.rules import rules_from, timeout_from
 from autoscaler.core.constraints.default_resources import BY_ITSELF
 from autoscaler.settings.policies import array_name
 
 PASSWORD_FILE = "/etc/sge-autoscaler/cyclecloud.password"
 _CYCLECLOUD = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
-_NODE_ARRAYS = ("node.nodearray", "nodearray")
+_COMPLEXES = "gridengine.relevant_complexes"
 _TIMEOUTS: Mapping[str, str] = MappingProxyType(
     {"idle_timeout": "CP_CAP_AUTOSCALE_IDLE_TIMEOUT", "boot_timeout": "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT"}
 )
@@ -41,8 +51,6 @@ _NO_MEANING: Mapping[str, str] = MappingProxyType(
 )
 _NO_MEANING_HERE = "it has no meaning here"
 Settings = dict[str, str | int | float | bool]
-Renamed = Mapping[str, Sequence[str]]
-"""Our node arrays by the cluster's name for each."""
 
 
 @dataclass(slots=True)
@@ -66,13 +74,16 @@ def import_autoscale(document: Any) -> Imported:
     found = Imported({"CP_CAP_AUTOSCALE_PROVIDER": "cyclecloud"})
     _server(given, found)
     grid_engine = entries(given.get("gridengine", {}), "gridengine")
-    defaults = listed(given.get("default_resources", []), "default_resources")
-    resources = {default.name for default in default_resources_from(defaults)}
-    renamed = _queues(entries(grid_engine.get("queues", {}), "gridengine.queues"), found, resources)
-    if defaults:
-        found.rules["default_resources"] = _in_our_names(defaults, "default_resources", renamed, found)
+    defaults, complexes = given.get("default_resources", []), grid_engine.get("relevant_complexes", [])
+    named = resources_named({"default_resources": defaults})
+    renamed = _queues(entries(grid_engine.get("queues", {}), "gridengine.queues"), found, named)
+    made = defaults_in_our_names(defaults, "default_resources", renamed, found.note)
+    if json.dumps(NODE_ARRAY_RESOURCE) in json.dumps([given]) and NODE_ARRAY_RESOURCE not in named:
+        made = [*names_of_arrays(renamed, found.note), *made]
+    if made:
+        found.rules["default_resources"] = made
     _timeouts(given, grid_engine, renamed, found)
-    _complexes(grid_engine.get("relevant_complexes", []), resources, found)
+    _complexes(complexes, {entry["name"] for entry in made}, found)
     _left_over(given, grid_engine, found)
     rules_from(found.rules)  # what was made of it is itself a document without mistakes
     return found
@@ -97,7 +108,7 @@ def _server(given: Mapping[str, Any], found: Imported) -> None:
         found.settings["CP_CAP_AUTOSCALE_DRY_RUN"] = True
 
 
-def _queues(queues: Mapping[str, Any], found: Imported, resources: set[str]) -> Renamed:
+def _queues(queues: Mapping[str, Any], found: Imported, resources: Names) -> Renamed:
     """What queues say, and which of their node arrays is which of ours."""
     renamed: dict[str, list[str]] = {}
     pairs: list[str] = []
@@ -126,48 +137,23 @@ def _queues(queues: Mapping[str, Any], found: Imported, resources: set[str]) -> 
     else:
         found.note("gridengine.queues", f"say which node arrays serve which queue: {_CYCLECLOUD}NODE_ARRAYS")
     if applied:
-        found.rules["apply"] = applied
+        found.rules["apply"] = in_our_names(applied, "gridengine.queues: constraints", renamed, found.note)
     return renamed
 
 
-def _split(value: Any, at: str, resources: set[str]) -> tuple[list[str], list[Any]]:
+def _split(value: Any, at: str, resources: Names) -> tuple[list[str], list[Any]]:
     """The cluster's node arrays that constraints name, and the constraints without them."""
     constraints_from(value, at=at, resources=resources)
     theirs: list[str] = []
     others: list[Any] = []
     for part in listed(value, at):
         given = part if isinstance(part, dict) else {}
-        named = given.get(_NODE_ARRAYS[0], [])
+        named = given.get(NODE_ARRAY, [])
         theirs += named if isinstance(named, list) else [named]
-        rest = {key: each for key, each in given.items() if key != _NODE_ARRAYS[0]} if given else part
+        rest = {key: each for key, each in given.items() if key != NODE_ARRAY} if given else part
         if rest:
             others.append(rest)
     return theirs, others
-
-
-def _in_our_names(value: Any, at: str, renamed: Renamed, found: Imported) -> Any:
-    """The same with our names where constraints name the cluster's node arrays."""
-    if isinstance(value, list):
-        return [_in_our_names(part, f"{at}[{number}]", renamed, found) for number, part in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
-    told = {}
-    for key, part in value.items():
-        place = below(at, key)
-        if key not in _NODE_ARRAYS:
-            told[key] = _in_our_names(part, place, renamed, found)
-            continue
-        named = part if isinstance(part, list) else [part]
-        ours = [each for name in named for each in _ours(name, place, renamed, found)]
-        told[key] = ours if isinstance(part, list) or len(ours) > 1 else ours[0]
-    return told
-
-
-def _ours(name: Any, at: str, renamed: Renamed, found: Imported) -> Sequence[Any]:
-    if name in renamed:
-        return renamed[name]
-    found.note(at, "no queue of the file has this node array: give it the name that it has here (execute, execute_1 …)")
-    return [name]
 
 
 def _timeouts(given: Mapping[str, Any], grid_engine: Mapping[str, Any], renamed: Renamed, found: Imported) -> None:
@@ -185,7 +171,7 @@ def _timeouts(given: Mapping[str, Any], grid_engine: Mapping[str, Any], renamed:
             found.rules[key] = {"default": everywhere} | {
                 ours: seconds
                 for name, seconds in by_array.items()
-                for ours in _ours(name, below(at, name), renamed, found)
+                for ours in ours_of(name, below(at, name), renamed, found.note)
             }
         else:
             queues = max(1, len(grid_engine.get("queues", {})))
@@ -199,9 +185,9 @@ def _seconds(value: Any, at: str) -> int | float:
     return int(number) if number == int(number) else float(number)
 
 
-def _complexes(value: Any, resources: set[str], found: Imported) -> None:
+def _complexes(value: Any, resources: Names, found: Imported) -> None:
     """Complexes that stand for resources of the same name."""
-    at = "gridengine.relevant_complexes"
+    at = _COMPLEXES
     mapped: dict[str, str] = {}
     for number, part in enumerate(listed(value, at)):
         name, place = words(part, f"{at}[{number}]"), f"{at}[{number}]"

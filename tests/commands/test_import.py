@@ -35,14 +35,19 @@ DOCUMENT: dict[str, Any] = {
         {"select": {"node.nodearray": "hpc"}, "name": "free", "value": "`node.vcpu_count - 1`"},
         {"select": {"not": {"node.nodearray": ["hpc", "old"]}}, "name": "free", "value": 1},
         {"select": {}, "name": "m_mem_free", "value": "node.resources.memmb"},
+        {"select": {"node.spot": False}, "name": "slot_type", "value": "node.nodearray"},
+        {"select": {}, "name": "qname", "value": "node.software_configuration.gridengine.qname"},
     ],
     "gridengine": {
         "idle_timeout": 300,
         "add_schedulers_to_hostgroups": True,
-        "relevant_complexes": ["slots", "slot_type", "m_mem_free", "exclusive"],
+        "relevant_complexes": ["slots", "qname", "m_mem_free", "exclusive", "slot_type", "nodearray"],
         "queues": {
             "hpc.q": {
-                "constraints": [{"node.nodearray": "hpc"}, {"node.infiniband": "true"}],
+                "constraints": [
+                    {"node.nodearray": "hpc"},
+                    {"or": [{"node.infiniband": "true"}, {"node.nodearray": "htc"}]},
+                ],
                 "hostlist": "NONE",
                 "pes": {"mpi": {"hostgroups": ["@hpc.q_mpi"]}},
             },
@@ -60,7 +65,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def notes(said: str) -> dict[str, str]:
-    return dict(re.findall(r"^note: ([^ ]+): (.*)$", said, re.MULTILINE))
+    return dict(re.findall(r"^note: ([^:]+): (.*)$", said, re.MULTILINE))
 
 
 def test_the_settings_are_those_of_the_file_and_are_good(file: Path, tmp_path: Path) -> None:
@@ -82,19 +87,25 @@ def test_the_rules_are_read_again_with_node_arrays_in_our_names(file: Path, tmp_
     assert main(["config", "import", str(file), "--to", str(tmp_path / "made")]) == 0
     rules = load_rules(tmp_path / "made" / "rules.json")
     assert [(one.name, one.value, one.changes) for one in rules.default_resources] == [
+        ("nodearray", "hpc", ()),
         ("slots", OfNode("vcpu_count"), ()),
         ("free", OfNode("vcpu_count"), ((Operator.SUBTRACT, 1),)),
         ("free", 1, ()),
         ("m_mem_free", OfResource("memmb"), ()),
+        ("slot_type", "hpc", ()),
+        ("slot_type", OfNode("nodearray"), ()),
     ]
-    assert [one.select.document() for one in rules.default_resources[1:3]] == [
+    assert [one.select.document() for one in rules.default_resources[2:4]] == [
         {"node.nodearray": "execute"},
         {"not": {"node.nodearray": ["execute", "old"]}},
     ]
+    assert rules.default_resources[5].select.document() == {
+        "and": [{"node.spot": False}, {"node.nodearray": "execute"}]
+    }
     assert [(entry.who.queues, entry.constraint.document()) for entry in rules.apply] == [
-        (("hpc.q",), {"node.infiniband": True})
+        (("hpc.q",), {"or": [{"node.infiniband": True}, {"node.nodearray": "execute_1"}]})
     ]
-    assert dict(rules.complexes) == {"m_mem_free": "m_mem_free"}
+    assert dict(rules.complexes) == {name: name for name in ("m_mem_free", "slot_type", "nodearray")}
     assert rules.idle_timeout is not None
     assert (rules.idle_timeout.default, dict(rules.idle_timeout.named)) == (600, {"execute": 60, "gone": 90})
 
@@ -107,6 +118,8 @@ def test_each_key_without_meaning_is_told_once_with_its_place(file: Path, capsys
         "CP_CAP_AUTOSCALE_WORKERS",
         "api_token",
         "default_resources[2].select.not.node.nodearray",
+        "default_resources[4]",
+        "default_resources[5].value",
         "gridengine.add_schedulers_to_hostgroups",
         "gridengine.idle_timeout",
         "gridengine.queues.hpc.q.hostlist",
@@ -118,6 +131,7 @@ def test_each_key_without_meaning_is_told_once_with_its_place(file: Path, capsys
         "lock_file",
         "logging",
         "password",
+        "the resource nodearray",
     }
     assert len(said.splitlines()) == len(notes(said))
 
