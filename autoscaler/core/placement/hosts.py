@@ -108,13 +108,12 @@ def exclusive_of(array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> st
     """The complex that asks for a host of one's own: the one that is set where the cell has it, else the cell's only
     one with the relation EXCL.
     """
-    named = next(
-        (entry for entry in complexes.values() if array.exclusive_complex in (entry.name, entry.shortcut)), None
-    )
-    if named is not None or array.exclusive_complex is None:
-        return named.name if named is not None else None
-    found = sorted({entry.name for entry in complexes.values() if entry.relop == "EXCL"})
-    return found[0] if len(found) == 1 else None
+    if array.exclusive_complex is None or array.exclusive_complex in complexes:
+        return array.exclusive_complex
+    found = [entry for entry in complexes.values() if entry.relop == "EXCL"]
+    by_shortcut = [entry for entry in found if entry.shortcut == array.exclusive_complex]
+    one_of = by_shortcut or found
+    return one_of[0].name if len(one_of) == 1 else None
 
 
 def _offer(
