@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.workers.phases import Phase
 from autoscaler.errors import CommandTimedOut
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
+from autoscaler.store.observations import LastObservation, SeenWorker
 from providers.interface import Refused
 from tests.act.test_launch import Bench, launch
 
@@ -168,6 +171,19 @@ class TestEndingMany:
         assert (found.worker_id, found.times, found.message) == ("i-1", 3, "i-1 is protected")
         self.ends(bench, 2)
         assert bench.store.journal.refused_ends() == ()
+
+    def test_status_tells_of_a_machine_that_is_stopped_until_it_is_gone(self, bench: Bench) -> None:
+        kind = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
+        up = Worker("i-1", kind, "execute", MachineState.RUNNING, 100.0, "w1", message="anything")
+        stopped = replace(
+            up, state=MachineState.PENDING, failure="boot", message="it is stopped, and its disks are paid for"
+        )
+        told = []
+        for worker in (up, stopped, replace(stopped, state=MachineState.TERMINATED)):
+            bench.store.looks.keep(LastObservation("fake", workers=(SeenWorker(worker, Phase.READY, "w1"),)), 1000.0)
+            now = Now(2000.0, "cell", "fake", serving=True, holder=None)
+            told.append(dict(status_pairs(status(bench.store, now))).get("failed"))
+        assert told == [None, "w1: it is stopped, and its disks are paid for", None]
 
     def test_status_tells_of_an_end_that_is_refused_until_it_comes_about(self, bench: Bench) -> None:
         bench.store.history.see_workers(
