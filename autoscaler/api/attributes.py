@@ -18,7 +18,6 @@ _NOT_THE_CALLERS: Mapping[str, str] = {
     "Template": "say nodearray",
     **dict.fromkeys(
         (
-            "ClusterName",
             "CoreCount",
             "Hostname",
             "InstanceId",
@@ -39,8 +38,13 @@ _NOT_THE_CALLERS: Mapping[str, str] = {
 """Names of a node record that a caller cannot set by `nodeAttributes`."""
 
 
-def refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray) -> None:
-    """Attributes that would silently be without effect are refused; those that nobody here heeds are kept and shown."""
+def refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray, cluster: str) -> None:
+    """Attributes that would silently be without effect are refused; those that nobody here heeds are kept and shown.
+
+    `cluster`: how callers name this one; another is refused.
+    """
+    if given.get("ClusterName") not in (None, cluster):
+        raise Conflict(f"{where}.ClusterName: this is cluster {cluster}; leave it out, or ask the other cluster")
     for name, why in _NOT_THE_CALLERS.items():
         if given.get(name) is not None:
             raise Conflict(f"{where}.{name}: {why}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 GROUP_ID = r"^[A-Za-z0-9_-]{1,64}$"
@@ -43,6 +43,14 @@ Attributes = Annotated[dict[str, Any], AfterValidator(_tellable)]
 Count = Annotated[int, Field(ge=0)]
 
 
+def _whole(value: object) -> object:
+    """A number that some programs write with a point: 2.0 is 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
 class Asked(BaseModel):
     """What a caller sends."""
 
@@ -67,13 +75,13 @@ class NodeDefinition(Asked):
 class NodeSet(Asked):
     """Nodes that are alike."""
 
-    count: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    count: Annotated[Whole, Field(ge=1, le=MOST_NODES)]
     nodearray: Text
     definition: NodeDefinition | None = None
     name_format: Annotated[str, Field(pattern=NAME_FORMAT)] | None = Field(
         None, description="Names of the nodes, `%d` standing for a number. Default: the node array's name, then `-%d`."
     )
-    name_offset: Annotated[int, Field(ge=0, le=2**31)] | None = Field(
+    name_offset: Annotated[Whole, Field(ge=0, le=2**31)] | None = Field(
         None, description="The first number that is tried; default 1."
     )
     node_attributes: Attributes | None = None

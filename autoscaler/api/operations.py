@@ -144,7 +144,7 @@ class Operations:
             array = self._array(asked.nodearray)
         except Conflict as error:
             raise Conflict(f"{where}.nodearray: {error}") from error
-        refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array)
+        refuse_attributes(f"{where}.nodeAttributes", asked.node_attributes or {}, array, self.place.cluster)
         wanted = asked.definition.machine_type if asked.definition else None
         if wanted is None:
             return array, tuple(array.types.values()) or (None,)

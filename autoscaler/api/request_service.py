@@ -52,6 +52,8 @@ class RequestService:
     loop_runs: Callable[[], bool] = _always
     offered: Callable[[], frozenset[str]] = frozenset
     """Names of all instance types that the provider offers; none where that is not known."""
+    cluster: str = ""
+    """How callers name the cluster; '': it has no name, and any will do."""
 
     def update(self, body: str | bytes, by: str) -> Answer:
         """Replace all that a set wants: `{"arrays": […], "request_set": …, "expiration_interval": …}`."""
@@ -100,6 +102,7 @@ class RequestService:
             at=now,
             request_set=set_name,
             expiration_interval=interval,
+            cluster=self.cluster,
         )
         arrays = [definition.name for definition in asked.definitions]
         if asked.news:

@@ -22,6 +22,8 @@ from autoscaler.store.nodes import NodeRow
 from autoscaler.store.observations import LastObservation, SeenArray, SeenWorker
 
 OURS = uuid.UUID("3f6a1c0e-7d55-5b0a-8f2e-5a3f0c1d9b47")
+NOT_KNOWN = "default"
+"""Region or subnet where no setting names one."""
 STARTED, TERMINATED = "Started", "Terminated"
 ACQUIRING, PREPARING, READY, TERMINATING, FAILED = "Acquiring", "Preparing", "Ready", "Terminating", "Failed"
 _NOT_TO_BE_HAD = frozenset({Code.BUCKET_BACKOFF, Code.BUCKET_UNAVAILABLE, Code.NODE_ARRAY_STOPPED})
@@ -32,11 +34,16 @@ _LEAVING = frozenset({Phase.DRAINING, Phase.LEAVING, Phase.ENDING})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is the same for the whole cluster."""
+    """What is the same for the whole cluster. Callers refuse an array without region or subnet."""
 
     cluster: str
     region: str = ""
     subnet: str = ""
+    """One of several."""
+
+    def __post_init__(self) -> None:
+        for name in ("region", "subnet"):
+            object.__setattr__(self, name, getattr(self, name) or NOT_KNOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from autoscaler.commands._requests import service
+from autoscaler.commands._requests import cluster, service
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serve import password_file
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from autoscaler.api.operations import Operations
     from autoscaler.api.passwords import Passwords
     from autoscaler.api.server import Address, Server
+    from autoscaler.api.view import Place
 
 log = logging.getLogger("autoscaler.api")
 _VERSION = version("sge-autoscaler")
@@ -118,11 +119,10 @@ def _operations(
 ) -> Operations:
     """Nodes, as this store has them."""
     from autoscaler.api.operations import Operations
-    from autoscaler.api.view import Place
 
     return Operations(
         store,
-        Place(cluster(invocation), **_region(invocation, provider)),
+        place(invocation, provider),
         arrays=seen_arrays(invocation.policy.node_arrays, (), ()),
         ring=ring,
         loop_runs=lambda: lock.running(invocation.cell) is not None,
@@ -138,11 +138,6 @@ def _address(invocation: Invocation) -> Address:
     return address(process.http, process.http_certificate, process.http_key)
 
 
-def cluster(invocation: Invocation) -> str:
-    """How callers name the cluster."""
-    return invocation.settings.process.http_cluster or invocation.cell.cell
-
-
 def _names(invocation: Invocation, store: Store) -> list[str]:
     """Node arrays of the settings, as the loop last had them."""
     look = store.looks.load()
@@ -151,11 +146,13 @@ def _names(invocation: Invocation, store: Store) -> list[str]:
     return [array.name for array in look.arrays if array.extends is None]
 
 
-def _region(invocation: Invocation, provider: Provider | None) -> dict[str, Any]:
-    """Region and subnet as far as the provider's settings name them; without any the provider's name is the region."""
-    if provider is None:
-        return {}
-    settings = getattr(provider, "settings", None)
-    found = (str(getattr(settings, field, None) or "") for field in ("region", "location"))
-    region = next((each for each in found if each), invocation.settings.process.provider)
-    return {"region": region, "subnet": str(getattr(settings, "subnet", None) or "")}
+def place(invocation: Invocation, provider: Provider | None) -> Place:
+    """The cluster with region and subnet as far as the provider's settings name them, of several subnets the first;
+    without any the provider's name stands for each.
+    """
+    from autoscaler.api.view import Place
+
+    settings, name = getattr(provider, "settings", None), invocation.settings.process.provider or ""
+    regions = (getattr(settings, field, None) for field in ("region", "location"))
+    subnets = getattr(settings, "subnets", None) or (getattr(settings, "subnet", None),)
+    return Place(cluster(invocation), str(next(filter(None, regions), name)), str(subnets[0] or name))

@@ -93,19 +93,20 @@ def as_running(invocation: Invocation) -> Invocation:
     if who is None:
         cell = invocation.cell
         said = f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine"
-        click.echo(f"{said}: judged by this shell's settings", err=True)
+        invocation.note(f"{said}: judged by this shell's settings")
         return invocation
     shared = invocation.settings_of_running
     if not shared:
-        said = f"the autoscaler of this cell (process {who.pid}) does not tell its settings: judged by this shell's"
-        click.echo(said, err=True)
+        invocation.note(
+            f"the autoscaler of this cell (process {who.pid}) does not tell its settings: judged by this shell's"
+        )
         return invocation
     others = differing(invocation.environ, shared)
     if others:
         told = ", ".join(
             f"{name} ({value} here, {there or 'not set'} there)" for name, (value, there) in others.items()
         )
-        click.echo(f"judged by the settings of the running autoscaler (process {who.pid}), not by: {told}", err=True)
+        invocation.note(f"judged by the settings of the running autoscaler (process {who.pid}), not by: {told}")
     return invocation.as_running
 
 
@@ -149,7 +150,7 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
     who = invocation.running
     closed = who is not None and bool(who.state) and not os.access(who.state, os.W_OK | os.X_OK)
     if closed and lenient:
-        click.echo(f"{who.state if who else ''} may not be read by you: judged without what was remembered", err=True)
+        invocation.note(f"{who.state if who else ''} may not be read by you: judged without what was remembered")
     if not (closed and lenient) and invocation.store_file.exists():
         with invocation.store() as store:
             yield store

@@ -24,7 +24,14 @@ def service(
 ) -> RequestService:
     """What callers of this cell talk to."""
     running = lambda: lock.running(invocation.cell) is not None  # noqa: E731
-    return RequestService(store, node_arrays, ring=ring, loop_runs=running, offered=offered)
+    return RequestService(
+        store, node_arrays, ring=ring, loop_runs=running, offered=offered, cluster=cluster(invocation)
+    )
+
+
+def cluster(invocation: Invocation) -> str:
+    """How callers name the cluster."""
+    return invocation.settings.process.http_cluster or invocation.cell.cell
 
 
 def reachable(invocation: Invocation) -> Service | None:

@@ -7,11 +7,14 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from autoscaler.commands._look import as_json, print_json
 from autoscaler.commands.context import Invocation
+from autoscaler.constraints.json_text import read_json
+from autoscaler.constraints.vm_size_list import vm_sizes_text
 from autoscaler.errors import SettingsError
 from autoscaler.report.prospects import offer_rows
 from autoscaler.report.tables import print_catalog
@@ -65,6 +68,24 @@ def refresh(invocation: Invocation, output: Path | None) -> None:
     click.echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
     if _own_file(invocation) != file:
         click.echo(f"set {setting}={file} to use it")
+
+
+@command.command("sizes")
+@click.argument("skus", type=click.File(encoding="utf-8"))
+@click.option("--size", "only", multiple=True, help="Only this size, such as Standard_F2; may be repeated.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: print it.")
+def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None) -> None:
+    """Make a file of VM sizes of what `az vm list-skus --resource-type virtualMachines --output json` prints.
+
+    SKUS is that output, or - for standard input. The file counts once CP_CAP_AUTOSCALE_VM_SIZES names it.
+    """
+    comment = f"Made by `sge-autoscaler catalog sizes` on {datetime.now(UTC).date()} of Azure's list of SKUs."
+    text = vm_sizes_text(read_json(skus.read()), comment=comment, only=only)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    _write(output, text)
+    click.echo(f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it")
 
 
 def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
+from autoscaler.commands import _import
 from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
@@ -38,6 +39,9 @@ _FILE = click.option(
 @click.group("config")
 def command() -> None:
     """Show and check settings."""
+
+
+command.add_command(_import.command)
 
 
 @command.command()

@@ -12,6 +12,8 @@ from datetime import date, tzinfo
 from functools import cached_property
 from pathlib import Path
 
+import click
+
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.policy import Policy
 from autoscaler.engine.observe import LocalZone
@@ -37,6 +39,13 @@ class Invocation:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
         self.zone: tzinfo = LocalZone()
+        self._noted: set[str] = set()
+
+    def note(self, said: str) -> None:
+        """Say something that is not the answer, on standard error; once, however often a command looks."""
+        if said not in self._noted:
+            self._noted.add(said)
+            click.echo(said, err=True)
 
     @cached_property
     def settings(self) -> Settings:

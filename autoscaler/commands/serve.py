@@ -32,7 +32,8 @@ def password_file(invocation: Invocation) -> Path:
 
 def _serve(invocation: Invocation) -> None:
     configure_log(invocation.settings.process, invocation.environ)
-    from autoscaler.commands._http import cluster, rest
+    from autoscaler.commands._http import rest
+    from autoscaler.commands._requests import cluster
 
     with rest(invocation) as server:
         click.echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")

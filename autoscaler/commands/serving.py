@@ -13,6 +13,7 @@ from socket import gethostbyname
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.background import on_thread
+from autoscaler.commands._requests import cluster
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation, with_platform
 from autoscaler.constraints.rule_files import RuleFiles
@@ -156,7 +157,8 @@ def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[
     if strange := unclaimed(chosen, values):
         log.warning(strange)
     valid = max(VALID, 3 * process.polling_delay)
-    return Policies(chosen, store, process.policies_deadline, valid, on_late=wakeup.ring).ask
+    deadline = process.policies_deadline
+    return Policies(chosen, store, deadline, valid, on_late=wakeup.ring, cluster=cluster(invocation)).ask
 
 
 def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
@@ -201,7 +203,7 @@ def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joi
     elsewhere = boot.provider in ORDER_IN_METADATA
     values = of_node_array(
         configuration_of(order.node_array, definitions),
-        cluster=invocation.settings.process.http_cluster or invocation.cell.cell,
+        cluster=cluster(invocation),
         node_array=order.node_array,
         group_id="" if elsewhere else order.group_id,
     )

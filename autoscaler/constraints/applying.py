@@ -15,9 +15,9 @@ from autoscaler.constraints.documents import (
     Names,
     Shared,
     constraint_from,
+    entries,
     known,
     listed,
-    table,
     words,
     wrong,
 )
@@ -37,7 +37,7 @@ def apply_from(
 ) -> tuple[Entry, ...]:
     """The entries of a list, each with its place."""
     return tuple(
-        _entry(table(part, f"{at}[{number}]"), f"{at}[{number}]", shared, resources)
+        _entry(entries(part, f"{at}[{number}]"), f"{at}[{number}]", shared, resources)
         for number, part in enumerate(listed(value, at))
     )
 
@@ -50,7 +50,7 @@ def _entry(given: Mapping[str, Any], at: str, shared: Shared, resources: Names) 
     if given.keys() == {"constraints"}:
         wrong(at, f"name {', '.join(_NAMES[:-2])} or context; what holds for every job stands in constraints")
     queues, pes, projects, users = (_several(given, name, below(at, name)) for name in _WHO)
-    context = table(given.get("context", {}), below(at, "context"))
+    context = entries(given.get("context", {}), below(at, "context"))
     return Entry(
         at,
         constraint_from(given["constraints"], at=below(at, "constraints"), shared=shared, resources=resources),
@@ -76,12 +76,12 @@ def _several(given: Mapping[str, Any], name: str, at: str) -> tuple[str, ...]:
 
 def complexes_from(value: Any, *, at: str = "complexes") -> dict[str, str]:
     """Complexes by name with the resource that each is."""
-    return {name: words(resource, below(at, name)) for name, resource in table(value, at).items()}
+    return {name: words(resource, below(at, name)) for name, resource in entries(value, at).items()}
 
 
 def sizes_from(value: Any, *, at: str = "vm_sizes") -> dict[str, SizeFacts]:
     """What the document itself knows of VM sizes."""
-    return {name: facts_from(record, below(at, name)) for name, record in table(value, at).items()}
+    return {name: facts_from(record, below(at, name)) for name, record in entries(value, at).items()}
 
 
 # -- a document that stands alone -------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ from autoscaler.errors import SettingsError
 Shared = Mapping[str, SharedResource]
 NO_SHARED: Shared = MappingProxyType({})
 Names = Collection[str]
+COMMENT = "_comment"
+_TRUTHS: Mapping[str, bool] = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
 
 
 def read_document(text: str, *, toml: bool = False, where: str = "") -> Any:
@@ -85,7 +87,7 @@ class _Reader:
         if isinstance(value, list):
             return _together(tuple(self._each(value, at, depth)))
         return _together(
-            tuple(self._one(name, part, below(at, name), depth - 1) for name, part in table(value, at).items())
+            tuple(self._one(name, part, below(at, name), depth - 1) for name, part in entries(value, at).items())
         )
 
     def _each(self, value: Any, at: str, depth: int) -> Iterable[Constraint]:
@@ -102,7 +104,7 @@ class _Reader:
                     wrong(at, "name at least one alternative")
                 return Or(children) if operator == "or" else XOr(children)
             case "not":
-                return Not(self.constraint(table(value, at) or wrong(at, "name what must not be met"), at, depth))
+                return Not(self.constraint(entries(value, at) or wrong(at, "name what must not be met"), at, depth))
             case "exclusive" | "exclusive-task" as operator:
                 return Exclusive(tasks=operator == "exclusive-task") if truth(value, at) else And()
             case "in-a-placement-group":
@@ -166,8 +168,8 @@ def _property_value(name: str, value: Any, at: str) -> Value:
             return truth(value, at)
         case "str" if isinstance(value, str):
             return value
-        case "int" if isinstance(value, int) and not isinstance(value, bool):
-            return value
+        case "int" if is_number(value) and value == int(value):
+            return int(value)
         case "float" | "size":
             return number(value, at)
         case "time":
@@ -201,6 +203,11 @@ def table(value: Any, at: str) -> dict[str, Any]:
     return value
 
 
+def entries(value: Any, at: str) -> dict[str, Any]:
+    """An object without its comments: names that begin with `_comment` say nothing, whatever stands there."""
+    return {name: part for name, part in table(value, at).items() if not name.startswith(COMMENT)}
+
+
 def listed(value: Any, at: str) -> list[Any]:
     """A list."""
     if not isinstance(value, list):
@@ -209,10 +216,11 @@ def listed(value: Any, at: str) -> list[Any]:
 
 
 def truth(value: Any, at: str) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
+    """True or false, also as text in any case (`"true"`) or as 1 or 0, as other tools write them."""
+    meant = str(int(value)) if is_number(value) and value in (0, 1) else str(value).lower()
+    if isinstance(value, dict | list) or meant not in _TRUTHS:
         wrong(at, f"true or false is expected, not {_named(value)}")
-    return value
+    return _TRUTHS[meant]
 
 
 def words(value: Any, at: str) -> str:

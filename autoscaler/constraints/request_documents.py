@@ -43,6 +43,8 @@ _DEFINING = (
 )
 MEANT = ("Name", *_TARGETS, *_SIZES, *_DEFINING)
 """Names that are acted upon."""
+CLUSTER = "ClusterName"
+"""Says nothing where it is ours, and is refused where it is another."""
 KEPT = frozenset({"CoreCount"})
 """Attributes of node arrays as the reference has them that stand too near to those to be taken for misspellings."""
 
@@ -75,17 +77,19 @@ def ask(
     request_set: str = STANDARD,
     expiration_interval: float | None = DEFAULT_EXPIRATION,
     of_policy: bool = False,
+    cluster: str = "",
 ) -> Update:
     """Make a list all that a set wants, in one transaction. Raises SettingsError, having changed nothing.
 
     `node_arrays`: those of the settings, the first leading. None as interval: until it is taken back. `of_policy`:
-    an autoscale policy of this process asks, and the set's name begins with `policy:`.
+    an autoscale policy of this process asks, and the set's name begins with `policy:`. `cluster`: how callers name
+    this cluster; an array of another one is refused. '': any name will do.
     """
     set_name_from(request_set, of_policy=of_policy)
     seconds = None if expiration_interval is None else interval_from(expiration_interval)
     with store.database.transaction():
         known = {array.name: array for array in store.requests.load(at).arrays if array.dynamic}
-        update = read_update(arrays, node_arrays=node_arrays, dynamic=known, request_set=request_set)
+        update = read_update(arrays, node_arrays=node_arrays, dynamic=known, request_set=request_set, cluster=cluster)
         expires_at = None if seconds is None else at + seconds
         try:
             news = store.requests.update(request_set, by, at, expires_at, update.targets, update.definitions)
@@ -100,10 +104,11 @@ def read_update(
     node_arrays: Collection[str],
     dynamic: Mapping[str, ArrayDefinition] = MappingProxyType({}),
     request_set: str = STANDARD,
+    cluster: str = "",
 ) -> Update:
     """The targets and definitions of a list of node arrays.
 
-    `node_arrays`: those of the settings; `dynamic`: those that exist through earlier requests.
+    `node_arrays`: those of the settings; `dynamic`: those that exist through earlier requests; `cluster`: as in `ask`.
     """
     elements = [
         _Element(table(part, f"[{number}]"), f"[{number}]", request_set)
@@ -111,6 +116,7 @@ def read_update(
     ]
     for element in elements:
         element.check_names()
+        element.check_cluster(cluster)
     made = {element.name for element in elements if element.dynamic}
     targets: list[Target] = []
     definitions: dict[str, ArrayDefinition] = {}
@@ -222,6 +228,18 @@ class _Element:
             if name not in MEANT and name not in KEPT and (meant := _misspelt(name)):
                 wrong(self.place(name), f"it is not known; did you mean {meant}?")
 
+    def check_cluster(self, cluster: str) -> None:
+        """What is meant for another cluster must not change this one."""
+        named = self.said(CLUSTER)
+        if named is None:
+            return
+        if cluster and words(named, self.place(CLUSTER)) != cluster:
+            wrong(
+                self.place(CLUSTER),
+                f"this is cluster {cluster}, not {_shown(named)}: leave it out, or ask the other cluster; "
+                "CP_CAP_AUTOSCALE_HTTP_CLUSTER names this one",
+            )
+
     def check_existence(
         self, node_arrays: Collection[str], dynamic: Mapping[str, ArrayDefinition], made: Collection[str]
     ) -> None:
@@ -284,7 +302,7 @@ class _Element:
         if interruptible is not None:
             wants_spot = truth(interruptible, self.place("Interruptible"))
             price_type = PriceType.SPOT if wants_spot else PriceType.ON_DEMAND
-        attributes = {name: value for name, value in self.given.items() if name not in MEANT}
+        attributes = {name: value for name, value in self.given.items() if name not in (*MEANT, CLUSTER)}
         return ArrayDefinition(
             name=self.name,
             dynamic=self.dynamic,

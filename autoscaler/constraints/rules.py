@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autoscaler.constraints.applying import apply_from, complexes_from, sizes_from, stand_alone
+from autoscaler.constraints.back_quoted import is_back_quoted, read_back_quoted
 from autoscaler.constraints.documents import (
     NO_SHARED,
     Names,
     Shared,
     constraint_from,
     constraints_from,
+    entries,
     known,
     known_property,
     listed,
@@ -67,7 +69,7 @@ def load_rules(path: Path) -> Rules:
 
 def rules_from(value: Any, *, shared: Shared = NO_SHARED) -> Rules:
     """The rules of a document. `shared` adds resources that a program declares to those that the document does."""
-    given = {_spelt(name): part for name, part in table(value, "the document").items()}
+    given = {_spelt(name): part for name, part in entries(value, "the document").items()}
     for name in given:
         known(name, _HEADS, name)
     resources = resources_named(given)
@@ -107,7 +109,7 @@ def default_resources_from(
 
 def _default_resource(value: Any, at: str, resources: Names, before: Names) -> DefaultResource:
     """`before`: resources that a node may have by then."""
-    given = table(value, at)
+    given = entries(value, at)
     for name in given:
         known(name, ("select", "name", "value", *_OPERATORS), below(at, name))
     for name in ("name", "value"):
@@ -118,7 +120,12 @@ def _default_resource(value: Any, at: str, resources: Names, before: Names) -> D
         for name, part in given.items()
         if name in _OPERATORS
     )
-    found = _operand(given["value"], below(at, "value"), before)
+    if is_back_quoted(given["value"]):
+        read = lambda part, place: _operand(part, place, before)  # noqa: E731
+        found, first = read_back_quoted(given["value"], below(at, "value"), read)
+        changes = (*first, *changes)
+    else:
+        found = _operand(given["value"], below(at, "value"), before)
     if changes and not (is_number(found) or isinstance(found, OfNode | OfResource)):
         wrong(below(at, changes[0][0].value), f"{given['value']!r} is nothing to count with")
     return DefaultResource(
@@ -164,7 +171,7 @@ def shared_resources_from(value: Any, *, at: str = "shared_resources") -> dict[s
     found: dict[str, SharedResource] = {}
     for number_, part in enumerate(listed(value, at)):
         place = f"{at}[{number_}]"
-        resource = _shared_resource(table(part, place), place)
+        resource = _shared_resource(entries(part, place), place)
         if resource.resource_name in found:
             wrong(below(place, "name"), f"{resource.resource_name} is given twice")
         found[resource.resource_name] = resource
@@ -180,19 +187,21 @@ def _shared_resource(given: Mapping[str, Any], at: str) -> SharedResource:
     if "current_value" not in given:
         if not source:
             wrong(below(at, "source"), "name a file that holds its value, or give a current_value")
-        counted = "initial_value" in given or given.get("consumable") is True
+        counted = "initial_value" in given or _consumable(given, at)
         values = _held(Path(source), below(at, "source"), counted)
     values |= {key: given[key] for key in ("initial_value", "current_value") if key in given}
     current = scalar(values["current_value"], below(at, "current_value"))
-    counted = (
-        truth(given["consumable"], below(at, "consumable")) if "consumable" in given else "initial_value" in values
-    )
+    counted = _consumable(given, at) if "consumable" in given else "initial_value" in values
     if not counted:
         return SharedNonConsumableResource(name, source, current)
     initial = values.get("initial_value", current)
     return SharedConsumableResource(
         name, source, number(initial, below(at, "initial_value")), number(current, below(at, "current_value"))
     )
+
+
+def _consumable(given: Mapping[str, Any], at: str) -> bool:
+    return "consumable" in given and truth(given["consumable"], below(at, "consumable"))
 
 
 def _held(path: Path, at: str, counted: bool) -> dict[str, Any]:
@@ -237,13 +246,14 @@ def keep_alive_from(value: Any, *, at: str = "keep_alive") -> KeepAlive:
     if isinstance(value, list):
         return KeepAlive(names=frozenset(words(name, f"{at}[{n}]") for n, name in enumerate(value)))
     if isinstance(value, dict):
-        value = {"default": False, **value}
+        value = {"default": False, **entries(value, at)}
     return KeepAlive(_per_array(value, at, truth))
 
 
 def _per_array(value: Any, at: str, read: Callable[[Any, str], T]) -> PerNodeArray[T]:
     if not isinstance(value, dict):
         return PerNodeArray(read(value, at))
+    value = entries(value, at)
     if "default" not in value:
         wrong(below(at, "default"), "it is missing: what holds for node arrays that are not named")
     found = {name: read(part, below(at, name)) for name, part in value.items()}

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from autoscaler.constraints.documents import read_document, table, words, wrong
+from autoscaler.constraints.documents import entries, read_document, table, words, wrong
 from autoscaler.constraints.json_text import below
 from autoscaler.core.constraints.node import SizeFacts
 from autoscaler.core.constraints.values import TOO_MUCH, Size
@@ -22,7 +22,6 @@ from autoscaler.errors import SettingsError
 
 EVERYWHERE = "*"
 PROXIES = "proxied-locations"
-COMMENT = "_comment_"
 GIB = 1024**3
 
 
@@ -72,14 +71,12 @@ def vm_sizes_from(value: Any) -> VmSizes:
     """The sizes of a document."""
     proxies: dict[str, str] = {}
     regions: dict[str, dict[str, SizeFacts]] = {}
-    for name, part in table(value, "the document").items():
+    for name, part in entries(value, "the document").items():
         if name.replace("_", "-") == PROXIES:
-            proxies = {at: words(to, below(name, at)) for at, to in table(part, name).items() if at != COMMENT}
-        elif name != COMMENT:
+            proxies = {at: words(to, below(name, at)) for at, to in entries(part, name).items()}
+        else:
             regions[name] = {
-                size: facts_from(record, below(name, size))
-                for size, record in table(part, name).items()
-                if size != COMMENT
+                size: facts_from(record, below(name, size)) for size, record in entries(part, name).items()
             }
     return VmSizes(regions, proxies)
 

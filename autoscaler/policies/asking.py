@@ -85,6 +85,8 @@ class Policies:
     stopwatch: Callable[[], float] = time.monotonic
     executor: Executor = on_thread
     patience: float = PATIENCE
+    cluster: str = ""
+    """How callers name the cluster: a policy that names another asks for nothing here."""
     _asked: dict[str, _Question] = field(default_factory=dict)
     _written: dict[str, _Written] = field(default_factory=dict)
     _failing: dict[str, str] = field(default_factory=dict)
@@ -185,6 +187,7 @@ class Policies:
                 request_set=set_of(name),
                 expiration_interval=self.valid,
                 of_policy=True,
+                cluster=self.cluster,
             )
         else:
             self.store.requests.end(set_of(name))

@@ -44,7 +44,9 @@ The other commands reuse its parts:
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `created_at`, `age_s`, `message` (its provider's \
 last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
-`workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, `refused_ends`, \
+`workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
+`failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
+`refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
 `stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock` |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \

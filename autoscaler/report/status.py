@@ -83,6 +83,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
             for order in record.as_orders()
             if order.said and not record.closed
         ],
+        "failed_workers": _failed_workers(store),
         "refused_ends": [
             {"worker_id": each.worker_id, "times": each.times, "last_at": _at(each.at), "message": each.message}
             for each in store.journal.refused_ends(life.worker_id for life in renting)
@@ -101,6 +102,17 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         ],
         "protected": [reason_part(reason) for reason in Protection(memory.protected, now=now.at).notes()],
     }
+
+
+def _failed_workers(store: Store) -> list[dict[str, Any]]:
+    """Machines that are there and, by their provider's word, do not come up or are stopped: they cost all the same."""
+    look = store.looks.load()
+    seen = [each.worker for each in look.workers] if look is not None else []
+    return [
+        {"worker_id": worker.id, "name": worker.name, "message": worker.message}
+        for worker in seen
+        if worker.exists and worker.failure is not None
+    ]
 
 
 def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -138,6 +150,8 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"; the autoscaler asks again after {_when(order['asked_again_at'])} on" if order["asked_again_at"] else ""
         )
         yield "no answer", f"to an order of {order['count']} {order['instance_type']}: {order['message']}{again}"
+    for worker in told["failed_workers"][:MOST_FAILURES]:
+        yield "failed", f"{worker['name'] or worker['worker_id']}: {worker['message'] or 'its provider says no more'}"
     for end in told["refused_ends"][:MOST_FAILURES]:
         times = "once" if end["times"] == 1 else f"{end['times']} times"
         yield "not ended", f"{end['worker_id']}, refused {times}, last at {_when(end['last_at'])}: {end['message']}"

@@ -553,7 +553,8 @@ class QueueSettings(_Section):
     exclusive_complex: str = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE",
         "exclusive",
-        "Complex that asks for a host of one's own, where Grid Engine has it.",
+        "Complex that asks for a host of one's own. Where Grid Engine has none of this name, its only one of relation "
+        "EXCL is used.",
     )
 
     workers: Annotated[int, Field(ge=0)] = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers at a time.")

@@ -21,6 +21,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
+from providers.price_age import of_old_prices
 
 POLICY = "give these credentials the permissions of conf/aws/policy.json"
 CREDENTIALS = "set AWS_PROFILE, or give this machine an instance profile, as for AWS's own command line"
@@ -48,6 +49,11 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
             "check CP_CAP_AUTOSCALE_AWS_FAMILIES, and the image's architecture",
         )
         return
+    yield from of_old_prices(
+        market.oldest_price(),
+        "let AWS be asked (pricing:GetProducts, CP_CAP_AUTOSCALE_AWS_PRICES=ask), or refresh the file of "
+        "CP_CAP_AUTOSCALE_AWS_CATALOG: `sge-autoscaler catalog refresh`",
+    )
     yield from _placement_groups(calls, settings)
     if settings.event_queue is not None:
         queue: dict[str, Any] = {"service": "sqs", "QueueUrl": settings.event_queue, "AttributeNames": ["QueueArn"]}

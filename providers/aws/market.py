@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
@@ -21,6 +22,7 @@ from providers.aws.terms import Terms, look_up
 from providers.cache import Cached
 from providers.catalog import Catalog, Offer, load_catalog
 from providers.interface import Refused
+from providers.price_age import oldest_price
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -118,6 +120,11 @@ class Market:
             )
             for name, found in offered.items()
         ]
+
+    def oldest_price(self) -> date | None:
+        """Of the on-demand prices that stand in for those that AWS does not tell. Raises ProviderError."""
+        told = self.settings.prices == "ask" and bool(listed_prices(self.calls, self.calls.region))
+        return oldest_price(self.settings.catalog, "aws", self.calls.region, only_own=told)
 
     def _none_can_be_had(self, problem: str) -> Sequence[Bucket]:
         return tuple(

@@ -10,7 +10,7 @@ import contextlib
 import re
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar
 
@@ -46,6 +46,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
+from providers.price_age import oldest_price
 
 MOST_A_PAGE, MOST_A_CALL = 1000, 500
 OLD_TEMPLATE = timedelta(days=7)
@@ -77,6 +78,11 @@ class AwsProvider:
     @property
     def location(self) -> str:
         return self.settings.region or ""
+
+    @staticmethod
+    def oldest_price(settings: AwsSettings) -> date | None:
+        """Where AWS is asked, only the operator's own figures are known to hold over what it tells."""
+        return oldest_price(settings.catalog, "aws", settings.region or "", only_own=settings.prices == "ask")
 
     def buckets(self) -> Sequence[Bucket]:
         try:

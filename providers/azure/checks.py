@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from providers.azure.calls import Calls, Record
 from providers.azure.errors import MachineUnknown, NoCredentials
 from providers.azure.image_disks import data_disks
 from providers.azure.listing import states
 from providers.azure.machine import image_reference
-from providers.azure.market import Market, oldest_price
+from providers.azure.market import Market
 from providers.azure.settings import COMPUTE, NETWORK, PREFIX, AzureSettings
-from providers.interface import OLD_PRICES, Problem, ProviderError, Refused, Throttled, Unreachable
+from providers.interface import Problem, ProviderError, Refused, Throttled, Unreachable
+from providers.price_age import of_old_prices, oldest_price
 
 CREDENTIALS = (
     "log in with `az login`, give this machine a managed identity, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and "
@@ -156,13 +156,8 @@ def _data_disks(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
 
 
 def _prices(settings: AzureSettings) -> Iterator[Problem]:
-    oldest = oldest_price(settings)
-    if oldest is not None and (datetime.now(UTC).date() - oldest).days > OLD_PRICES:
-        yield Problem(
-            f"prices are of {oldest}, older than {OLD_PRICES} days: a price cap goes by them",
-            f"`sge-autoscaler catalog refresh --output FILE`, and set {PREFIX}CATALOG to it",
-            fatal=False,
-        )
+    oldest = oldest_price(settings.catalog, "azure", settings.location)
+    yield from of_old_prices(oldest, f"`sge-autoscaler catalog refresh --output FILE`, and set {PREFIX}CATALOG to it")
 
 
 def _login(settings: AzureSettings) -> Iterator[Problem]:

@@ -20,19 +20,24 @@ def data_disks(calls: Calls, settings: AzureSettings) -> tuple[int, ...]:
     """Their numbers (LUN). Raises Refused where the image may not be read, Unreachable, Throttled."""
     reference = image_reference(settings.image)
     try:
-        if "id" in reference:
-            return _of_id(calls, reference["id"])
+        if "id" in reference and "/galleries/" not in reference["id"].lower():
+            stored = calls.get(reference["id"], VERSION)["properties"].get("storageProfile") or {}
+            return _numbers(stored.get("dataDisks"))
         if "publisher" in reference:
             return _of_marketplace(calls, settings, reference)
+        return _of_gallery(calls, reference.get("id") or _path_of_others(settings))
     except MachineUnknown as error:
         raise Refused(f"the image {settings.image} does not exist: {error}") from error
-    raise Refused(f"what disks {settings.image}, an image of somebody else's gallery, has cannot be read")
 
 
-def _of_id(calls: Calls, image: str) -> tuple[int, ...]:
-    if "/galleries/" not in image.lower():
-        stored = calls.get(image, VERSION)["properties"].get("storageProfile") or {}
-        return _numbers(stored.get("dataDisks"))
+def _path_of_others(settings: AzureSettings) -> str:
+    """Where an image of a gallery that somebody shares or publishes is read: its id is below no subscription, and it is
+    looked up in the region.
+    """
+    return f"/subscriptions/{settings.subscription}/providers/{COMPUTE}/locations/{settings.location}{settings.image}"
+
+
+def _of_gallery(calls: Calls, image: str) -> tuple[int, ...]:
     if "/versions/" not in image.lower() or image.lower().endswith("/versions/latest"):
         base = re.sub(r"/versions/latest$", "", image, flags=re.IGNORECASE)
         image = f"{base}/versions/{_newest(calls.get_pages(f'{base}/versions', GALLERIES), image)}"
@@ -52,10 +57,16 @@ def _of_marketplace(calls: Calls, settings: AzureSettings, of: Mapping[str, str]
 
 
 def _newest(found: list[Any], image: str) -> str:
-    names = [str(each["name"]) for each in found]
+    names = [str(each["name"]) for each in found if not _left_out(each.get("properties") or {})]
     if not names:
         raise Refused(f"the image {image} has no version")
     return max(names, key=lambda name: [int(number) for number in _NUMBERS.findall(name)])
+
+
+def _left_out(properties: Mapping[str, Any]) -> bool:
+    """Whether `latest` never means this version."""
+    published = properties.get("publishingProfile") or properties
+    return published.get("excludeFromLatest") is True
 
 
 def _numbers(disks: Any) -> tuple[int, ...]:

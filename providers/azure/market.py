@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
@@ -21,14 +20,6 @@ from providers.catalog import Catalog, Offer, family_of, load_catalog
 from providers.interface import Refused, Unreachable
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
-
-
-def oldest_price(settings: AzureSettings) -> date | None:
-    """The date of the oldest figure that holds here; None: no price is known, or none is dated."""
-    offers = load_catalog(settings.catalog).offers.values()
-    here = [offer for offer in offers if offer.cloud.lower() == "azure" and offer.region == settings.location]
-    priced = [offer.as_of for offer in here if offer.as_of and (offer.on_demand, offer.spot) != (None, None)]
-    return min((date.fromisoformat(each[:10]) for each in priced), default=None)
 
 
 @dataclass(slots=True)

@@ -25,11 +25,12 @@ from providers.azure.checks import problems
 from providers.azure.errors import MachineUnknown
 from providers.azure.identity import Grants
 from providers.azure.listing import Status, addresses, states, status, worker
-from providers.azure.market import Market, oldest_price
+from providers.azure.market import Market
 from providers.azure.orders import LANES, Orders, one
 from providers.azure.settings import NETWORK, AzureSettings
 from providers.catalog import Offer
 from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Throttled, Unreachable
+from providers.price_age import oldest_price
 
 STATUS_AGE = 60.0
 """Seconds after which it is asked again which machines run: a listing tells only how their making went."""
@@ -76,7 +77,7 @@ class AzureProvider:
 
     @staticmethod
     def oldest_price(settings: AzureSettings) -> date | None:
-        return oldest_price(settings)
+        return oldest_price(settings.catalog, "azure", settings.location)
 
     def buckets(self) -> Sequence[Bucket]:
         try:

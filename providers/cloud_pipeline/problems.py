@@ -46,11 +46,11 @@ def _of_types(settings: CloudPipelineSettings, catalogue: Catalogue) -> list[Pro
     if not allowed:
         what = f"no instance type is allowed in region {settings.region_id}"
         return [Problem(what, "ask the platform's administrators for instance types, or choose another region")]
-    if settings.instance_type and not any(name == settings.instance_type for name, _ in allowed):
-        what = f"instance type {settings.instance_type} is not allowed in region {settings.region_id}"
-        some = ", ".join(sorted({name for name, _ in allowed})[:5])
-        return [Problem(what, f"set CP_CAP_AUTOSCALE_INSTANCE_TYPE to one that is, such as {some}")]
-    if (settings.instance_type, PriceType.SPOT) not in allowed and settings.instance_type:
+    # A type that is not allowed at all is told of every provider alike, by whoever checks settings.
+    if (settings.instance_type, PriceType.ON_DEMAND) in allowed and (
+        settings.instance_type,
+        PriceType.SPOT,
+    ) not in allowed:
         what = f"{settings.instance_type} is not allowed as spot"
         return [Problem(what, "leave CP_CAP_AUTOSCALE_PRICE_TYPE at on_demand", fatal=False)]
     return []

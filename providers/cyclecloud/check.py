@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from providers.cyclecloud.api import Api
 from providers.cyclecloud.nodes import same_region
 from providers.cyclecloud.settings import Boot, CycleCloudSettings
-from providers.cyclecloud.status import Status
+from providers.cyclecloud.status import NodeArray, Status
 from providers.interface import Problem, ProviderError, Refused, Throttled
+from providers.price_age import of_old_prices, oldest_price
 
 PREFIX = "CP_CAP_AUTOSCALE_CYCLECLOUD_"
 
@@ -79,7 +80,17 @@ def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem
                 f"set {PREFIX}LOCATION to {array.region.replace(' ', '').lower()}",
                 fatal=False,
             )
+    yield from _of_prices(served, settings)
     yield from _twice(status, settings)
+
+
+def _of_prices(served: Sequence[NodeArray], settings: CycleCloudSettings) -> Iterator[Problem]:
+    """Of the regions of these node arrays."""
+    regions = {array.region.replace(" ", "").lower() for array in served}
+    dates = [found for region in regions if (found := oldest_price(settings.catalog, "azure", region)) is not None]
+    yield from of_old_prices(
+        min(dates, default=None), f"give your region's figures of now in a file, and name it in {PREFIX}CATALOG"
+    )
 
 
 def _twice(status: Status, settings: CycleCloudSettings) -> Iterator[Problem]:

@@ -22,9 +22,9 @@ from providers.interface import GROUP_ID, LaunchOrder, Unreachable
 MARK = "sge_autoscaler"
 _REQUESTS = uuid.UUID("6a0a5f2e-6a0e-5d0c-9f55-3c1f3f0c8b52")
 _ENDING = frozenset({"Terminated", "Off", "Deallocated"})
-"""As TargetState: somebody asked for its end."""
+"""As TargetState: somebody asked for its end, or that it stops."""
 _GONE = frozenset({"Terminated", "Off"})
-READY, FAILED = "Ready", "Failed"
+READY, FAILED, DEALLOCATED = "Ready", "Failed", "Deallocated"
 _OF_A_MACHINE = ("InstanceId", "Hostname", "PrivateIp")
 """What a node record has once its machine was acquired."""
 
@@ -111,14 +111,22 @@ def is_void(record: Mapping[str, Any]) -> bool:
 def state_of(record: Mapping[str, Any]) -> MachineState:
     """A node runs once CycleCloud has set it up (`Ready`): before, its mounts and software may be missing.
 
-    `TargetState` is what somebody asked for: a node that is `Off` and shall be started is on its way.
+    `TargetState` is what somebody asked for: a node that is `Off` and shall be started is on its way. One that is
+    deallocated counts as one that is not up, so that it is ended: as one that is ending it would stay for ever.
     """
     status, target = str(record.get("Status") or ""), str(record.get("TargetState") or "")
     if is_void(record) or (status in _GONE and target in (*_GONE, "")):
         return MachineState.TERMINATED
-    if target in _ENDING or status == "Terminating" or (status == "Deallocated" and not target):
+    if _is_deallocated(record):
+        return MachineState.PENDING
+    if target in _ENDING or status == "Terminating":
         return MachineState.STOPPING
     return MachineState.RUNNING if status == READY else MachineState.PENDING
+
+
+def _is_deallocated(record: Mapping[str, Any]) -> bool:
+    """Whether its machine is stopped, its disk kept, and nobody starts or ends it."""
+    return record.get("Status") == DEALLOCATED and record.get("TargetState") in (DEALLOCATED, "", None)
 
 
 def worker_from(record: Mapping[str, Any], tag: Tag, arrays: Sequence[NodeArray], catalog: Catalog) -> Worker:
@@ -168,6 +176,8 @@ def _failure(record: Mapping[str, Any]) -> str | None:
     """Why it will never come up. Without a machine it was the cloud that gave none; with one, its set-up failed, and
     CycleCloud does nothing more with it by itself.
     """
+    if _is_deallocated(record):
+        return "boot"
     if record.get("Status") != FAILED:
         return None
     return "capacity" if is_void(record) else "boot"
@@ -185,4 +195,6 @@ def _message(record: Mapping[str, Any]) -> str | None:
     words = " ".join(str(record.get("StatusMessage") or "").split())
     if record.get("Status") == FAILED:
         return f"CycleCloud says Failed: {words}" if words else "CycleCloud says Failed; its event log says why"
+    if _is_deallocated(record):
+        return f"it is deallocated, and its disk is paid for{': ' if words else ''}{words}"
     return words or None

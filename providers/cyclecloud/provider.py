@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from typing import Any, ClassVar
 
 from requests.auth import HTTPBasicAuth
@@ -42,6 +43,7 @@ from providers.interface import (
     Throttled,
     Unreachable,
 )
+from providers.price_age import oldest_price
 from providers.rest import Deadline, Limits, Rest, reading
 
 FRESH = 5.0
@@ -77,6 +79,10 @@ class CycleCloudProvider:
     @property
     def location(self) -> str:
         return self.settings.location
+
+    @staticmethod
+    def oldest_price(settings: CycleCloudSettings) -> date | None:
+        return oldest_price(settings.catalog, "azure", settings.location)
 
     def buckets(self) -> Sequence[Bucket]:
         status = self._recent(FRESH)

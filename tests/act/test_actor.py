@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove, Terminate
+from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
 from autoscaler.core.model.reasons import Code, because
+from autoscaler.core.workers.phases import Phase
 from autoscaler.errors import CommandTimedOut
+from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
+from autoscaler.store.observations import LastObservation, SeenWorker
 from providers.interface import Refused
 from tests.act.test_launch import Bench, launch
 
@@ -166,3 +171,36 @@ class TestEndingMany:
         assert (found.worker_id, found.times, found.message) == ("i-1", 3, "i-1 is protected")
         self.ends(bench, 2)
         assert bench.store.journal.refused_ends() == ()
+
+    def test_status_tells_of_a_machine_that_is_stopped_until_it_is_gone(self, bench: Bench) -> None:
+        kind = InstanceType("m5.large", "m5", 2, 8 * 1024**3)
+        up = Worker("i-1", kind, "execute", MachineState.RUNNING, 100.0, "w1", message="anything")
+        stopped = replace(
+            up, state=MachineState.PENDING, failure="boot", message="it is stopped, and its disks are paid for"
+        )
+        told = []
+        for worker in (up, stopped, replace(stopped, state=MachineState.TERMINATED)):
+            bench.store.looks.keep(LastObservation("fake", workers=(SeenWorker(worker, Phase.READY, "w1"),)), 1000.0)
+            now = Now(2000.0, "cell", "fake", serving=True, holder=None)
+            told.append(dict(status_pairs(status(bench.store, now))).get("failed"))
+        assert told == [None, "w1: it is stopped, and its disks are paid for", None]
+
+    def test_status_tells_of_an_end_that_is_refused_until_it_comes_about(self, bench: Bench) -> None:
+        bench.store.history.see_workers(
+            [Worker("i-1", InstanceType("m5.large", "m5", 2, 8 * 1024**3), "execute", MachineState.RUNNING, 100.0)],
+            [],
+            1000.0,
+        )
+        told = []
+        for protected in ("i-1", "i-1", ""):
+            self.ends(bench, 2, protected=protected)
+            now = Now(2000.0, "cell", "fake", serving=True, holder=None)
+            told.append(dict(status_pairs(status(bench.store, now))).get("not ended"))
+        assert told[0] is not None
+        assert told[0].startswith("i-1, refused once, last at ")
+        assert [each and each.partition(", last")[0] for each in told] == [
+            "i-1, refused once",
+            "i-1, refused 2 times",
+            None,
+        ]
+        assert told[0].endswith(": i-1 is protected")

@@ -11,6 +11,7 @@ import pytest
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.commands.main import main
+from autoscaler.constraints.vm_sizes import load_vm_sizes
 from autoscaler.core.model.fleet import InstanceType
 from providers.catalog import GIB, Offer, load_catalog
 from providers.fake import FakeProvider
@@ -87,3 +88,56 @@ def test_a_provider_that_tells_no_prices_is_refused(
     monkeypatch.setenv("CP_CAP_AUTOSCALE_PROVIDER", "fake")
     assert main(["catalog", "refresh", "--output", str(tmp_path / "no.toml")]) != 0
     assert "tells no prices" in capsys.readouterr().err
+
+
+SKUS = [
+    {
+        "resourceType": "virtualMachines",
+        "name": name,
+        "family": "standardFFamily",
+        "locations": ["EastUS", "westus2"],
+        "capabilities": [
+            {"name": "vCPUs", "value": vcpus},
+            {"name": "vCPUsPerCore", "value": "1"},
+            {"name": "MemoryGB", "value": "4.5"},
+            {"name": "RdmaEnabled", "value": "False"},
+            {"name": "HyperVGenerations", "value": "V1,V2"},
+        ],
+    }
+    for name, vcpus in (("Standard_F2", "2"), ("Standard_F4", "4"))
+] + [{"resourceType": "disks", "name": "P10"}]
+
+
+def test_a_file_of_vm_sizes_is_made_of_azures_list_and_reads_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "skus.json").write_text(json.dumps(SKUS))
+    made = tmp_path / "sizes.json"
+    assert main(["catalog", "sizes", str(tmp_path / "skus.json"), "--output", str(made)]) == 0
+    assert f"CP_CAP_AUTOSCALE_VM_SIZES={made}" in capsys.readouterr().out
+    sizes = load_vm_sizes(made)
+    found = {(region, name): sizes.type_of(region, name) for region in ("eastus", "westus2") for name in ("F2", "F4")}
+    assert found == dict.fromkeys(found)  # names are whole ones
+    assert [sizes.type_of(region, "Standard_F4") for region in ("eastus", "westus2", "mars")] == [
+        *[InstanceType("Standard_F4", "standardFFamily", 4, int(4.5 * GIB))] * 2,
+        None,
+    ]
+    assert "on 20" in json.loads(made.read_text())["_comment_"]
+
+
+@pytest.mark.parametrize(
+    ("skus", "words", "says"),
+    (
+        (SKUS, ["--size", "Standard_F2", "--size", "Standard_E32"], "it has no Standard_E32"),
+        ([{"resourceType": "disks", "name": "P10"}], [], "az vm list-skus"),
+        ({}, [], "a list is expected"),
+        ([{**SKUS[0], "capabilities": [{"name": "vCPUs", "value": "two"}]}], [], "[0].capabilities.vCPUs: a number"),
+    ),
+)
+def test_a_list_that_cannot_be_used_is_refused_and_nothing_is_written(
+    skus: object, words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "skus.json").write_text(json.dumps(skus))
+    made = tmp_path / "sizes.json"
+    code = main(["catalog", "sizes", str(tmp_path / "skus.json"), "--output", str(made), *words])
+    assert (code, says in capsys.readouterr().err, made.exists()) == (2, True, False)

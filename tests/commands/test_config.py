@@ -71,7 +71,7 @@ def test_check_finds_nothing_where_all_is_given() -> None:
 
 def test_check_finds_what_is_wrong_in_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
-    rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 1 }\n")
+    rules.write_text("[[apply]]\nqueue = 'main.q'\nconstraints = { exclusive = 2 }\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_RULES": str(rules)})
-    said = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 1"
+    said = f"error: {rules}: apply[0].constraints.exclusive: true or false is expected, not 2"
     assert (done.exit_code, said in done.output) == (2, True), done.output

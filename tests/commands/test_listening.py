@@ -6,16 +6,19 @@ import socket
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from autoscaler.commands._http import listening
+from autoscaler.commands._http import listening, place
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.loop import Loop
 from autoscaler.errors import SettingsError
+from providers.interface import Provider
 from tests.commands.test_commands import environ
 from tests.simulated.autoscaler import World, start
 from tests.web.served import PASSWORD, USER, password_file
@@ -110,3 +113,20 @@ def test_where_one_cannot_be_had_none_stays(
         with pytest.raises(SettingsError, match="cannot listen at"), listening(invocation, loop):
             pass
     assert [listens(door), socket_path(invocation).exists()] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "subnet"),
+    (
+        ({"subnet": "network/subnet"}, "network/subnet"),
+        ({"subnets": ("subnet-0a", "subnet-0b")}, "subnet-0a"),
+        ({"subnets": ()}, "fake"),
+        ({}, "fake"),
+    ),
+)
+def test_callers_are_told_a_subnet_of_the_settings_or_the_providers_name(
+    environ: dict[str, str], settings: dict[str, object], subnet: str
+) -> None:
+    environ["CP_CAP_AUTOSCALE_PROVIDER"] = "fake"
+    provider = cast("Provider", SimpleNamespace(settings=SimpleNamespace(**settings)))
+    assert place(Invocation(environ), provider).subnet == subnet

@@ -284,3 +284,20 @@ def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pyte
     assert (
         "the provider offers nothing of what is requested for execute: c3.xlarge; requested by standard"
     ) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("listens", (True, False))
+def test_an_array_of_another_cluster_is_refused_and_our_own_name_is_taken(
+    request: pytest.FixtureRequest, listens: bool, tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if listens:
+        request.getfixturevalue("served")
+    files = []
+    for name in ("other", "default"):
+        files.append(tmp_path / name)
+        files[-1].write_text(json.dumps([{"Name": "execute", "TargetCount": 2, "ClusterName": name}]))
+    refused = main(["autoscale", "--file", str(files[0])])
+    assert "[0].ClusterName: this is cluster default, not 'other'" in capsys.readouterr().err
+    assert (refused, live(store)) == (2, ())
+    assert main(["autoscale", "--file", str(files[1])]) == 0
+    assert live(store)[0].targets == (Target("execute", count=2),)

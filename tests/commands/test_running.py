@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands._look import as_running
+from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.settings.sharing import differing, given, with_settings
@@ -99,6 +100,19 @@ def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
     invocation = Invocation(environ)
     assert as_running(invocation) is invocation
     assert "judged by this shell's settings" in capsys.readouterr().err
+
+
+def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    invocation = Invocation(environ)
+    for _ in range(2):
+        as_running(invocation)
+    judged = capsys.readouterr().err
+    for _ in range(2):
+        tell_where_nobody_serves(invocation)
+    kept = capsys.readouterr().err
+    assert [said.count("no autoscaler serves cell") for said in (judged, kept)] == [1, 1]
 
 
 def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.actions import Launch
-from autoscaler.core.model.cluster import QueueInstance
+from autoscaler.core.model.cluster import Complex, Consumable, QueueInstance
 from autoscaler.core.model.fleet import Bucket, InstanceType, MachineState, OrderState, PriceType
 from autoscaler.core.model.memory import Event
 from autoscaler.core.model.overrides import Overrides
@@ -401,6 +401,18 @@ def test_a_gpu_job_gets_a_type_with_gpus() -> None:
 def test_a_job_that_wants_a_host_for_itself_gets_one_each() -> None:
     made = plan(a_snapshot(jobs(2, hard={"excl": "1"}), exclusive_complex="exclusive"))
     assert launched(made) == {"m5.large": 2}
+
+
+def test_the_cells_own_exclusive_complex_is_had_whatever_its_name() -> None:
+    made = plan(a_snapshot(jobs(2, hard={"excl": "1"}), exclusive_complex="whole_host"))
+    assert launched(made) == {"m5.large": 2}
+
+
+def test_of_several_exclusive_complexes_only_the_one_that_is_set_is_had() -> None:
+    other = Complex("alone", "alone", "BOOL", "EXCL", "YES", Consumable.PER_SLOT, "0")
+    snapshot = a_snapshot(jobs(2, hard={"alone": "1"}), exclusive_complex="exclusive")
+    cluster = replace(snapshot.cluster, complexes={**snapshot.cluster.complexes, "alone": other})
+    assert launched(plan(replace(snapshot, cluster=cluster))) == {}
 
 
 def test_kept_back_cores_are_not_counted_on() -> None:

@@ -60,7 +60,7 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
         until(lambda: f"{host} (kept by rules)" in autoscaling.said(), 10, "it is not kept")
         kept = autoscaling.living()
-        rules.write_text('{"keep_alive": {"execute": 1}}')
+        rules.write_text('{"keep_alive": {"execute": 2}}')
         until(lambda: "keep_alive.execute: true or false is expected" in autoscaling.said(), 10, "it was not told")
         still = autoscaling.living()
         write(rules, keep_alive=False)
@@ -70,6 +70,32 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
     assert [value in left for value in ("hc:gpu=0.000000", "hf:size=m5.xlarge")] == [True, True]
     wrong = [line for line in autoscaling.said().splitlines() if "rules are kept as they were" in line]
     assert len(wrong) == 1
+
+
+def both(autoscaling: Autoscaling, jobs: list[Any]) -> list[str]:
+    """The hosts of two jobs, once each runs; none before."""
+    found = [host for job in jobs for host in autoscaling.running_on(job)]
+    return found if len(found) == 2 else []
+
+
+def test_jobs_that_ask_for_the_cells_own_exclusive_complex_get_a_worker_each(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    file = empty_cell.home / "complexes"
+    file.write_text(f"{empty_cell.out('qconf', '-sc')}\nwhole_host wh BOOL EXCL YES YES 0 1000\n")
+    empty_cell.out("qconf", "-Mc", str(file))
+    autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.xlarge"})
+    show_on_failure["autoscaler"] = autoscaling.said
+    gate = Gate(empty_cell)
+    jobs = [gate.submit("-l", "whole_host=true") for _ in range(2)]
+    with autoscaling.running():
+        hosts = until(lambda: both(autoscaling, jobs), 60)
+        values = empty_cell.out("qconf", "-se", hosts[0])
+        gate.open()
+        until(lambda: all(autoscaling.ended_well(job) for job in jobs), 30)
+        until(autoscaling.all_gone, 60)
+    assert len(set(hosts)) == 2
+    assert "whole_host=TRUE" in values
 
 
 CATALOG = """

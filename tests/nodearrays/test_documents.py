@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,8 @@ def told(document: str, *, toml: bool = False) -> str:
         ),
         ('{"and": {"a": 1}}', ".and: a list is expected, not an object"),
         ('{"exclusive": "yes"}', ".exclusive: true or false is expected, not 'yes'"),
-        ('{"exclusive_task": 1}', ".exclusive_task: true or false is expected, not 1"),
+        ('{"exclusive_task": 2}', ".exclusive_task: true or false is expected, not 2"),
+        ('{"exclusive": 0.5}', ".exclusive: true or false is expected, not 0.5"),
         ('{"never": " "}', ".never: text is expected, not ' '"),
         ('{"never": true}', ".never: text is expected, not true"),
         ('{"node.vm_sise": "x"}', ".node.vm_sise: node.vm_sise is not known; did you mean node.vm_size?"),
@@ -73,7 +75,7 @@ def told(document: str, *, toml: bool = False) -> str:
         ('{"node.vm_size": 1}', ".node.vm_size: node.vm_size is text, not 1"),
         ('{"node.vm_size": null}', ".node.vm_size: node.vm_size is text, not null"),
         ('{"node.vm_size": []}', ".node.vm_size: name at least one value"),
-        ('{"node.spot": 1}', ".node.spot: true or false is expected, not 1"),
+        ('{"node.spot": "si"}', ".node.spot: true or false is expected, not 'si'"),
         ('{"node.create_time": "noon"}', ".node.create_time: 'noon' is no time: write 2026-01-31T08:00:00+00:00"),
         ('{"node.create_time": "2026-01-31T08:00"}', ".node.create_time: '2026-01-31T08:00' needs an offset: write"),
         ('{"lic": "x"}', ".lic: a number or a size is expected, not 'x'"),
@@ -179,7 +181,7 @@ def test_an_error_names_its_place_inside_a_default_resource(entry: str, error: s
         ('{"boot_timeout": {"execute": 1}}', "boot_timeout.default: it is missing"),
         ('{"idle_timeout": {"default": 1, "execute": "1h"}}', "idle_timeout.execute: a number of seconds above 0"),
         ('{"keep_alive": [1]}', "keep_alive[0]: text is expected, not 1"),
-        ('{"keep_alive": {"execute": 1}}', "keep_alive.execute: true or false is expected, not 1"),
+        ('{"keep_alive": {"execute": 2}}', "keep_alive.execute: true or false is expected, not 2"),
         ('{"shared_resources": [{"name": "lic"}]}', "shared_resources[0].source: name a file that holds its value"),
         ('{"shared_resources": [{"current_value": 1}]}', "shared_resources[0].name: text is expected, not null"),
         (
@@ -424,3 +426,98 @@ def test_a_default_resource_is_changed_by_a_size_and_by_what_stands_before_it() 
         (OfResource("memgb"), ((Operator.SUBTRACT, Size(GIB)),)),
         (OfResource("m_mem_free"), ((Operator.DIVIDE_FLOOR, OfResource("ncpus")),)),
     ]
+
+
+@pytest.mark.parametrize("value", ('"true"', '"True"', "1", "1.0", '"1"'))
+def test_a_truth_may_be_written_as_other_tools_write_it(value: str) -> None:
+    document = f'{{"constraints": [{{"exclusive": {value}, "node.spot": {value}, "in-a-placement-group": {value}}}]}}'
+    plain = '{"constraints": [{"exclusive": true, "node.spot": true, "in-a-placement-group": true}]}'
+    assert read_rules(document).constraints == read_rules(plain).constraints
+
+
+@pytest.mark.parametrize("value", ('"false"', "0", '"FALSE"'))
+def test_so_may_its_opposite(value: str) -> None:
+    assert read_constraint(f'{{"exclusive": {value}}}') == And()
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    found = read_constraint('{"node.vcpu_count": [2.0, 4]}')
+    assert isinstance(found, NodePropertyConstraint)
+    assert (found.values, [type(value) for value in found.values]) == ((2, 4), [int, int])
+
+
+def test_comments_may_stand_in_any_object_and_say_nothing() -> None:
+    document = """{"_comment": "ours", "_comment_": ["a", {}],
+      "default_resources": [{"_comment": "x", "select": {"_comment": 1, "node.spot": true}, "name": "a", "value": 1}],
+      "constraints": [{"_comment": "all", "or": [{"ncpus": 1, "_comment_2": null}]}],
+      "apply": [{"_comment": "", "queue": "q", "constraints": {"_comment": "", "ncpus": 2}}],
+      "complexes": {"_comment": "c", "gpu": "ngpus"},
+      "shared_resources": [{"_comment": "c", "name": "lic", "current_value": 3, "consumable": 1}],
+      "boot_timeout": {"_comment": "c", "default": 5}, "keep_alive": {"_comment": "c", "gpu": true},
+      "vm_sizes": {"_comment": "c", "F2": {"_comment": "c", "capabilities": {"_comment": "c", "vCPUs": 2}}}}"""
+    plain = """{
+      "default_resources": [{"select": {"node.spot": true}, "name": "a", "value": 1}],
+      "constraints": [{"or": [{"ncpus": 1}]}],
+      "apply": [{"queue": "q", "constraints": {"ncpus": 2}}],
+      "complexes": {"gpu": "ngpus"},
+      "shared_resources": [{"name": "lic", "current_value": 3, "consumable": true}],
+      "boot_timeout": {"default": 5}, "keep_alive": {"gpu": true},
+      "vm_sizes": {"F2": {"capabilities": {"vCPUs": 2}}}}"""
+    assert replace(read_rules(document), document="") == replace(read_rules(plain), document="")
+
+
+def default_of(value: str, more: str = "") -> tuple[object, object]:
+    (found,) = read_rules(
+        json.dumps({"default_resources": [{"name": "a", "value": value}]})[:-3] + more + "}]}"
+    ).default_resources
+    return found.value, found.changes
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    (
+        ("`node.vcpu_count`", (OfNode("vcpu_count"), ())),
+        ("`8`", (8, ())),
+        ("`node.vcpu_count - 1`", (OfNode("vcpu_count"), ((Operator.SUBTRACT, 1),))),
+        ("`2 * node.vcpu_count`", (OfNode("vcpu_count"), ((Operator.MULTIPLY, 2),))),
+        (
+            "`(node.vcpu_count - 1) // 2`",
+            (OfNode("vcpu_count"), ((Operator.SUBTRACT, 1), (Operator.DIVIDE_FLOOR, 2))),
+        ),
+        ("`node.memory * 0.9`", (OfNode("memory"), ((Operator.MULTIPLY, 0.9),))),
+        (
+            "`node.resources['memgb'] / node.pcpu_count`",
+            (OfResource("memgb"), ((Operator.DIVIDE, OfNode("pcpu_count")),)),
+        ),
+        ("`node.resources.get('ngpus')`", (OfResource("ngpus"), ())),
+    ),
+)
+def test_a_back_quoted_expression_is_evaluated(value: str, meant: object) -> None:
+    assert default_of(value) == meant
+
+
+def test_what_is_written_beside_an_expression_comes_after_it() -> None:
+    changes = ((Operator.SUBTRACT, 1), (Operator.MULTIPLY, 3))
+    assert default_of("`node.vcpu_count - 1`", ', "multiply": 3') == (OfNode("vcpu_count"), changes)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    (
+        ("`int(node.memory)`", "`int(node.memory)` is not evaluated here; write a number or a property"),
+        ("`node.vcpu_count - 2 * 3`", "`node.vcpu_count - 2 * 3` is not evaluated here"),
+        ("`node.memory - 1`", 'write "subtract": "1g" or another size'),
+        ("`node.vcpu_cont - 1`", "node.vcpu_cont is not known; did you mean node.vcpu_count?"),
+        ("`node.resources['nothing']`", "no default resource before this one gives nothing"),
+        ("`node.vcpu_count", "a back-quote is missing"),
+        ("node.vcpu_count`", "a back-quote is missing"),
+        ("``", "`` is not evaluated here"),
+        ("`node.vcpu_count // 0`", "nothing can be divided by 0"),
+        ("`__import__('os').system('id')`", "is not evaluated here"),
+        ("`" + "(" * 500 + "1" + ")" * 500 + "`", "is not evaluated here"),
+    ),
+)
+def test_one_that_is_not_is_refused_with_its_place_and_what_to_write(value: str, error: str) -> None:
+    said = told(json.dumps({"default_resources": [{"name": "a", "value": value}]}))
+    assert said.startswith("default_resources[0].value: ")
+    assert error in said

@@ -209,7 +209,7 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
         ([{"Name": "execute", "MachineType": ["a", 3]}], "[0].MachineType[1]: text is expected, not 3"),
         ([{"Name": "execute", "MachineType": "a\ud800"}], "[0].MachineType: 'a\\ud800' is no machine type"),
         ([{"Name": "execute", "MachineType": "a,,b"}], "[0].MachineType[1]: text is expected, not ''"),
-        ([{"Name": "execute", "Interruptible": 1}], "[0].Interruptible: true or false is expected, not 1"),
+        ([{"Name": "execute", "Interruptible": 2}], "[0].Interruptible: true or false is expected, not 2"),
         ([{"Name": "execute", "Configuration": [1]}], "[0].Configuration: an object is expected, not a list"),
         (
             [{"Name": "execute", "Configuration": {"a": float("nan")}}],

@@ -33,6 +33,18 @@ def test_our_file_says_of_every_size_what_the_catalogue_says() -> None:
     }
 
 
+@pytest.mark.parametrize("location", ("eastus", "westus2", "southcentralus", "usgovvirginia", "usdodeast"))
+def test_our_file_knows_the_sizes_of_cyclecloud_s_examples_in_their_regions(location: str) -> None:
+    names = ("F2", "F16", "NC6", "E32_v3", "D4_v3", "F32s_v2", "HC44rs")
+    found = [load_vm_sizes().type_of(location, f"Standard_{name}") for name in names]
+    assert [(one.vcpus, one.memory // GIB, one.gpus) for one in found if one] == [
+        (2, 4, 0), (16, 32, 0), (6, 56, 1), (32, 256, 0), (4, 16, 0), (32, 64, 0), (44, 352, 0),
+    ]  # fmt: skip
+    facts = load_vm_sizes().facts(location, "Standard_HC44rs")
+    assert facts is not None
+    assert facts.infiniband
+
+
 def test_the_government_regions_of_our_file_stand_for_a_common_one() -> None:
     assert set(load_vm_sizes().proxies.values()) == {"southcentralus"}
 

@@ -276,3 +276,15 @@ def _sample() -> Any:
     from autoscaler.core.outcome.sample import Sample
 
     return Sample(NOW - 100)
+
+
+def test_a_policy_that_names_another_cluster_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench([[{**TWO[0], "ClusterName": "other"}], [{**TWO[0], "ClusterName": "ours"}]])
+    bench.policies.cluster = "ours"
+    found = []
+    for _ in range(2):
+        bench.policies.ask(bench.snapshot(), bench.snapshot().policy)
+        found.append(len(bench.store.requests.load(bench.now).sets))
+        bench.now += 1
+    assert found == [0, 1]
+    assert "this is cluster ours" in caplog.text

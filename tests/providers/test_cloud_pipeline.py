@@ -12,6 +12,8 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.commands.context import Invocation
+from autoscaler.commands.doctor import provider_findings, type_findings
 from autoscaler.core.model.fleet import Bucket, MachineState, PriceType, Worker
 from providers.cloud_pipeline import orders
 from providers.cloud_pipeline.parameters import launch_body
@@ -297,13 +299,19 @@ def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_
         ({"RUN_ID": "424242"}, "was not found"),
         ({"API_TOKEN": "made-up"}, "API_TOKEN"),
         ({"CLOUD_REGION_ID": "7"}, "no instance type is allowed in region 7"),
-        ({"instance_size": "x9.large"}, "x9.large is not allowed"),
         ({"docker_image": "ubuntu"}, "ubuntu is no image of the platform"),
     ),
 )
 def test_a_check_says_what_will_fail(plane: CloudPipelinePlane, given: dict[str, str], words: str) -> None:
     fatal = [problem for problem in plane.connect(CELL, **given).check() if problem.fatal]
     assert any(words in problem.what and problem.remedy for problem in fatal)
+
+
+def test_doctor_names_a_type_that_is_not_allowed_once(plane: CloudPipelinePlane) -> None:
+    given = {"CP_CAP_AUTOSCALE_PROVIDER": "cloud_pipeline", "CP_CAP_AUTOSCALE_TAG": CELL, "instance_size": "x9.large"}
+    invocation = Invocation({**plane.environment, **given})
+    found = (*provider_findings(invocation), *type_findings(invocation))
+    assert [finding.what for finding in found if "x9.large" in finding.found] == ["instance types"]
 
 
 def test_a_platform_that_cannot_be_reached_now_is_no_wrong_setting(plane: CloudPipelinePlane) -> None:

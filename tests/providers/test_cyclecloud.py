@@ -6,6 +6,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,6 +15,7 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from autoscaler.core.model.fleet import MachineState, PriceType
+from providers.catalog import load_catalog
 from providers.contract import CELL, ProviderContract
 from providers.cyclecloud.provider import CycleCloudProvider
 from providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
@@ -357,3 +360,28 @@ def test_a_server_that_is_not_there_is_found(cloud: CycleCloudPlane) -> None:
 def test_verification_that_was_switched_off_is_said(cloud: CycleCloudPlane) -> None:
     said = [problem.what for problem in cloud.connect(CELL, verify="false").check()]
     assert any("certificate is not verified" in what for what in said)
+
+
+@pytest.mark.parametrize(("days", "old"), ((0, False), (31, True)))
+def test_old_prices_of_the_regions_served_are_told(
+    cloud: CycleCloudPlane, tmp_path: Path, days: int, old: bool
+) -> None:
+    day = datetime.now(UTC).date() - timedelta(days=days)
+    names = [name for name, offer in load_catalog().offers.items() if offer.cloud == "azure"]
+    lines = ['cloud = "azure"', 'region = "eastus"', f"as_of = {day}", "[types]"]
+    (tmp_path / "mine.toml").write_text("\n".join([*lines, *(f'"{name}" = {{ on_demand = 0.5 }}' for name in names)]))
+    provider = cloud.connect(CELL, catalog=str(tmp_path / "mine.toml"), location="eastus")
+    found = [problem for problem in provider.check() if problem.what.startswith("prices are of")]
+    assert [problem.fatal for problem in found] == ([False] if old else [])
+    assert type(provider).oldest_price(provider.settings) == day
+
+
+def test_hundreds_are_ended_by_two_calls(cloud: CycleCloudPlane) -> None:
+    provider = cloud.connect(CELL)
+    ids = provider.launch(order(provider, count=300)).ids
+    before = len(cloud.calls())
+    provider.terminate(ids)
+    assert (len(ids), cloud.calls()[before:]) == (
+        300,
+        ["GET /clusters/demo/nodes", "POST /clusters/demo/nodes/terminate"],
+    )

@@ -180,13 +180,27 @@ def node(**given: Any) -> dict[str, Any]:
         ("Ready", "Terminated", "stopping"),
         ("Terminating", "Terminated", "stopping"),
         ("Failed", "Terminated", "stopping"),
-        ("Deallocated", "Deallocated", "stopping"),
+        ("Ready", "Deallocated", "stopping"),
+        ("Deallocated", "Deallocated", "pending"),
+        ("Deallocated", "", "pending"),
+        ("Deallocated", "Terminated", "stopping"),
         ("Off", "Terminated", "terminated"),
         ("Terminated", "Terminated", "terminated"),
     ),
 )
 def test_a_nodes_state_is_told_by_status_and_target(status: str, target: str, state: str) -> None:
     assert state_of(node(Status=status, TargetState=target, InstanceId="vm-1")) == state
+
+
+@pytest.mark.parametrize("target", ("Deallocated", ""))
+def test_a_deallocated_node_does_not_come_up_and_is_still_paid_for(target: str) -> None:
+    found = read(node(Status="Deallocated", TargetState=target, InstanceId="vm-1", StatusMessage="by anna"))
+    assert (found.failure, found.message) == ("boot", "it is deallocated, and its disk is paid for: by anna")
+
+
+def test_a_deallocated_node_that_is_started_again_has_not_failed() -> None:
+    found = read(node(Status="Deallocated", TargetState="Started", InstanceId="vm-1"))
+    assert (found.failure, found.message) == (None, None)
 
 
 def test_a_node_that_failed_without_a_machine_is_none() -> None:

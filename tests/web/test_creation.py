@@ -142,6 +142,9 @@ WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sets[0].nodeAttributes.CloudInit": lambda one: one | {"nodeAttributes": {"CloudInit": "#!/bin/sh"}},
     "sets[0].nodeAttributes.Interruptible": lambda one: one | {"nodeAttributes": {"Interruptible": True}},
     "sets[0].nodeAttributes.MachineType: say definition": lambda one: one | {"nodeAttributes": {"MachineType": "p3"}},
+    "sets[0].nodeAttributes.ClusterName: this is cluster demo": lambda one: (
+        one | {"nodeAttributes": {"ClusterName": "other"}}
+    ),
     "sets[0].nodeAttributes.Status": lambda one: one | {"nodeAttributes": {"Status": "Ready"}},
     "sets[0].nodeAttributes.KeepAlive": lambda one: one | {"nodeAttributes": {"KeepAlive": "yes"}},
     "sets[0].nodeAttributes": lambda one: one | {"nodeAttributes": {"Huge": 10**40}},
@@ -196,3 +199,13 @@ def test_scaling_says_what_it_could_not_add(api: Served) -> None:
 @pytest.mark.parametrize("query", ({}, {"totalNodeCount": "1", "totalCoreCount": "1"}))
 def test_scaling_takes_exactly_one_total(api: Served, query: dict[str, str]) -> None:
     assert api.client.post("scale/execute", None, **query).status_code == 409
+
+
+def test_a_count_may_be_written_with_a_point(api: Served) -> None:
+    told = api.client.post("nodes/create", {"sets": [{"count": 2.0, "nodearray": "execute", "nameOffset": 5.0}]})
+    assert (told.status_code, [node["Name"] for node in api.client.nodes()]) == (202, ["execute-5", "execute-6"])
+
+
+def test_half_a_node_is_refused(api: Served) -> None:
+    told = api.client.post("nodes/create", {"sets": [{"count": 1.5, "nodearray": "execute"}]})
+    assert (told.status_code, "sets[0].count" in told.text) == (409, True)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoscaler.api.usage import Span, spans
+from autoscaler.api.view import Place
 from autoscaler.core.model.fleet import Bucket, BucketKey, LaunchFailure, MachineState, PriceType, Worker
 from autoscaler.core.model.memory import Backoff
 from autoscaler.core.workers.phases import Condition, Phase
@@ -188,6 +189,13 @@ def test_a_spot_array_says_so(api: Served) -> None:
     api.see(worker("i-1"), arrays=(array(price_types=(PriceType.SPOT,)),))
     told = api.client.get("status").json()["nodearrays"][0]["nodearray"]
     assert (told["Interruptible"], told["Region"], told["SubnetId"]) == (True, "region-1", "net")
+
+
+@pytest.mark.parametrize("place", (Place("demo"), Place("demo", "", ""), Place("demo", "region-1", "")))
+def test_an_array_has_region_and_subnet_in_words_where_nobody_tells_them(api: Served, place: Place) -> None:
+    api.operations.place = place
+    told = api.client.get("status", nodes="true").json()["nodearrays"][0]["nodearray"]
+    assert all(told[name] for name in ("Region", "SubnetId")), told
 
 
 def test_a_cluster_that_is_given_back_wants_to_be_terminated(api: Served) -> None:

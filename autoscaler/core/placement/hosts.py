@@ -104,15 +104,26 @@ def _under_rules(
     )
 
 
+def exclusive_of(array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> str | None:
+    """The complex that asks for a host of one's own: the one that is set where the cell has it, else the cell's only
+    one with the relation EXCL.
+    """
+    if array.exclusive_complex is None or array.exclusive_complex in complexes:
+        return array.exclusive_complex
+    found = [entry for entry in complexes.values() if entry.relop == "EXCL"]
+    by_shortcut = [entry for entry in found if entry.shortcut == array.exclusive_complex]
+    one_of = by_shortcut or found
+    return one_of[0].name if len(one_of) == 1 else None
+
+
 def _offer(
     given: Mapping[str, float], type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
 ) -> HostValues:
-    reported = {**_reported(type_), **{name: value for name, value in given.items() if name == array.exclusive_complex}}
+    exclusive = exclusive_of(array, complexes)
+    reported = {**_reported(type_), **{name: value for name, value in given.items() if name == exclusive}}
     return HostValues(
         slots=slots_of(type_, array),
-        consumables=tuple(
-            sorted((name, value) for name, value in given.items() if value and name != array.exclusive_complex)
-        ),
+        consumables=tuple(sorted((name, value) for name, value in given.items() if value and name != exclusive)),
         properties={HOSTNAME: NEW_HOST}
         | {name: canonical(str(value), complexes[name].type) for name, value in reported.items() if name in complexes},
         complex_values=tuple(
@@ -131,6 +142,7 @@ def slots_of(type_: InstanceType, array: NodeArrayPolicy) -> int:
 def _consumables(
     type_: InstanceType, array: NodeArrayPolicy, complexes: Mapping[str, Complex]
 ) -> Iterable[tuple[str, float]]:
+    exclusive = exclusive_of(array, complexes)
     for name, entry in complexes.items():
         if entry.consumable is Consumable.NO or name == SLOTS:
             continue
@@ -138,7 +150,7 @@ def _consumables(
             yield name, type_.gpus
         elif name == array.cpu_complex:
             yield name, slots_of(type_, array)
-        elif name == array.exclusive_complex:
+        elif name == exclusive:
             yield name, 1
         elif entry.type == "MEMORY" and (name in MEMORY_NAMES or name == array.memory_complex):
             yield name, type_.memory

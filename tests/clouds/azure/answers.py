@@ -230,7 +230,15 @@ def image_version(azure: Azure, request: Request) -> Reply:
 
 
 def gallery_versions(azure: Azure, request: Request) -> Reply:
-    return paged(azure, request, [{"name": "0.9.0"}, {"name": "1.0.0"}])
+    """One's own: the newest is a trial, which `latest` leaves out."""
+    trial = {"name": "2.0.0", "properties": {"publishingProfile": {"excludeFromLatest": True}}}
+    return paged(azure, request, [{"name": "0.9.0"}, {"name": "1.0.0", "properties": {}}, trial])
+
+
+def others_versions(azure: Azure, request: Request) -> Reply:
+    """Of a gallery that somebody shares or publishes."""
+    trial = {"name": "2.0.0", "properties": {"excludeFromLatest": True}}
+    return paged(azure, request, [{"name": "0.9.0"}, {"name": "1.0.0", "properties": {}}, trial])
 
 
 def gallery_version(azure: Azure, request: Request) -> Reply:

@@ -24,6 +24,7 @@ from tests.clouds.azure.answers import (
     image_versions,
     machines,
     operated,
+    others_versions,
     paged,
     permissions,
     permitted,
@@ -56,6 +57,7 @@ _S, _G = f"/subscriptions/{SUBSCRIPTION}", f"/subscriptions/{SUBSCRIPTION}/resou
 _VM, _C = f"{MACHINES}/(?P<name>[^/]+)", "Microsoft.Compute"
 _N = f"{_G}/providers/Microsoft.Network"
 _MARKET = f"{_S}/providers/{_C}/locations/{LOCATION}/publishers/p/artifacttypes/vmimage/offers/o/skus/s/versions"
+_OTHERS = f"{_S}/providers/{_C}/locations/{LOCATION}"
 _GALLERY = f"{_G}/providers/{_C}/galleries/mine/images/worker"
 ROUTES = (
     route("CreateMachine", "PUT", _VM, f"{_C}/virtualMachines/write", create),
@@ -138,6 +140,23 @@ ROUTES = (
         f"{_GALLERY}/versions/(?P<version>[^/]+)",
         f"{_C}/galleries/images/versions/read",
         gallery_version,
+    ),
+    *(
+        found
+        for kind in ("communityGalleries", "sharedGalleries")
+        for action in (f"{_C}/locations/{kind}/images/versions/read",)
+        for found in (
+            route(
+                f"Versions of {kind}", "GET", f"{_OTHERS}/{kind}/theirs/images/worker/versions", action, others_versions
+            ),
+            route(
+                f"Version of {kind}",
+                "GET",
+                f"{_OTHERS}/{kind}/theirs/images/worker/versions/(?P<version>[^/]+)",
+                action,
+                gallery_version,
+            ),
+        )
     ),
     route("Subscription", "GET", _S, "Microsoft.Resources/subscriptions/read", there("subscription")),
     route("Group", "GET", _G, "Microsoft.Resources/subscriptions/resourceGroups/read", there("group")),

@@ -46,7 +46,6 @@ class CycleCloudPlane(ControlPlane):
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType(
         {
             Fault.LAG: "the listing is CycleCloud's own: a node stands in it before its creation is answered",
-            Fault.STOPPED: "a node is deallocated on request, to be started again: it is left to whoever asked",
             Fault.IMAGE_DISKS: "CycleCloud makes a node's disks and takes them away; we describe none",
         }
     )
@@ -106,12 +105,20 @@ class CycleCloudPlane(ControlPlane):
                 self.faults(reset="after", on="create")
             case Fault.ACCEPTED_THEN_DEAD:
                 self.tell(do="cluster", set={"failing": "Creating VM: the disk encryption set cannot be used"})
-            case Fault.LAG | Fault.IMAGE_DISKS | Fault.STOPPED | Fault.ENDED_OUTSIDE:
+            case Fault.STOPPED | Fault.ENDED_OUTSIDE:
+                pass
+            case Fault.LAG | Fault.IMAGE_DISKS:
                 raise NotImplementedError
 
+    def stop(self, worker_id: str) -> None:
+        self._manage("deallocate", worker_id)
+
     def end(self, worker_id: str) -> None:
+        self._manage("terminate", worker_id)
+
+    def _manage(self, verb: str, worker_id: str) -> None:
         """By CycleCloud's own REST."""
-        url = f"{self.url}/clusters/demo/nodes/terminate"
+        url = f"{self.url}/clusters/demo/nodes/{verb}"
         requests.post(url, json={"ids": [worker_id]}, auth=HTTPBasicAuth(USER, PASSWORD), timeout=10).raise_for_status()
 
     def heal(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +12,14 @@ from autoscaler.errors import SettingsError
 from providers.aws.calls import Calls
 from providers.aws.provider import AwsProvider
 from providers.aws.settings import AwsSettings
+from providers.catalog import load_catalog
 from providers.contract import CELL
 from providers.interface import Unreachable
+from providers.registry import oldest_price
 from providers.settings import read_settings
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
-from tests.providers.aws.conftest import Connect
+from tests.providers.aws.conftest import Connect, problems_but_prices
 
 
 def fresh(plane: AwsPlane, **without: str) -> AwsProvider:
@@ -26,7 +30,7 @@ def fresh(plane: AwsPlane, **without: str) -> AwsProvider:
 
 
 def only(provider: AwsProvider) -> tuple[str, str]:
-    (problem,) = provider.check()
+    (problem,) = problems_but_prices(provider)
     return problem.what, problem.remedy
 
 
@@ -34,7 +38,7 @@ def only(provider: AwsProvider) -> tuple[str, str]:
 def test_a_cell_that_is_well_set_up_has_no_problem_and_nothing_is_made(
     region: Region, connect: Connect, zones: str
 ) -> None:
-    assert list(connect(zones, placement_groups="").check()) == []
+    assert problems_but_prices(connect(zones, placement_groups="")) == []
     assert region.tell("billable")["billable"] == []
     assert region.tell("calls")["refused"] == []
 
@@ -45,7 +49,7 @@ def test_what_cannot_be_had_today_is_said_and_keeps_nobody_from_starting(
 ) -> None:
     provider = connect()
     region.tell("stock", **stock)
-    assert [problem.fatal for problem in provider.check()] == [False]
+    assert [problem.fatal for problem in problems_but_prices(provider)] == [False]
 
 
 def test_a_region_that_nobody_names_is_missing(plane: AwsPlane) -> None:
@@ -119,3 +123,45 @@ def test_a_cloud_that_does_not_answer_is_not_a_problem_of_the_settings(region: R
 def test_a_setting_that_cannot_be_is_said_at_once(connect: Connect, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         connect(**settings)
+
+
+OLD = "prices are of 2026-01-19, older than 30 days: a price cap goes by them"
+
+
+def of_prices(provider: AwsProvider) -> list[str]:
+    return [problem.what for problem in provider.check() if problem.what.startswith("prices")]
+
+
+@pytest.mark.parametrize(("told", "found"), (({"c5.large": 0.09}, []), ({}, [OLD])))
+def test_old_prices_are_told_where_aws_tells_none(
+    region: Region, connect: Connect, told: dict[str, float], found: list[str]
+) -> None:
+    provider = connect(prices="ask")
+    region.tell("stock", on_demand_prices=told)
+    assert of_prices(provider) == found
+
+
+def test_prices_that_are_never_asked_for_are_told_when_they_are_old(connect: Connect) -> None:
+    assert of_prices(connect()) == [OLD]
+
+
+@pytest.mark.parametrize(("days", "found"), ((0, False), (31, True)))
+@pytest.mark.parametrize("prices", ("ask", "catalog"))
+def test_so_are_the_operators_own(
+    connect: Connect, region: Region, tmp_path: Path, days: int, found: bool, prices: str
+) -> None:
+    day = datetime.now(UTC).date() - timedelta(days=days)
+    names = [name for name, offer in load_catalog().offers.items() if offer.region == "us-east-1"]
+    lines = ['cloud = "aws"', 'region = "us-east-1"', f"as_of = {day}", "[types]"]
+    lines += [f'"{name}" = {{ on_demand = 0.5 }}' for name in names]
+    (tmp_path / "mine.toml").write_text("\n".join(lines))
+    provider = connect(prices=prices, catalog=str(tmp_path / "mine.toml"))
+    region.tell("stock", on_demand_prices={"c5.large": 0.09})
+    assert (of_prices(provider) != []) is found
+    values = AwsPlane(region, prices=prices, catalog=str(tmp_path / "mine.toml")).values()
+    assert oldest_price("aws", values) == day  # what `status` goes by
+
+
+def test_status_goes_by_the_catalogue_where_nothing_is_asked(region: Region) -> None:
+    dates = [oldest_price("aws", AwsPlane(region, prices=prices).values()) for prices in ("catalog", "ask")]
+    assert dates == [date(2026, 1, 19), None]

@@ -12,7 +12,7 @@ from providers.aws.errors import error_for
 from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
-from tests.providers.aws.conftest import Connect
+from tests.providers.aws.conftest import Connect, problems_but_prices
 from tests.providers.aws.test_orders import BOTH_WAYS, TYPE, buckets, order
 
 JUDGED: tuple[tuple[str, type[ProviderError]], ...] = (
@@ -77,7 +77,7 @@ class TestOneBadSubnet:
         good = ",".join(plane.world["subnets"][f"us-east-1{letter}"] for letter in "ab")
         provider = plane.like("ab", subnets=f"subnet-00000000,{good}").connect("contract-cell")
         assert len(provider.launch(order(buckets(provider), count=2)).ids) == 2
-        (problem,) = provider.check()
+        (problem,) = problems_but_prices(provider)
         assert (problem.fatal, "subnet-00000000" in problem.what) == (False, True)
 
     @pytest.mark.parametrize("left", ({}, {f"{TYPE}/us-east-1b/*": 1}, {f"{TYPE}/us-east-1b/*": 0}))

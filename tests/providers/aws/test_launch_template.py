@@ -17,6 +17,7 @@ from providers.contract import CELL
 from providers.interface import GROUP_ID, Refused
 from tests.clouds.aws.plane import AwsPlane
 from tests.clouds.played import Region
+from tests.providers.aws.conftest import problems_but_prices
 from tests.providers.aws.test_orders import BOTH_WAYS, buckets, launched, order
 
 OURS = "#!/bin/sh\necho up\n"
@@ -52,7 +53,7 @@ def test_what_no_worker_can_be_launched_with_is_refused_by_its_name(
     region: Region, data: dict[str, Any], named: str
 ) -> None:
     provider = connect(region, **data)
-    (problem,) = provider.check()
+    (problem,) = problems_but_prices(provider)
     assert (problem.fatal, named in problem.what) == (True, True)
     assert all(named in str(bucket.problem) for bucket in provider.buckets())
 

@@ -337,3 +337,24 @@ def test_an_order_that_was_answered_needs_no_second_call(connect: Connect, regio
     answer = provider.launch(order(found, count=500))
     assert isinstance(answer, Launched)
     assert region.tell("calls")["recorded"][before:] == ["ec2:RunInstances"]
+
+
+def test_hundreds_are_ended_by_two_calls(region: Region, connect: Connect) -> None:
+    provider = connect()
+    region.tell("stock", vcpus=10_000)
+    ids = [each for number in range(4) for each in provider.launch(order(buckets(provider), 100, f"many-{number}")).ids]
+    before = len(region.tell("calls")["recorded"])
+    provider.terminate(ids)
+    assert (len(ids), region.tell("calls")["recorded"][before:]) == (
+        400,
+        ["ec2:DescribeInstances", "ec2:TerminateInstances"],
+    )
+    assert region.tell("billable")["billable"] == []
+
+
+def test_an_end_that_somebodys_protection_forbids_is_refused_with_its_code(region: Region, connect: Connect) -> None:
+    provider = connect()
+    ids = provider.launch(order(buckets(provider))).ids
+    region.fault({"kind": "error", "operation": "TerminateInstances", "code": "OperationNotPermitted", "status": 400})
+    with pytest.raises(Refused, match="OperationNotPermitted"):
+        provider.terminate(ids)

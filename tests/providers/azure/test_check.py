@@ -105,7 +105,7 @@ def eastus() -> list[str]:
 
 
 def test_an_image_whose_disks_cannot_be_told_is_a_warning(region: Region) -> None:
-    plane = AzurePlane(region, image="/sharedGalleries/theirs/images/worker/versions/1.0.0")
+    plane = AzurePlane(region, image="/sharedGalleries/theirs/images/nothing/versions/1.0.0")
     told = [problem for problem in plane.connect(CELL).check() if "data disks" in problem.what]
     assert [problem.fatal for problem in told] == [False]
 

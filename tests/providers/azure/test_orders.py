@@ -127,6 +127,10 @@ IMAGES = {
     "own": f"{GROUP_PATH}/providers/Microsoft.Compute/images/worker",
     "gallery": f"{GROUP_PATH}/providers/Microsoft.Compute/galleries/mine/images/worker",
     "version": f"{GROUP_PATH}/providers/Microsoft.Compute/galleries/mine/images/worker/versions/1.0.0",
+    "community": "/CommunityGalleries/theirs/Images/worker/Versions/1.0.0",
+    "community, newest": "/communityGalleries/theirs/images/worker/versions/latest",
+    "shared": "/sharedGalleries/theirs/images/worker/versions/1.0.0",
+    "shared, newest": "/sharedGalleries/theirs/images/worker",
     "marketplace": "p:o:s:latest",
     "marketplace version": "p:o:s:1.10.0",
 }

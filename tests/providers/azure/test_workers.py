@@ -194,3 +194,10 @@ def test_ending_several_refuses_all_where_one_is_not_ours(plane: AzurePlane) -> 
     with pytest.raises(Refused, match="left alone"):
         ours.terminate([the_worker(ours).id, *named.ids])
     assert len(plane.region.tell()["machines"]) == 2
+
+
+def test_an_end_that_a_lock_forbids_is_refused_with_its_code(plane: AzurePlane) -> None:
+    provider = rented(plane)
+    plane.region.fault({"kind": "error", "operation": "DeleteMachine", "code": "ScopeLocked", "status": 409})
+    with pytest.raises(Refused, match="ScopeLocked"):
+        provider.terminate([the_worker(provider).id])

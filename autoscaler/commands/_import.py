@@ -1,0 +1,65 @@
+"""`sge-autoscaler config import`: settings and rules from a file that was made for another autoscaler."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from autoscaler.constraints.autoscale_json import import_autoscale, settings_lines
+from autoscaler.constraints.json_text import read_json
+from autoscaler.errors import SettingsError
+
+SETTINGS, RULES = "settings.toml", "rules.json"
+USUAL = Path("/etc/sge-autoscaler")
+
+
+@click.command("import")
+@click.argument("document", type=click.File(encoding="utf-8"))
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder to write settings.toml and rules.json into. Default: print them.",
+)
+def command(document: TextIO, folder: Path | None) -> None:
+    """Make settings and rules of DOCUMENT, an autoscale.json of cyclecloud-scalelib (- for standard input).
+
+    What has no meaning here, or needs a hand, is told on standard error. The password is never printed or written.
+    """
+    try:
+        found = import_autoscale(read_json(document.read()))
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{document.name}: it is no UTF-8 text: byte {error.start} breaks it") from error
+    except SettingsError as error:
+        raise SettingsError(f"{document.name}: {error}") from error
+    where = (folder or USUAL).absolute()
+    if found.rules:
+        found.settings["CP_CAP_AUTOSCALE_RULES"] = str(where / RULES)
+    texts = {where / SETTINGS: "".join(f"{line}\n" for line in settings_lines(found.settings))}
+    if found.rules:
+        texts[where / RULES] = json.dumps(found.rules, indent=2, ensure_ascii=False) + "\n"
+    if folder is None:
+        click.echo("\n".join(f"# {path}\n{text}" for path, text in texts.items()), nl=False)
+    else:
+        _write(texts)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """All of them, or none where one is there already."""
+    for path in texts:
+        if path.exists():
+            raise SettingsError(f"{path} is there already: nothing is written")
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
+                file.write(text)
+            click.echo(f"wrote {path}")
+    except OSError as error:
+        raise SettingsError(f"cannot write {error.filename}: {error.strerror}") from error

@@ -1,0 +1,93 @@
+"""Default resources of an `autoscale.json`, in which node arrays have the cluster's names, in the names that they have
+here. What a job asks for by such a name stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autoscaler.constraints.documents import listed, table
+from autoscaler.constraints.json_text import below
+from autoscaler.constraints.rules import default_resources_from
+
+NODE_ARRAY, NODE_ARRAY_RESOURCE = "node.nodearray", "nodearray"
+_CONFIGURATION = "node.software_configuration."
+Renamed = Mapping[str, Sequence[str]]
+"""Our node arrays by the cluster's name for each."""
+Note = Callable[[str, str], None]
+"""Takes a place in the document and what is to be said of it."""
+
+
+def defaults_in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> list[dict[str, Any]]:
+    """Default resources for rules. One whose value CycleCloud alone knows is left out. Raises SettingsError."""
+    given = [table(part, f"{at}[{number}]") for number, part in enumerate(listed(value, at))]
+    default_resources_from([{**part, "value": ""} if _is_unknown(part) else part for part in given], at=at)
+    made: list[dict[str, Any]] = []
+    for number, part in enumerate(given):
+        place = f"{at}[{number}]"
+        if _is_unknown(part):
+            note(
+                below(place, "value"),
+                "CycleCloud's configuration is not known here: give the value itself",
+            )
+            continue
+        entry = in_our_names(part, place, renamed, note)
+        if part["value"] == NODE_ARRAY:
+            made += _of_each_array(entry, place, renamed, note)
+        made.append(entry)
+    return made
+
+
+def in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> Any:
+    """The same with our names where constraints name the cluster's node arrays."""
+    if isinstance(value, list):
+        return [in_our_names(part, f"{at}[{number}]", renamed, note) for number, part in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    told = {}
+    for key, part in value.items():
+        place = below(at, key)
+        if key != NODE_ARRAY:
+            told[key] = in_our_names(part, place, renamed, note)
+            continue
+        named = part if isinstance(part, list) else [part]
+        ours = [each for name in named for each in ours_of(name, place, renamed, note)]
+        told[key] = ours if isinstance(part, list) or len(ours) > 1 else ours[0]
+    return told
+
+
+def ours_of(name: Any, at: str, renamed: Renamed, note: Note) -> Sequence[Any]:
+    """Our node arrays for one of the cluster's; itself where no queue of the file has it, which is told."""
+    if name in renamed:
+        return renamed[name]
+    note(at, "no queue of the file has this node array: give it the name that it has here (execute, execute_1 …)")
+    return [name]
+
+
+def names_of_arrays(renamed: Renamed, note: Note) -> list[dict[str, Any]]:
+    """Default resources by which the resource `nodearray` keeps the cluster's names."""
+    entry = {"name": NODE_ARRAY_RESOURCE, "value": NODE_ARRAY}
+    return _of_each_array(entry, f"the resource {NODE_ARRAY_RESOURCE}", renamed, note)
+
+
+def _is_unknown(entry: Mapping[str, Any]) -> bool:
+    value = entry.get("value")
+    return isinstance(value, str) and value.startswith(_CONFIGURATION)
+
+
+def _of_each_array(entry: Mapping[str, Any], at: str, renamed: Renamed, note: Note) -> list[dict[str, Any]]:
+    """The cluster's name as the value of each of our node arrays that stands for one of its."""
+    theirs: dict[str, list[str]] = {}
+    for name, ours in renamed.items():
+        for each in ours:
+            theirs.setdefault(each, []).append(name)
+    made = []
+    for ours_, names in theirs.items():
+        if len(names) > 1:
+            note(at, f"{ours_} stands for {', '.join(names)}: the value of its workers is {ours_}")
+            continue
+        only = {NODE_ARRAY: ours_}
+        select = {"and": [entry["select"], only]} if entry.get("select") else only
+        made.append({**entry, "select": select, "value": names[0]})
+    return made

@@ -1,0 +1,107 @@
+"""A back-quoted expression as a value of default resources, as cyclecloud-scalelib has them: `node.vcpu_count - 1`.
+
+There it is Python and runs as the autoscaler does; here it is only read. A number, a property or a resource of the
+node, changed step by step by such: what default resources can say with their own words. All else is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from autoscaler.constraints.documents import wrong
+from autoscaler.constraints.rule_words import NODE, RESOURCES
+from autoscaler.core.constraints.default_resources import BY_ITSELF, OfNode, OfResource, Operand, Operator
+from autoscaler.core.constraints.values import Size, is_number
+
+QUOTE = "`"
+LONGEST = 500
+"""Letters of an expression."""
+_OPERATORS: Mapping[type[ast.operator], Operator] = MappingProxyType(
+    {
+        ast.Add: Operator.ADD,
+        ast.Sub: Operator.SUBTRACT,
+        ast.Mult: Operator.MULTIPLY,
+        ast.Div: Operator.DIVIDE,
+        ast.FloorDiv: Operator.DIVIDE_FLOOR,
+    }
+)
+Changes = tuple[tuple[Operator, Operand], ...]
+Reader = Callable[[str | int | float, str], Operand]
+"""Reads a value that is no expression, given with its place."""
+
+
+class _NotRead(Exception):
+    """The expression says more than default resources can."""
+
+
+def is_back_quoted(value: object) -> bool:
+    """Whether an expression is meant, also where one of the quotes is missing."""
+    return isinstance(value, str) and (value.startswith(QUOTE) or value.endswith(QUOTE))
+
+
+def read_back_quoted(text: str, at: str, operand: Reader) -> tuple[Operand, Changes]:
+    """The value with which the expression begins, and what is done to it, in this order.
+
+    Raises SettingsError with the place and what to write instead.
+    """
+    if len(text) < len(QUOTE * 2) or not (text.startswith(QUOTE) and text.endswith(QUOTE)):
+        wrong(at, f"a back-quote is missing: an expression stands between two, as in {QUOTE}node.vcpu_count{QUOTE}")
+    try:
+        if len(text) > LONGEST:
+            raise _NotRead
+        return _steps(ast.parse(text[1:-1].strip(), mode="eval").body, at, operand)
+    except (_NotRead, SyntaxError, ValueError, RecursionError, MemoryError):
+        shown = text if len(text) <= LONGEST else f"{text[:40]}…{QUOTE}"
+        wrong(
+            at,
+            f"{shown} is not evaluated here; write a number or a property (node.vcpu_count) as value, and beside it "
+            "add, subtract, multiply, divide or divide_floor in their order; or one entry for each VM size",
+        )
+
+
+def _steps(part: ast.expr, at: str, operand: Reader) -> tuple[Operand, Changes]:
+    if not isinstance(part, ast.BinOp):
+        return operand(_leaf(part), at), ()
+    operator = _OPERATORS.get(type(part.op))
+    if operator is None:
+        raise _NotRead
+    first, second = part.left, part.right
+    if operator in (Operator.ADD, Operator.MULTIPLY) and isinstance(first, ast.Constant):
+        first, second = second, first
+    value, changes = _steps(first, at, operand)
+    by = operand(_leaf(second), at)
+    if not (is_number(by) or isinstance(by, OfNode | OfResource)) or isinstance(value, str | bool):
+        raise _NotRead
+    _refuse_bare_bytes(value, operator, by, at)
+    if by == 0 and operator in (Operator.DIVIDE, Operator.DIVIDE_FLOOR):
+        wrong(at, "nothing can be divided by 0")
+    return value, (*changes, (operator, by))
+
+
+def _leaf(part: ast.expr) -> str | int | float:
+    """A number, or a property or resource in the words of a document."""
+    match part:
+        case ast.Constant(value=int() | float() | str() as value):
+            return value
+        case ast.Attribute(ast.Name(id="node"), name):
+            return NODE + name
+        case ast.Subscript(
+            ast.Attribute(ast.Name(id="node"), "resources"), ast.Constant(value=str() as name)
+        ) | ast.Call(
+            ast.Attribute(ast.Attribute(ast.Name(id="node"), "resources"), "get"),
+            [ast.Constant(value=str() as name)],
+            [],
+        ):
+            return NODE + RESOURCES + name
+        case _:
+            raise _NotRead
+
+
+def _refuse_bare_bytes(value: Operand, operator: Operator, by: Operand, at: str) -> None:
+    """In scalelib a plain number that is added to a memory is of that memory's unit; here it would be bytes."""
+    memory = value == OfNode("memory") or (isinstance(value, OfResource) and BY_ITSELF.get(value.name) == "memory")
+    plain = is_number(by) and not isinstance(by, Size)
+    if memory and plain and operator in (Operator.ADD, Operator.SUBTRACT):
+        wrong(at, f'a number without a unit is bytes here: write "{operator.value}": "{by}g" or another size beside it')

@@ -1,0 +1,29 @@
+"""How old the prices are that a provider takes from its catalogue, and what to say of old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from providers.catalog import load_catalog
+from providers.interface import OLD_PRICES, Problem
+
+
+def oldest_price(own: Path | None, cloud: str, region: str, *, only_own: bool = False) -> date | None:
+    """The date of the oldest price of a region in the catalogue; None: no price is known, or none is dated.
+
+    `own`: the operator's file, over the one that comes with us; `only_own`: its figures alone.
+    """
+    came = load_catalog().offers if only_own else {}
+    offers = [offer for name, offer in load_catalog(own).offers.items() if came.get(name) != offer]
+    here = [offer for offer in offers if offer.cloud.lower() == cloud and offer.region == region]
+    priced = [offer.as_of for offer in here if offer.as_of and (offer.on_demand, offer.spot) != (None, None)]
+    return min((date.fromisoformat(each[:10]) for each in priced), default=None)
+
+
+def of_old_prices(oldest: date | None, remedy: str) -> Iterator[Problem]:
+    """A warning where they are too old to go by."""
+    if oldest is not None and (datetime.now(UTC).date() - oldest).days > OLD_PRICES:
+        what = f"prices are of {oldest}, older than {OLD_PRICES} days: a price cap goes by them"
+        yield Problem(what, remedy, fatal=False)
