@@ -16,6 +16,7 @@ from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, only_reads
 from providers.fake import FakeProvider, FakeSettings
 from providers.interface import Launched, LaunchOrder, Problem
+from tests.sge.grid_engine_model import each_switch
 
 if TYPE_CHECKING:
     from tests.soak.world import World
@@ -91,7 +92,7 @@ class FaultyRunner:
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
         if trouble == "fail":
             return Completed(argv, 1, b"", UNREACHABLE, 0.01)
-        code, text = world.cell.answer(argv)
+        code, text = each_switch(world.cell.answer, argv)
         if trouble in ("flip", "stale"):
             world.rules.look.guessed = True
             text = flipped(text, world.troubles.flips) if trouble == "flip" else world.troubles.last.get(argv, text)
