@@ -54,6 +54,7 @@ from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
+from sge.batches import Batches
 from sge.groups import Groups
 from sge.jsv_setup import Place
 from sge.lookup import Lookup
@@ -125,6 +126,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             order_key=partial(key_in_metadata, invocation),
             load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
             groups=Groups(Administrator(invocation.runner, timeout=timeout)),
+            batches=Batches(Administrator(invocation.runner, timeout=timeout)),
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         looks = observer(invocation, store, provider)

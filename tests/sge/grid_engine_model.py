@@ -106,23 +106,22 @@ class GridEngineModel:
                 return _all(self.add_host(Path(file).read_text(encoding="utf-8")) for file in files if file != "-Ae")
             case ("qconf", "-de", hosts):
                 return _all(self.delete_host(host) for host in hosts.split(","))
-            case ("qconf", "-aattr", "queue", "slots", entries, self.queue):
+            case ("qconf", "-aattr" | "-rattr", "queue", "slots", entries, self.queue):
                 for host, slots in re.findall(r"\[([^=]+)=(\d+)\]", entries):
                     self.slots[host] = int(slots)
                 return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
             case ("qconf", "-aattr" | "-dattr" as switch, "queue", "hostlist", hosts, self.queue):
                 return self.attach(hosts.split(","), off=switch == "-dattr")
-            case ("qconf", "-rattr", "exechost", "complex_values", values, host):
-                self.hosts[host] = values
-                return 0, f'{ROOT} modified "{host}" in exechost list'
+            case ("qconf", "-rattr", "exechost", "complex_values", values, *hosts):
+                return _all(self.set_values(host, values) for host in hosts)
             case ("qconf", "-mattr", "exechost", "complex_values", values, host):
                 had = self.hosts[host].split(",") if self.hosts[host] != "NONE" else []
                 new = [pair for pair in values.split(",") if pair not in had]
                 names = {pair.partition("=")[0] for pair in new}
                 self.hosts[host] = ",".join([*(pair for pair in had if pair.partition("=")[0] not in names), *new])
                 return 0, f'{ROOT} modified "{host}" in exechost list'
-            case ("qconf", "-aattr", "hostgroup", "hostlist", host, _):
-                return self.join(host)
+            case ("qconf", "-aattr", "hostgroup", "hostlist", hosts, _):
+                return _all(self.join(host) for host in hosts.split())
             case ("qconf", "-dattr", "hostgroup", "hostlist", host, _):
                 self.members = [name for name in self.members if name != host]
                 return 0, f'{ROOT} modified "{self.group}" in host group list'
@@ -152,6 +151,10 @@ class GridEngineModel:
             return 0, f'Queue instance "{self.queue}@{host}" is already in the specified state: {word}'
         self.disabled = self.disabled | {host} if off else self.disabled - {host}
         return 0, f'{ROOT} changed state of "{self.queue}@{host}" ({word})'
+
+    def set_values(self, host: str, values: str) -> tuple[int, str]:
+        self.hosts[host] = values
+        return 0, f'{ROOT} modified "{host}" in exechost list'
 
     def add_host(self, text: str) -> tuple[int, str]:
         attributes = dict(line.split(None, 1) for line in text.splitlines())
