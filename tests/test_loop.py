@@ -227,6 +227,15 @@ def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
     assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
 
 
+def test_a_worker_on_its_way_is_looked_for_long_before_the_poll(world: World) -> None:
+    world.cloud.boot_delay = 60.0
+    world.cluster.submit(9)
+    loop = start(world)
+    loop.pass_once()
+    world.clock.now += 1.0
+    assert loop._guarded_pass() <= 1.0
+
+
 def test_what_was_only_refused_is_not_asked_again_at_once(world: World) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         return replace(nothing(snapshot), actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))

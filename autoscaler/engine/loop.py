@@ -24,6 +24,7 @@ from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.engine.actor import Actor
+from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
@@ -140,6 +141,7 @@ class Loop:
     """Listed machines that the provider was told to end."""
     _cleaned_at: float | None = None
     _changes_seen: int = 0
+    _arrivals: Arrivals = field(default_factory=Arrivals)
     _fulfilment: Fulfilment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -295,6 +297,7 @@ class Loop:
 
     def _guarded_pass(self) -> float:
         """One pass; returns how long to rest after it. Nothing that goes wrong in a pass ends the loop."""
+        began = self.stopwatch()
         try:
             done = self.pass_once()
         except NotObservable as error:
@@ -308,10 +311,10 @@ class Loop:
             log.info("observable again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        if done.acted:
-            return min(SOON, self.poll)
-        due = done.plan.due
-        return self._poll if due is None else min(self._poll, max(GATHER, due - self.observer.clock()))
+        now, due = self.observer.clock(), done.plan.due
+        arriving = self._arrivals.next_look(done.plan.workers, now, self.stopwatch() - began)
+        looks = [self._poll, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
+        return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
     def _cannot(self, words: str, error: AutoscalerError) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
