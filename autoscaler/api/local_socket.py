@@ -40,16 +40,16 @@ def served_locally(make_app: Callable[[], Any], path: Path, group: str | None = 
 
     Raises SettingsError where the socket cannot be made, or somebody else listens on it.
     """
-    caller = _Doorman(_listen(path, group), make_app)
+    served = _FirstCall(_listen(path, group), make_app)
     try:
         yield
     finally:
         path.unlink(missing_ok=True)  # while we listen: afterwards it may be the next one's
-        caller.close()
+        served.close()
 
 
-class _Doorman:
-    """Waits for the first caller, and then has the socket served."""
+class _FirstCall:
+    """Waits for the first caller on a thread, which then serves the socket."""
 
     def __init__(self, listening: socket.socket, make_app: Callable[[], Any]) -> None:
         self._listening, self._make_app = listening, make_app
@@ -66,7 +66,8 @@ class _Doorman:
             self._closed.set()
             if self._server is not None:
                 self._server.stop()
-        os.write(self._close, b".")
+        with contextlib.suppress(OSError):  # its reader went when serving ended by a defect
+            os.write(self._close, b".")
         self._thread.join(_END)
         os.close(self._close)
 
