@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -96,3 +97,21 @@ def test_a_queue_that_was_closed_to_a_user_meanwhile_launches_nothing(empty_cell
         assert autoscaling.lifetimes() == ()
         empty_cell.out("qconf", "-rattr", "queue", "user_lists", "NONE", "main.q")
         until(lambda: autoscaling.ended_well(job), 60, "it ran once the queue was open again")
+
+
+def test_quiet_passes_of_the_running_service_take_three_commands_each(cell: Cell, until: Until) -> None:
+    """Counted where they start: the service finds each command by a wrapper that writes its name down."""
+    wrappers, counted = cell.home / "wrappers", cell.home / "counted"
+    wrappers.mkdir()
+    path = cell.environment["PATH"]
+    for name in ("qstat", "qhost", "qconf", "qmod", "qalter"):
+        wrapper = wrappers / name
+        wrapper.write_text(f'#!/bin/sh\necho {name} >>{counted}\nexec {shutil.which(name, path=path)} "$@"\n')
+        wrapper.chmod(0o755)
+    autoscaling = Autoscaling(cell)
+
+    def last() -> list[str]:
+        return counted.read_text().split()[-9:] if counted.exists() else []
+
+    with autoscaling.running(PATH=f"{wrappers}:{path}"):
+        until(lambda: last() == ["qstat", "qhost", "qconf"] * 3, 30, "three passes of three commands")
