@@ -78,8 +78,8 @@ soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engine commands of a pass and of joins
-	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.commands
+	@$(BIN)/python -m bench
 
 bench-idle: setup  ## processor time and memory of the service on a private cell where nothing happens
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.idle

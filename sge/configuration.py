@@ -139,8 +139,10 @@ def _show(runner: Runner, timeout: float, shown: _Shown, *switches: str, may_be_
     done = run(runner, ("qconf", *switches), timeout)
     shown.append((switches, done.stdout))
     text = done.stdout.decode("utf-8", "replace")
-    if may_be_empty and _NONE_DEFINED.search(f"{text}\n{_said(done)}"):
-        return ""
+    others = [line for line in text.splitlines() if line.strip() and not _NONE_DEFINED.search(line)]
+    said_empty = _NONE_DEFINED.search(f"{text}\n{_said(done)}") is not None
+    if may_be_empty and said_empty and (done.returncode != 0 or not others):
+        return ""  # with a list beside it, the sentence is a warning about something else
     require_success(done, may_be_empty=may_be_empty)
     return text
 

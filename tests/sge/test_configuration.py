@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from autoscaler.errors import CommandTimedOut, GridEngineNotObservable
-from autoscaler.process import ReadOnlyRunner
+from autoscaler.process import Completed, ReadOnlyRunner
 from sge.configuration import LONGEST_COMMAND, ConfigurationReader, read_configuration
 from tests.sge.test_cluster_reading import ANSWERS, Master
 
@@ -141,3 +143,12 @@ def test_a_command_line_never_grows_beyond_what_a_system_takes() -> None:
     read = len(master.asked)
     assert (reader.read(master) is first, len(master.asked) - read) == (True, 2)
     assert max(map(len, master.asked)) <= LONGEST_COMMAND + len(names[0])
+
+
+def test_a_warning_beside_a_list_does_not_make_it_empty() -> None:
+    class Warns(Master):
+        def __call__(self, argv: Sequence[str], **more: Any) -> Completed:
+            done = super().__call__(argv, **more)
+            return replace(done, stderr=b"no such user defined in the environment") if argv[1] == "-spl" else done
+
+    assert "sp_mpi" in read_configuration(Warns())
