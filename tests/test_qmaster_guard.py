@@ -136,6 +136,15 @@ def test_polling_never_gets_slower_than_bearable(played: Played) -> None:
     assert played.guard.slowed(POLL) == MOST_SLOWED * POLL
 
 
+def test_a_qmaster_that_stays_slow_is_not_told_again_with_every_listing(played: Played) -> None:
+    listings(played, 1.0, 30)
+    told = set()
+    for takes in (9.0, 9.1, 9.2, 9.3, 9.4, 9.5):
+        listings(played, takes, 1)
+        told.add(played.guard.trouble(POLL))
+    assert len(told) == 3, "as often as polling slows down"
+
+
 def test_milliseconds_more_or_less_are_no_trouble(played: Played) -> None:
     listings(played, 0.01, ENOUGH)
     listings(played, 0.2, 3)

@@ -102,9 +102,10 @@ class QmasterGuard:
         usual = median(self._listings) if len(self._listings) >= ENOUGH else None
         self._listings.append(seconds)
         if usual is not None and seconds >= max(NEVER_SLOW, SLOW * usual):
-            self._slowed = min(MOST_SLOWED, 2 * self._slowed)
-            times = f"{seconds / usual:.0f} times its usual {usual:.2g} s" if usual else "long"
-            self._told = f"qmaster is slow (qstat took {seconds:.1f} s, {times})"
+            if self._slowed < MOST_SLOWED:  # else it was told, and another figure is no news
+                self._slowed = min(MOST_SLOWED, 2 * self._slowed)
+                times = f"{seconds / usual:.0f} times its usual {usual:.2g} s" if usual else "long"
+                self._told = f"qmaster is slow (qstat took {seconds:.1f} s, {times})"
         elif self._slowed > 1.0:
             self._slowed /= 2
             self._told = self._told if self._slowed > 1.0 else ""
