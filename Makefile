@@ -25,7 +25,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check differential soak bench bench-clouds shape lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check differential soak bench bench-idle bench-clouds shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -77,8 +77,12 @@ differential: setup  ## random cells and jobs on a real scheduler against our pl
 soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_HISTORIES=500 SOAK_MINUTES=10)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
-bench: setup  ## time and memory from qstat and qhost bytes to a plan
+bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engine commands of a pass and of joins
+	@$(BIN)/python -m bench.commands
 	@$(BIN)/python -m bench
+
+bench-idle: setup  ## processor time and memory of the service on a private cell where nothing happens
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m bench.idle
 
 bench-clouds: setup  ## ordering and listing 1,000 workers against the clouds' bare clients
 	@$(BIN)/python -m bench.aws

@@ -277,9 +277,15 @@ class Administrator:
         """One `qconf` that changes something. Raises GridEngineRefused."""
         return self._tell("qconf", *words)
 
-    def _tell(self, *argv: str, raising: bool = True) -> Change:
+    def tell(self, *argv: str, longer: float = 0.0) -> Change:
+        """Run one command that changes several things, of which some may be refused: `said` tells. `longer`: seconds
+        that it may take beside the usual.
+        """
+        return self._tell(*argv, raising=False, longer=longer)
+
+    def _tell(self, *argv: str, raising: bool = True, longer: float = 0.0) -> Change:
         """Run one command that changes something. `raising`: GridEngineRefused where Grid Engine refused it."""
-        completed = self._runner(argv, timeout=self._timeout)
+        completed = self._runner(argv, timeout=self._timeout + longer)
         said = _lines(completed.stdout, completed.stderr)
         meanings = [meaning(line) for line in said]
         if Meaning.UNREACHABLE in meanings:

@@ -30,6 +30,9 @@ PAUSES = (1.0, 5.0, 30.0, 60.0)
 """Seconds before the first, second, … restart in a row; the last for all further ones."""
 DENIED_PAUSE = 600.0
 """Seconds until another try where the qmaster does not let this host listen."""
+EXHAUSTED_PAUSE = 60.0
+"""Seconds until another try where it has as many event clients as it takes."""
+EXHAUSTED = "qmaster takes no further event client: MAX_DYN_EC in its qmaster_params is reached"
 END_GRACE = 5.0
 CLOSED = 0
 """Stands for the number of a qevent where the line is our own word to stop."""
@@ -56,7 +59,13 @@ class _Spell:
     number: int
     beats: int = 0
     denied: bool = False
+    exhausted: bool = False
     last_words: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is of no use to wait for what it prints: it would go on asking."""
+        return self.denied or self.exhausted
 
 
 class Events:
@@ -79,6 +88,8 @@ class Events:
         self._news = threading.Event()
         self._closed = threading.Event()
         self._reason: str | None = "it has not answered yet"
+        self._silent_since = time.monotonic()
+        self._refused = False
         self._heard_before = False
         self._lines: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
         # qevent writes a file into the directory it runs in.
@@ -97,6 +108,12 @@ class Events:
     def reason(self) -> str | None:
         """Why no news arrives; None while it does."""
         return self._reason
+
+    @property
+    def trouble(self) -> str:
+        """The reason once it is more than a short silence; '' else."""
+        lasting = self._refused or time.monotonic() - self._silent_since >= 2 * self._heartbeat
+        return (self._reason or "") if lasting else ""
 
     def wait(self, timeout: float) -> bool:
         """Wait until there is news, at most `timeout` seconds; tells whether there was.
@@ -139,9 +156,12 @@ class Events:
                 spell.last_words, spell.denied = str(error), True
             else:
                 self._follow(child, spell)
-            self._reason = f"qevent: {spell.last_words or 'it fell silent'}"
+            self._reason = EXHAUSTED if spell.exhausted else f"qevent: {spell.last_words or 'it fell silent'}"
+            self._refused = spell.refused
             failures = 1 if spell.beats else failures + 1
-            pause = DENIED_PAUSE if spell.denied else self._pauses[min(failures, len(self._pauses)) - 1]
+            pause = self._pauses[min(failures, len(self._pauses)) - 1]
+            if spell.refused:
+                pause = DENIED_PAUSE if spell.denied else EXHAUSTED_PAUSE
             if self._closed.wait(pause):
                 return
 
@@ -150,7 +170,7 @@ class Events:
         reader = threading.Thread(target=self._read, args=(child, spell.number), name="qevent-lines", daemon=True)
         reader.start()
         silent_at = time.monotonic() + self._heartbeat
-        while not self._closed.is_set() and not spell.denied:
+        while not self._closed.is_set() and not spell.refused:
             try:
                 number, line = self._lines.get(timeout=max(0.0, silent_at - time.monotonic()))
             except queue.Empty:
@@ -179,12 +199,14 @@ class Events:
                 self._news.set()
             spell.beats += 1
             self._heard_before = True
-            self._reason = None
+            self._reason, self._refused, self._silent_since = None, False, time.monotonic()
             return True
         if line.strip():
             spell.last_words = line.strip()
         if "denied" in line:
             spell.denied = True
+        elif "event clients are allowed" in line:
+            spell.exhausted = True
         elif "alive timeout" in line:
             self._reason = f"qevent: {spell.last_words}"
         return False

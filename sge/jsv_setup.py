@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from shlex import quote
-
-import jinja2
+from typing import TYPE_CHECKING
 
 from autoscaler.errors import GridEngineRefused
 from sge import objects
 from sge.admin import Administrator
 from sge.prepare import Difference
 from sge.qconf import read_attributes
+
+if TYPE_CHECKING:
+    import jinja2
 
 KIND = "submission verifier"
 NAME = "jsv"
@@ -215,6 +217,8 @@ def _lines(values: Mapping[str, str]) -> str:
 
 @cache
 def _templates() -> jinja2.Environment:
+    import jinja2  # here: a running autoscaler needs none of it
+
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("autoscaler.conf", "sge"),
         undefined=jinja2.StrictUndefined,

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-
-import jinja2
+from typing import TYPE_CHECKING
 
 from autoscaler.errors import GridEngineRefused
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 class UnusableName(GridEngineRefused):
@@ -107,6 +109,8 @@ def _render(template: str, **values: object) -> str:
 
 @cache
 def _templates() -> jinja2.Environment:
+    import jinja2  # here: a cell in which nothing happens needs none of it
+
     return jinja2.Environment(
         loader=jinja2.PackageLoader("autoscaler.conf", "sge"),
         undefined=jinja2.StrictUndefined,

@@ -227,6 +227,15 @@ def test_a_pass_that_acted_is_followed_soon(world: World) -> None:
     assert [loop._guarded_pass(), loop._guarded_pass()] == [1.0, 10.0]
 
 
+def test_a_worker_on_its_way_is_looked_for_long_before_the_poll(world: World) -> None:
+    world.cloud.boot_delay = 60.0
+    world.cluster.submit(9)
+    loop = start(world)
+    loop.pass_once()
+    world.clock.now += 1.0
+    assert loop._guarded_pass() <= 1.0
+
+
 def test_what_was_only_refused_is_not_asked_again_at_once(world: World) -> None:
     def enabling(snapshot: Snapshot) -> Plan:
         return replace(nothing(snapshot), actions=(Enable("i-1", "nowhere", because(Code.JOINED)),))
@@ -286,12 +295,92 @@ def test_a_wish_wakes_the_loop(world: World) -> None:
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_events_wake_the_loop(world: World) -> None:
-    class News:
-        def wait(self, timeout: float) -> bool:
-            time.sleep(0.05)
-            return True
+class News:
+    """Events all the time, or none and why."""
 
+    def __init__(self, trouble: str = "") -> None:
+        self.trouble = trouble
+
+    def wait(self, timeout: float) -> bool:
+        time.sleep(0.05)
+        return not self.trouble
+
+
+class Calm:
+    """A guard that says what it is told to say."""
+
+    def __init__(self, rest: float = 0.0, times: float = 1.0, trouble: str = "") -> None:
+        self.resting, self.times, self.said = rest, times, trouble
+
+    def rest(self, poll: float) -> float:
+        return self.resting
+
+    def slowed(self, poll: float) -> float:
+        return poll * self.times
+
+    def trouble(self, poll: float) -> str:
+        return self.said
+
+
+def test_a_storm_of_events_waits_until_qmaster_may_be_asked_again(world: World) -> None:
+    loop = looping(world, until=2)
+    loop.guard, loop.poll = Calm(rest=1.5), PATIENCE
+    loop.listen(News())
+    began = time.monotonic()
+    loop.run()
+    assert 1.5 <= time.monotonic() - began < PATIENCE
+
+
+def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
+    loop = looping(world, until=2)
+    loop.guard, loop.poll = Calm(rest=PATIENCE), PATIENCE
+
+    def wish() -> None:
+        while loop._last is None:
+            time.sleep(0.01)
+        world.open_store().wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+
+    wisher = threading.Thread(target=wish)
+    wisher.start()
+    began = time.monotonic()
+    loop.run()
+    wisher.join()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_a_slow_qmaster_is_polled_less_often(world: World) -> None:
+    loop = looping(world)
+    loop.guard, loop.poll = Calm(times=4.0), 10.0
+    assert loop._guarded_pass() == 40.0
+
+
+def test_why_it_polls_is_told_once_and_shown_by_status_until_it_is_over(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    loop = looping(world, until=99)
+    guard, events = Calm(trouble="qmaster is slow"), News("MAX_DYN_EC is reached")
+    loop.guard = guard
+    loop.listen(events)
+    for _ in range(2):
+        loop.pass_once()
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    shown = loop.store.looks.troubles()
+    guard.said = events.trouble = ""
+    loop.pass_once()
+    loop._ended = True
+    assert (told, shown, loop.store.looks.troubles()) == (
+        ["no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"],
+        ("no events of Grid Engine (MAX_DYN_EC is reached): it is polled every 0.01 s", "qmaster is slow"),
+        (),
+    )
+    assert "Grid Engine is watched as usual again" in caplog.text
+
+
+def test_events_wake_the_loop(world: World) -> None:
     loop = looping(world, until=3)
     loop.poll = PATIENCE
     loop.listen(News())

@@ -86,6 +86,27 @@ def test_no_command_of_grid_engine_gets_more_time_than_was_set(world: World) -> 
     assert set(given) == {7.0}
 
 
+def test_a_quiet_pass_takes_three_commands_of_grid_engine(world: World) -> None:
+    made = observer(world)
+    made.observe()
+    world.cluster.calls.clear()
+    made.observe()
+    assert [call[0] for call in world.cluster.calls] == ["qstat", "qhost", "qconf"]
+
+
+def test_a_quiet_pass_has_all_of_the_configuration_for_a_record(world: World) -> None:
+    made = observer(world)
+    first, second = made.observe(), made.observe()
+    assert set(second.outputs.qconf) == set(first.outputs.qconf) >= {"sc", "sel", "sq_main.q", "shgrp_@allhosts"}
+
+
+def test_what_an_administrator_changed_holds_in_the_next_pass(world: World) -> None:
+    made = observer(world)
+    made.observe()
+    world.cluster.slots["w1"] = 7
+    assert made.observe().snapshot.cluster.queues["main.q"].slots_by_host["w1"] == 7
+
+
 def test_any_error_of_a_providers_listing_is_not_observable(world: World) -> None:
     made = observer(world)
 

@@ -1,4 +1,8 @@
-"""The Unix socket of a cell: HTTP and JSON, and the file's owner, group and mode say who may."""
+"""The Unix socket of a cell: HTTP and JSON, and the file's owner, group and mode say who may.
+
+It listens at once. What serves it is made, and imported, when the first caller comes: most cells have none, and it
+takes a sixth of the service's memory.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +10,93 @@ import contextlib
 import grp
 import logging
 import os
+import select
 import socket
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoscaler.api.listeners import SOCKET
-from autoscaler.api.server import Server
 from autoscaler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from autoscaler.api.server import Server
 
 log = logging.getLogger("autoscaler.requests")
 
 LONGEST_PATH = 107
 """Bytes of a socket's path that the kernel takes."""
+_END = 15.0
+"""Seconds that the end waits at most: the server itself waits for calls under way 10."""
 _PROBE = 10.0
 """Seconds to wait for whoever listens already."""
 
 
 @contextlib.contextmanager
-def served_locally(app: Any, path: Path, group: str | None = None) -> Iterator[None]:
-    """Listen until the end of the block. `group`: whose members may ask, besides the owner.
+def served_locally(make_app: Callable[[], Any], path: Path, group: str | None = None) -> Iterator[None]:
+    """Listen until the end of the block. `make_app`: called at the first call; `group`: whose members may ask, besides
+    the owner.
 
     Raises SettingsError where the socket cannot be made, or somebody else listens on it.
     """
-    with Server(app, _listen(path, group), SOCKET).beside():
+    served = _FirstCall(_listen(path, group), make_app)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while we listen: afterwards it may be the next one's
+        served.close()
+
+
+class _FirstCall:
+    """Waits for the first caller on a thread, which then serves the socket."""
+
+    def __init__(self, listening: socket.socket, make_app: Callable[[], Any]) -> None:
+        self._listening, self._make_app = listening, make_app
+        self._lock = threading.Lock()
+        self._server: Server | None = None
+        self._closed = threading.Event()
+        self._closing, self._close = os.pipe2(os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self._wait, name="requests", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let calls under way end, and no other begin."""
+        with self._lock:
+            self._closed.set()
+            if self._server is not None:
+                self._server.stop()
+        with contextlib.suppress(OSError):  # its reader went when serving ended by a defect
+            os.write(self._close, b".")
+        self._thread.join(_END)
+        os.close(self._close)
+
+    def _wait(self) -> None:
+        """The thread's edge: what ends it is told, since nobody waits for it while scaling goes on."""
+        waiting = select.poll()
+        waiting.register(self._listening, select.POLLIN)
+        waiting.register(self._closing, select.POLLIN)
         try:
-            yield
+            waiting.poll()
+            if (server := self._serving()) is not None:
+                server.serve()
+        except Exception:
+            log.exception("the socket for requests has ended by a defect; scaling goes on without it")
         finally:
-            path.unlink(missing_ok=True)  # while we listen: afterwards it may be the next one's
+            self._listening.close()
+            os.close(self._closing)
+
+    def _serving(self) -> Server | None:
+        """The server; None where it is not to begin any more."""
+        if self._closed.is_set():
+            return None
+        from autoscaler.api.listeners import SOCKET
+        from autoscaler.api.server import Server
+
+        server = Server(self._make_app(), self._listening, SOCKET)
+        with self._lock:
+            self._server = None if self._closed.is_set() else server
+            return self._server
 
 
 def _listen(path: Path, group: str | None) -> socket.socket:

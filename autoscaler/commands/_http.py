@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from autoscaler.api.auto_stop import AutoStops
 from autoscaler.commands._requests import cluster, service
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
@@ -47,26 +49,32 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
     def arrays() -> Sequence[str]:
         return [array.name for array in loop.observer.policy.node_arrays]
 
-    from autoscaler.api.app import make_app
-    from autoscaler.api.auto_stop import AutoStops
-    from autoscaler.api.listeners import WORKERS
-    from autoscaler.api.server import Address, Server
-
     with contextlib.ExitStack() as stack:
         requests = service(invocation, loop.store, arrays, ring, loop.offered)
         auto_stops = AutoStops(loop.store.auto_stops, order_secret(invocation), ring) if endpoint else None
         passwords, calls = (None, None) if http is None else stack.enter_context(_logins(invocation))
         # Callers from elsewhere never wait for the loop's connection.
         store = loop.store if http is None else stack.enter_context(invocation.store())
-        operations = _operations(invocation, store, loop.observer.provider, ring)
-        app = make_app(operations, passwords, calls, requests, auto_stops, version=_VERSION)
+
+        @cache
+        def app() -> Any:
+            from autoscaler.api.app import make_app
+
+            operations = _operations(invocation, store, loop.observer.provider, ring)
+            return make_app(operations, passwords, calls, requests, auto_stops, version=_VERSION)
+
         if endpoint is not None and auto_stops is not None:
-            stack.enter_context(Server(app, Address(endpoint.address, endpoint.port), WORKERS).beside())
+            from autoscaler.api.listeners import WORKERS
+            from autoscaler.api.server import Address, Server
+
+            stack.enter_context(Server(app(), Address(endpoint.address, endpoint.port), WORKERS).beside())
             stack.callback(auto_stops.close)  # before the server ends: who waits is told that nothing is decided
             loop.answered = auto_stops.passed
         stack.enter_context(request_socket(invocation, app))
         if http is not None:
-            server = stack.enter_context(Server(app, _address(invocation)).beside())
+            from autoscaler.api.server import Server
+
+            server = stack.enter_context(Server(app(), _address(invocation)).beside())
             log.info("REST API at %s/clusters/%s", server.url, cluster(invocation))
         yield
 
@@ -86,8 +94,8 @@ def rest(invocation: Invocation) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def request_socket(invocation: Invocation, app: Any) -> Iterator[None]:
-    """Listen for local callers until the end of the block.
+def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Iterator[None]:
+    """Listen for local callers until the end of the block. `make_app` is called when the first one comes.
 
     Raises SettingsError where a socket that was chosen cannot be had; without the usual one scaling goes on.
     """
@@ -96,7 +104,7 @@ def request_socket(invocation: Invocation, app: Any) -> Iterator[None]:
     process = invocation.settings.process
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(served_locally(app, socket_path(invocation), process.socket_group))
+            stack.enter_context(served_locally(make_app, socket_path(invocation), process.socket_group))
         except SettingsError as error:
             if process.socket is not None or process.socket_group is not None:
                 raise

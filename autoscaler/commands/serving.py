@@ -33,6 +33,7 @@ from autoscaler.engine.loop import Loop
 from autoscaler.engine.monitor import Monitor
 from autoscaler.engine.observe import Observer
 from autoscaler.engine.pass_reporter import PassReporter
+from autoscaler.engine.qmaster_guard import QmasterGuard
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.engine.worker_values import configuration_of
@@ -55,6 +56,7 @@ from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
 from sge.admin import Administrator
+from sge.batches import Batches
 from sge.groups import Groups
 from sge.jsv_setup import Place
 from sge.lookup import Lookup
@@ -111,24 +113,28 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         wakeup = Wakeup()
         stack.callback(wakeup.close)
         timeout = settings.process.grid_engine_timeout
-        lookup = Lookup(invocation.runner, timeout)
+        guard = QmasterGuard(invocation.runner)
+        lookup = Lookup(guard, timeout)
+        administrator = Administrator(guard, timeout=timeout)
         means = ExecutionContext(
-            grid_engine=Administrator(invocation.runner, timeout=timeout),
+            grid_engine=administrator,
             provider=provider,
             store=store,
             tag=invocation.tag(make=False),
             boot_script=partial(boot_script, invocation, store, joins=not provider.enrols_itself),
             clock=time.time,
             executor=on_thread,
-            scheduler=ProbeHosts(invocation.runner, HostsFile(settings.process.hosts_file or HOSTS)),
+            scheduler=ProbeHosts(guard, HostsFile(settings.process.hosts_file or HOSTS)),
             jobs=lookup.jobs,
             array_settings=partial(array_settings, invocation, store),
             order_key=partial(key_in_metadata, invocation),
             load_sensor=LOAD_SENSOR if settings.process.provider in WITH_METADATA else "",
-            groups=Groups(Administrator(invocation.runner, timeout=timeout)),
+            groups=Groups(administrator),
+            batches=Batches(administrator),
             owners=Notices(settings.process.notify_owner, lookup, invocation.runner),
         )
         looks = observer(invocation, store, provider)
+        looks.runner = guard
         accounting = invocation.common / "accounting"
         looks.policies = _policies(invocation, store, wakeup)
         looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
@@ -147,6 +153,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples).see,
+            guard=guard,
         )
 
 

@@ -20,6 +20,7 @@ from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.execute import execute
 from autoscaler.engine.executors.launch import give_up, recover, walk
 from autoscaler.engine.executors.terminate import terminate_all
+from autoscaler.engine.executors.together import batches_of, execute_all
 from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Journalled, OrderRecord, Outcome, Result
 
@@ -99,7 +100,7 @@ class Actor:
         *,
         carry_on: Callable[[], bool] = lambda: True,
     ) -> list[Outcome]:
-        """Carry out a plan's actions. `carry_on` is asked before each: False leaves the rest undone.
+        """Carry out a plan's actions. `carry_on` is asked before each batch: False leaves the rest undone.
 
         Returns their outcomes, and those of earlier actions that ended meanwhile.
         """
@@ -108,17 +109,18 @@ class Actor:
         calls: list[_Call] = []
         self.sweep()
         self._sweep_groups()
-        for item in plan:
-            action = item.action
+        for batch in batches_of(plan):
+            item, action = batch[0], batch[0].action
             if not carry_on():
-                outcomes.append(self._journal(item, Outcome(action, Result.NOT_BEGUN, "told to stop")))
-                continue
-            if isinstance(action, Launch):
+                outcomes += [self._journal(one, Outcome(one.action, Result.NOT_BEGUN, "told to stop")) for one in batch]
+            elif isinstance(action, Launch):
                 self._begin_order(item.order_id or "")
             elif isinstance(action, OfProvider):
                 calls.append(_Call(item, action))
             else:
-                outcomes.append(self._journal(item, execute(action, self._means, seen)))
+                asked = [one.action for one in batch if not isinstance(one.action, Launch)]
+                done = execute_all(asked, self._means, seen)
+                outcomes += [self._journal(*each) for each in zip(batch, done, strict=True)]
         self._begin_calls(calls, seen)
         return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | OfProvider))
 

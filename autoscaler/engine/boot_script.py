@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil
 from shlex import quote
-
-import jinja2
-from jinja2.ext import Extension
+from typing import TYPE_CHECKING
 
 from autoscaler import worker_configuration
 from autoscaler.errors import SettingsError
 from sge.notices import COMPLEX
+
+if TYPE_CHECKING:
+    import jinja2
 
 LOOK_EVERY = 30
 """Seconds between two looks of a worker at itself, at most."""
@@ -105,18 +106,22 @@ class WorkerBoot:
         return _templates().get_template(template).render(values)
 
 
-class _WithoutComments(Extension):
-    """User data is small: lines that only explain stay with us. Values are none of the source, so they stay whole."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return _COMMENT.sub("", source)
-
-
 @cache
 def _templates() -> jinja2.Environment:
+    import jinja2  # here: a cell in which nothing is launched needs none of it
+    from jinja2.ext import Extension
+
+    class WithoutComments(Extension):
+        """User data is small: lines that only explain stay with us. Values are none of the source, so they stay
+        whole.
+        """
+
+        def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+            return _COMMENT.sub("", source)
+
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("autoscaler.conf", "worker"),
-        extensions=[_WithoutComments],
+        extensions=[WithoutComments],
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,

@@ -14,6 +14,7 @@ from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
 from providers.interface import Provider
 from sge.admin import Change, JobsOutcome, RemovalOutcome
+from sge.batches import NewHost
 from sge.lookup import JobsNow
 from sge.membership import Membership
 from sge.probe_hosts import Answers
@@ -68,6 +69,20 @@ class Groups(Protocol):
     def sweep(self) -> tuple[str, ...]: ...
 
 
+class Batches(Protocol):
+    """The part of `sge.batches.Batches` that actions need. Every method may raise AutoscalerError."""
+
+    def enrol(
+        self, hosts: Sequence[NewHost], queue: str, host_group: str, also_in: Sequence[str] = ()
+    ) -> Mapping[str, bool]: ...
+
+    def sense(self, hosts: Sequence[str], sensor: str) -> frozenset[str]: ...
+
+    def enable(self, hosts: Sequence[str]) -> frozenset[str]: ...
+
+    def disable(self, hosts: Sequence[str]) -> frozenset[str]: ...
+
+
 class Scheduler(Protocol):
     """The part of `sge.probe_hosts.Phantoms` that actions need."""
 
@@ -107,6 +122,8 @@ class ExecutionContext:
     """Order → its secret, where its machines read that in their metadata; '' where the boot script holds it."""
     groups: Groups | None = None
     """Grid Engine's objects of groups; None: workers of groups join as any other."""
+    batches: Batches | None = None
+    """Changes several hosts at once; None: one after the other."""
 
 
 Seen = Mapping[str, Worker]

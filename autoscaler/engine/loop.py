@@ -24,6 +24,7 @@ from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.engine.actor import Actor
+from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
@@ -41,6 +42,8 @@ GATHER = 0.2
 """Seconds that a waking event waits for others of its burst."""
 LOOK_ROUND = 1.0
 """Seconds between two looks for wishes while waiting, and longest time between two signs of life."""
+PERSONS_WAIT = 5.0
+"""Seconds for which what a person asked for may be put off so that qmaster is left alone."""
 LAST_CALLS = 35.0
 """Seconds that the end waits for calls to the provider: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
@@ -60,6 +63,21 @@ class Wakes(Protocol):
     """`sge.events.Events`: tells of changes in Grid Engine."""
 
     def wait(self, timeout: float) -> bool: ...
+
+    @property
+    def trouble(self) -> str:
+        """Why it tells of none; '' while it does, or may soon."""
+        ...
+
+
+class Guard(Protocol):
+    """`engine.qmaster_guard.QmasterGuard`: how long qmaster is to be left alone, at a polling delay in seconds."""
+
+    def rest(self, poll: float) -> float: ...
+
+    def slowed(self, poll: float) -> float: ...
+
+    def trouble(self, poll: float) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +124,12 @@ class Loop:
     """Told once what a pass answers to workers that asked to stop is durable."""
     monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
     """Adds what was seen to the history."""
+    guard: Guard | None = None
+    """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
+    _events: Wakes | None = None
+    _troubles: tuple[str, ...] = ()
+    """Why it polls, or polls less often, as last told."""
     _stop: str = ""
     _ended: bool = False
     _reload_wanted: bool = False
@@ -118,6 +141,7 @@ class Loop:
     """Listed machines that the provider was told to end."""
     _cleaned_at: float | None = None
     _changes_seen: int = 0
+    _arrivals: Arrivals = field(default_factory=Arrivals)
     _fulfilment: Fulfilment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,6 +162,7 @@ class Loop:
         self._note_ends(outcomes)
         self.reporter.tell(replace(observation, timings=timings), plan)
         self._tell_outcomes(outcomes)
+        self._tell_troubles()
         self._remember(plan, snapshot)
         if self.admissions is not None and not self.dry_run:
             self.admissions(snapshot, self.poll)
@@ -181,9 +206,10 @@ class Loop:
     def _look(self, snapshot: Snapshot, observed: ObservedWorkers, plan: Plan) -> LastObservation:
         """What others may show of it."""
         provider = self.observer.provider
-        return last_observation(
+        seen = last_observation(
             snapshot, observed, plan, provider=provider.name, operates=isinstance(provider, Operates)
         )
+        return replace(seen, troubles=self._troubles)
 
     def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
         """A wish names a host, or a worker by its id; once that is gone, another machine of that name is not meant."""
@@ -212,6 +238,25 @@ class Loop:
             if complaint not in self._told:
                 log.warning(line)
         self._told = frozenset(complaints)
+
+    def _tell_troubles(self) -> None:
+        """Why it looks less often than it could; each is said when it begins, and when it is over."""
+        found = []
+        if self._events is not None and (why := self._events.trouble):
+            found.append(f"no events of Grid Engine ({why}): it is polled every {self._poll:g} s")
+        if self.guard is not None and (slow := self.guard.trouble(self.poll)):
+            found.append(slow)
+        before, self._troubles = self._troubles, tuple(found)
+        for trouble in self._troubles:
+            if trouble not in before:
+                log.warning(trouble)
+        if before and not found:
+            log.info("Grid Engine is watched as usual again")
+
+    @property
+    def _poll(self) -> float:
+        """The polling delay as it is now."""
+        return self.poll if self.guard is None else self.guard.slowed(self.poll)
 
     # -- many passes ---------------------------------------------------------------------------------------------
 
@@ -252,6 +297,7 @@ class Loop:
 
     def _guarded_pass(self) -> float:
         """One pass; returns how long to rest after it. Nothing that goes wrong in a pass ends the loop."""
+        began = self.stopwatch()
         try:
             done = self.pass_once()
         except NotObservable as error:
@@ -265,10 +311,10 @@ class Loop:
             log.info("observable again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
-        if done.acted:
-            return min(SOON, self.poll)
-        due = done.plan.due
-        return self.poll if due is None else min(self.poll, max(GATHER, due - self.observer.clock()))
+        now, due = self.observer.clock(), done.plan.due
+        arriving = self._arrivals.next_look(done.plan.workers, now, self.stopwatch() - began)
+        looks = [self._poll, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
+        return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
     def _cannot(self, words: str, error: AutoscalerError) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
@@ -284,20 +330,24 @@ class Loop:
 
     def _rest(self, pause: float, *, at_least: float) -> None:
         """Wait for the poll or for a reason to look earlier; never less than the last pass took, so that a storm of
-        events leaves the qmaster half of its time.
+        events leaves this machine half of its time, nor less than qmaster is to be left alone. A person waits for that
+        a few seconds at most.
         """
         began = self.stopwatch()
+        alone = 0.0 if self.guard is None else self.guard.rest(self.poll)
+        pause, earliest, person = max(pause, alone), began + max(at_least, alone), False
+        gathered: float | None = None
         while not self._stop and not self._reload_wanted:
             self.notifier.alive()
-            left = began + pause - self.stopwatch()
-            if left <= 0:
+            until = began + pause if gathered is None else max(gathered, earliest)
+            if gathered is not None and person:
+                until = min(until, max(gathered, began + max(at_least, min(alone, PERSONS_WAIT))))
+            if (left := until - self.stopwatch()) <= 0:
                 return
-            if self.wakeup.wait(min(left, LOOK_ROUND)) or self._wished():
-                break
-        gather = max(GATHER, began + at_least - self.stopwatch())
-        deadline = self.stopwatch() + gather
-        while not self._stop and (left := deadline - self.stopwatch()) > 0:
-            self.wakeup.wait(min(left, LOOK_ROUND))
+            rung = self.wakeup.wait(min(left, LOOK_ROUND))
+            person = self._wished() or person
+            if (rung or person) and gathered is None:
+                gathered = self.stopwatch() + GATHER
 
     def _wished(self) -> bool:
         """Whether another process wrote to the store."""
@@ -379,6 +429,7 @@ class Loop:
 
     def listen(self, events: Wakes) -> None:
         """Wake on Grid Engine's events, for as long as the process lives; polling goes on as the backstop."""
+        self._events = events
 
         def relay() -> None:
             while not self._ended:

@@ -13,11 +13,18 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, TextIO
 
-import structlog
-from structlog.typing import EventDict, Processor
+# structlog imports rich where it is, for tracebacks that nobody here asks for: 4 MB of the service for all its life.
+_seen = "rich" in sys.modules
+if not _seen:
+    sys.modules["rich"] = None  # type: ignore[assignment]
+import structlog  # noqa: E402
+from structlog.typing import EventDict, Processor  # noqa: E402
 
-from autoscaler.errors import SettingsError
-from autoscaler.settings import Process, is_secret
+if not _seen:
+    del sys.modules["rich"]
+
+from autoscaler.errors import SettingsError  # noqa: E402
+from autoscaler.settings import Process, is_secret  # noqa: E402
 
 FILE_NAME = "sge-autoscaler.log"
 HIDDEN = "(secret)"

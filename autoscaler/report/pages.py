@@ -48,7 +48,8 @@ last words), `reason` |
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \
-`stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock` |
+`stopped`, `protected` (a list of Reason: node arrays whose launches help no jobs), `provider`, `lock`, \
+`troubles` (a list of sentences: why Grid Engine is polled, or polled less often than set) |
 | `requests --json` | `schema`, `now`, `request_sets`: a list of objects with `name`, `by`, `at`, `expires_at`, \
 `left_s` (both null for ever), `arrays` (names of all that it names) and `targets`, a list of objects with \
 `node_array` and `count`, `cores` or `groups` with `group_cores` or `group_count`; `node_arrays`: a \

@@ -101,6 +101,7 @@ def status(store: Store, now: Now) -> dict[str, Any]:
             if rest.until > now.at
         ],
         "protected": [reason_part(reason) for reason in Protection(memory.protected, now=now.at).notes()],
+        "troubles": list(store.looks.troubles()),
     }
 
 
@@ -160,6 +161,8 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {_when(rest['until'])}"
     for reason in told["protected"]:
         yield "protected", reason["text"]
+    for trouble in told["troubles"] if told["serving"] else ():
+        yield "watching", trouble
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
         if told[name]:
             yield phrase, ", ".join(told[name])

@@ -105,6 +105,8 @@ class LastObservation:
     """Of buckets that failed too often."""
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → why its provider launches nothing for it until somebody mends it."""
+    troubles: tuple[str, ...] = ()
+    """Why the loop polls Grid Engine, or polls it less often than it is set to."""
 
 
 def last_observation(
@@ -212,6 +214,11 @@ class ObservationTable:
             if row is not None:
                 self._read = row["number"], _read(row["look"])
         return self._read[1]
+
+    def troubles(self) -> tuple[str, ...]:
+        """Those of the last look alone, which need not be read for it."""
+        row = self._database.row("SELECT json_extract(look, '$.troubles') AS troubles FROM looks")
+        return () if row is None or row["troubles"] is None else tuple(map(str, json.loads(row["troubles"])))
 
 
 _OLDER_LIVES: Mapping[str, tuple[Phase, Condition | None]] = MappingProxyType(

@@ -18,6 +18,7 @@ from autoscaler.store.journal import Result
 from autoscaler.store.observations import LastObservation, SeenWorker
 from providers.interface import Refused
 from tests.act.test_launch import Bench, launch
+from tests.sge.grid_engine_model import Killed
 
 REASON = because(Code.IDLE)
 
@@ -204,3 +205,68 @@ class TestEndingMany:
             None,
         ]
         assert told[0].endswith(": i-1 is protected")
+
+
+MANY = tuple((f"fake-{number:06d}", f"fake-{number}") for number in range(1, 201))
+
+
+def commands(bench: Bench, *words: str) -> int:
+    return sum(call[: len(words)] == words for call in bench.grid_engine.calls)
+
+
+def test_two_hundred_workers_join_with_two_edits_of_their_host_group_and_two_of_their_queue(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    outcomes = bench.act(*(enrol(*each) for each in MANY))
+    assert ({outcome.result for outcome in outcomes}, len(outcomes), len(bench.grid_engine.members)) == (
+        {Result.DONE},
+        200,
+        200,
+    )
+    assert (commands(bench, "qconf", "-aattr", "hostgroup"), commands(bench, "qconf", "-rattr", "queue")) == (2, 2)
+
+
+def test_each_of_several_has_an_outcome_of_its_own_in_the_journal(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.grid_engine.hosts["fake-2"] = "slots=2"
+    outcomes = bench.act(*(enrol(*each) for each in MANY[:3]))
+    assert [(outcome.action.host, outcome.message) for outcome in outcomes if isinstance(outcome.action, Enrol)] == [
+        ("fake-1", ""),
+        ("fake-2", "was enrolled already"),
+        ("fake-3", ""),
+    ]
+    assert all(bench.store.journal.carried_out(Enrol.kind, worker, bench.now) for worker, _ in MANY[:3])
+
+
+def test_one_that_is_refused_among_several_is_told_in_grid_engines_words(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    add = bench.grid_engine.add_host
+
+    def unresolved(text: str) -> tuple[int, str]:
+        return (1, 'can\'t resolve hostname "fake-2"') if text.split()[1] == "fake-2" else add(text)
+
+    bench.grid_engine.add_host = unresolved  # type: ignore[method-assign]
+    outcomes = bench.act(*(enrol(*each) for each in MANY[:3]))
+    assert [outcome.result for outcome in outcomes] == [Result.DONE, Result.REFUSED, Result.DONE]
+    assert "can't resolve hostname" in outcomes[1].message
+
+
+@pytest.mark.parametrize("after", range(1, 6))
+def test_a_process_killed_while_several_join_leaves_what_the_next_one_completes(tmp_path: Path, after: int) -> None:
+    bench = Bench(tmp_path)
+    bench.grid_engine.dies_after = after
+    with pytest.raises(Killed):
+        bench.act(*(enrol(*each) for each in MANY[:5]))
+    done = [bench.store.journal.carried_out(Enrol.kind, worker, bench.now) for worker, _ in MANY[:5]]
+    bench.grid_engine.dies_after = None
+    bench.restart()
+    outcomes = bench.act(*(enrol(*each) for each in MANY[:5]))
+    assert (any(done), {outcome.result for outcome in outcomes}) == (False, {Result.DONE})
+    assert (bench.grid_engine.startable, set(bench.grid_engine.slots.values())) == ([], {2})
+
+
+def test_a_master_that_does_not_answer_is_asked_once_for_all_that_join(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.grid_engine.answer = lambda argv: (1, "error: commlib error: got select error")  # type: ignore[method-assign]
+    outcomes = bench.act(*(enrol(*each) for each in MANY[:5]))
+    asked = [call for call in bench.grid_engine.calls if call[1] == "-Ae"]
+    assert ({outcome.result for outcome in outcomes}, len(asked)) == ({Result.FAILED}, 1)

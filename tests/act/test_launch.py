@@ -25,6 +25,7 @@ from providers.catalog import load_catalog
 from providers.fake import FakeCloud, FakeProvider, FakeSettings, Faults
 from providers.interface import Launched, LaunchOrder, Throttled, Unreachable
 from sge.admin import Administrator
+from sge.batches import Batches
 from sge.lookup import JobsNow
 from sge.probe_hosts import ProbeHosts
 from tests.sge.grid_engine_model import GridEngineModel
@@ -70,6 +71,7 @@ class Bench:
             lambda: JobsNow(frozenset(self.running), self.waiting),
             self.owners,
             groups=self.groups,
+            batches=Batches(Administrator(self.grid_engine)),
         )
         self.actor = Actor(means, patience=0.0)
 

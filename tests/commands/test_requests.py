@@ -48,7 +48,9 @@ def store(invocation: Invocation) -> Iterator[Store]:
 @pytest.fixture
 def served(invocation: Invocation, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store of a service that listens where this cell's does."""
-    with request_socket(invocation, make_app(requests=service(invocation, store, lambda: ("execute",), lambda: None))):
+    with request_socket(
+        invocation, lambda: make_app(requests=service(invocation, store, lambda: ("execute",), lambda: None))
+    ):
         assert socket_path(invocation).is_socket()
         yield store
 
@@ -263,7 +265,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
 ) -> None:
     path = socket_path(invocation)
     path.write_text("in the way")
-    with request_socket(invocation, make_app(requests=service(invocation, store, tuple, lambda: None))):
+    with request_socket(invocation, lambda: make_app(requests=service(invocation, store, tuple, lambda: None))):
         assert "callers cannot ask for node arrays" in caplog.text
 
 
@@ -273,7 +275,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
     with (
         chosen.store() as store,
         pytest.raises(SettingsError, match="is there and no socket"),
-        request_socket(chosen, make_app(requests=service(chosen, store, tuple, lambda: None))),
+        request_socket(chosen, lambda: make_app(requests=service(chosen, store, tuple, lambda: None))),
     ):
         pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
 from sge.events import Events, Starter
+from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Until
 
 
@@ -48,3 +50,22 @@ def test_a_host_that_may_not_listen_is_said(cell: Cell, until: Until) -> None:
         cell.runner(("qconf", kind, worker), timeout=10.0)
     with Events(starting(cell, worker)) as events:
         until(lambda: "denied" in (events.reason or ""), message="the refusal was not told")
+
+
+def test_a_qmaster_whose_event_clients_are_exhausted_is_said_and_polled(empty_cell: Cell, until: Until) -> None:
+    file = empty_cell.home / "global"
+    shown = empty_cell.out("qconf", "-sconf", "global")
+    file.write_text(re.sub(r"(?m)^qmaster_params .*$", "qmaster_params MAX_DYN_EC=1", shown))
+    empty_cell.out("qconf", "-Mconf", str(file))
+    autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_POLLING_DELAY": "1"})
+    with Events(starting(empty_cell)) as other:
+        until(lambda: other.alive or "MAX_DYN_EC" in other.trouble, 30, "all event clients are taken")
+        with autoscaling.running():
+            _polls_and_says_so(autoscaling, until)
+
+
+def _polls_and_says_so(autoscaling: Autoscaling, until: Until) -> None:
+    until(lambda: "MAX_DYN_EC in its qmaster_params is reached" in autoscaling.said(), 60, "it is said")
+    job = autoscaling.cell.submit("-b", "y", "sleep", "0")
+    assert "MAX_DYN_EC" in autoscaling.command("status").stdout.decode()
+    until(lambda: autoscaling.ended_well(job), 90, "the job ran all the same")

@@ -31,7 +31,7 @@ def no_slots(cell: Cell) -> Callable[[], object]:
     """Whatever lets a host in: a script of the site takes the slots of its queue instance first."""
     script = cell.home / "site" / "qmod"
     script.parent.mkdir(exist_ok=True)
-    taken = 'if [ "$1" = -e ]; then qconf -rattr queue slots 0 "main.q@${2#*@}"; fi'
+    taken = 'if [ "$1" = -e ]; then for at; do [ "$at" = -e ] || qconf -rattr queue slots 0 "main.q@${at#*@}"; done; fi'
     script.write_text(f'#!/bin/sh\n{taken}\nexec {shlex.quote(real("qmod", cell))} "$@"\n')
     script.chmod(0o755)
     return script.unlink

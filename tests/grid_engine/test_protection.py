@@ -95,7 +95,7 @@ def test_a_job_dispatched_while_its_host_is_being_disabled_runs_to_its_end(
 
     with autoscaling.running():
         (_, kept), (_, other) = two_busy_workers(autoscaling, gate, until).items()
-        before(empty_cell, "qmod", f"'-d *@{kept}'", start_on(kept, late))
+        before(empty_cell, "qmod", f"'-d '*'@{kept}'*", start_on(kept, late))
         gate.open()
         until(lambda: autoscaling.rented() == {kept}, 30, "the other worker did not leave")
         (instance,) = autoscaling.instances().values()

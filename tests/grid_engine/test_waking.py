@@ -18,3 +18,14 @@ def test_a_submission_leads_to_an_order_without_waiting_for_the_poll(empty_cell:
         empty_cell.submit("-b", "y", "sleep", "1")
         until(lambda: "launching 1 m5.large" in autoscaling.said(), POLL / 2, "the launch was ordered")
         print(f"from qsub to the launch order: {time.monotonic() - submitted:.1f} s")
+
+
+def test_a_worker_is_in_service_without_waiting_for_the_poll(empty_cell: Cell, until: Until) -> None:
+    """No event tells that a machine has booted, or that qmaster has heard its execd."""
+    autoscaling = Autoscaling(
+        empty_cell, {"CP_CAP_AUTOSCALE_POLLING_DELAY": str(POLL), "CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "2"}
+    )
+    with autoscaling.running():
+        until(lambda: "no job waits" in autoscaling.said(), 20, "the first pass was over")
+        job = empty_cell.submit("-b", "y", "sleep", "0")
+        until(lambda: autoscaling.ended_well(job), POLL - 10, "the job ran before any poll")

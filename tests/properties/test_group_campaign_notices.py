@@ -4,7 +4,7 @@ one of the rules that it looks after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from autoscaler.core.scale_up import group_offers as options
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from sge.admin import Administrator, Change
+from sge.batches import Batches
 from sge.groups import Groups
 from tests.properties.test_campaign_notices import WAIT, WHILE, Bug, Patch, directory, found
 from tests.soak.campaign import History, play
@@ -77,12 +78,16 @@ def leaves_objects_behind(patch: Patch) -> Decide:
 
 
 def joins_no_host_group(patch: Patch) -> Decide:
-    enrol = Administrator.enrol
+    enrol, several = Administrator.enrol, Batches.enrol
 
     def alone(*of: object) -> Change:
         return enrol(*of[:6])  # type: ignore[arg-type]
 
+    def together(*of: object) -> Mapping[str, bool]:
+        return several(*of[:4])  # type: ignore[arg-type]
+
     patch.setattr(Administrator, "enrol", alone)
+    patch.setattr(Batches, "enrol", together)
     return plan
 
 

@@ -7,7 +7,7 @@ test_admin_messages.py holds to; tests/grid_engine/test_admin.py does the same o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from autoscaler.process import Completed
@@ -17,6 +17,18 @@ ROOT = "root@master"
 
 class Killed(BaseException):
     """The process died here."""
+
+
+def each_switch(answer: Callable[[tuple[str, ...]], tuple[int, str]], argv: tuple[str, ...]) -> tuple[int, str]:
+    """What a `qconf` with several switches that show prints on its standard output: what each prints alone, in order.
+    What one of them complains of on its error output is left out.
+    """
+    starts = [place for place, word in enumerate(argv) if word.startswith("-s")]
+    if argv[0] != "qconf" or len(starts) < 2 or len(starts) < sum(word.startswith("-") for word in argv):
+        return answer(argv)
+    parts = [argv[start:end] for start, end in zip(starts, [*starts[1:], len(argv)], strict=True)]
+    answers = [answer(("qconf", *part)) for part in parts]
+    return 0, "".join(text for code, text in answers if not code)
 
 
 class GridEngineModel:
@@ -56,7 +68,7 @@ class GridEngineModel:
         cwd: Path | None = None,
     ) -> Completed:
         self.calls.append(tuple(argv))
-        code, text = self.answer(tuple(argv))
+        code, text = each_switch(self.answer, tuple(argv))
         self.disabled &= self.instances()
         self.startable += [host for host in self.hosts if self.lets_jobs_in(host)]
         if len(self.calls) == self.dies_after:
@@ -94,23 +106,22 @@ class GridEngineModel:
                 return _all(self.add_host(Path(file).read_text(encoding="utf-8")) for file in files if file != "-Ae")
             case ("qconf", "-de", hosts):
                 return _all(self.delete_host(host) for host in hosts.split(","))
-            case ("qconf", "-aattr", "queue", "slots", entries, self.queue):
+            case ("qconf", "-aattr" | "-rattr", "queue", "slots", entries, self.queue):
                 for host, slots in re.findall(r"\[([^=]+)=(\d+)\]", entries):
                     self.slots[host] = int(slots)
                 return 0, f'{ROOT} modified "{self.queue}" in cluster queue list'
             case ("qconf", "-aattr" | "-dattr" as switch, "queue", "hostlist", hosts, self.queue):
                 return self.attach(hosts.split(","), off=switch == "-dattr")
-            case ("qconf", "-rattr", "exechost", "complex_values", values, host):
-                self.hosts[host] = values
-                return 0, f'{ROOT} modified "{host}" in exechost list'
+            case ("qconf", "-rattr", "exechost", "complex_values", values, *hosts):
+                return _all(self.set_values(host, values) for host in hosts)
             case ("qconf", "-mattr", "exechost", "complex_values", values, host):
                 had = self.hosts[host].split(",") if self.hosts[host] != "NONE" else []
                 new = [pair for pair in values.split(",") if pair not in had]
                 names = {pair.partition("=")[0] for pair in new}
                 self.hosts[host] = ",".join([*(pair for pair in had if pair.partition("=")[0] not in names), *new])
                 return 0, f'{ROOT} modified "{host}" in exechost list'
-            case ("qconf", "-aattr", "hostgroup", "hostlist", host, _):
-                return self.join(host)
+            case ("qconf", "-aattr", "hostgroup", "hostlist", hosts, _):
+                return _all(self.join(host) for host in hosts.split())
             case ("qconf", "-dattr", "hostgroup", "hostlist", host, _):
                 self.members = [name for name in self.members if name != host]
                 return 0, f'{ROOT} modified "{self.group}" in host group list'
@@ -140,6 +151,10 @@ class GridEngineModel:
             return 0, f'Queue instance "{self.queue}@{host}" is already in the specified state: {word}'
         self.disabled = self.disabled | {host} if off else self.disabled - {host}
         return 0, f'{ROOT} changed state of "{self.queue}@{host}" ({word})'
+
+    def set_values(self, host: str, values: str) -> tuple[int, str]:
+        self.hosts[host] = values
+        return 0, f'{ROOT} modified "{host}" in exechost list'
 
     def add_host(self, text: str) -> tuple[int, str]:
         attributes = dict(line.split(None, 1) for line in text.splitlines())

@@ -136,3 +136,28 @@ def test_it_runs_in_a_directory_of_its_own() -> None:
     with listening(scripts):
         assert until(lambda: bool(scripts.directories))
         assert scripts.directories[0] not in (None, Path.cwd())
+
+
+EXHAUSTED_SAID = 'echo "error: cannot register event client. Only 99 event clients are allowed in the system"'
+
+
+def test_a_qmaster_that_takes_no_further_event_client_is_said_and_not_asked_again_at_once() -> None:
+    """qevent itself would go on, and say of it only that its alive timeout expired."""
+    scripts = Scripts(f"{EXHAUSTED_SAID}; echo 'qmaster alive timeout expired'; {STAY}")
+    with listening(scripts) as events:
+        assert until(lambda: "MAX_DYN_EC" in events.trouble)
+        assert until(lambda: scripts.started[0].poll() is not None)
+        time.sleep(0.05)
+        assert len(scripts.started) == 1
+
+
+def test_a_short_silence_is_no_trouble_and_a_long_one_is() -> None:
+    with listening(Scripts(STAY), heartbeat=0.1) as events:
+        assert events.trouble == ""
+        assert until(lambda: events.trouble != "")
+
+
+def test_while_news_would_arrive_there_is_no_trouble() -> None:
+    with listening(Scripts(f"{BEAT}; {STAY}")) as events:
+        assert until(lambda: events.alive)
+        assert events.trouble == ""

@@ -21,6 +21,7 @@ from autoscaler.store.store import Store
 from providers.fake import FakeCloud, FakeProvider, FakeSettings
 from providers.interface import Provider
 from sge.admin import Administrator
+from sge.batches import Batches
 from sge.lookup import Lookup
 from sge.probe_hosts import Names, ProbeHosts
 from tests.simulated.asking import NamesInMemory
@@ -109,6 +110,7 @@ def start(
         ProbeHosts(runner, names or world.names, world.clock, world.clock),
         Lookup(runner).jobs,
         Nobody(),
+        batches=Batches(Administrator(runner)),
     )
     observer = Observer(
         runner,

@@ -266,6 +266,8 @@ class Cell(GridEngineModel):
                 return 0, f"{MAIN}\n{OTHER}\n"
             case ("qconf", "-spl"):
                 return 0, "\n".join(PES)
+            case ("qconf", "-sp", name) if name not in PES:  # of a group that is gone
+                return 1, f'parallel environment "{name}" does not exist'
             case ("qconf", "-sp", name):
                 return 0, f"pe_name {name}\nslots 999\nuser_lists NONE\nallocation_rule {PES[name]}\n"
             case ("qconf", "-sq", name):

@@ -88,8 +88,9 @@ class GroupObjects:
                 if self.pe_lists.pop(target.partition("@")[2], None) is None:
                     return 0, f'Attribute name ("pe_list") and/or value ("{target}") not found'
                 return 0, f'{ROOT} modified "{MAIN}" in cluster queue list'
-            case ("qconf", "-aattr" | "-dattr" as switch, "hostgroup", "hostlist", host, group) if group != self.base:
-                return self._member(switch, host, group)
+            case ("qconf", "-aattr" | "-dattr" as switch, "hostgroup", "hostlist", hosts, group) if group != self.base:
+                answers = [self._member(switch, host, group) for host in hosts.split()]
+                return max(code for code, _ in answers), "\n".join(text for _, text in answers)
             case ("qconf", "-de", host) if self.of(host):
                 return 1, f'Host object "{host}" is still referenced in host group "{self.of(host)[0]}".'
             case _:

@@ -16,6 +16,7 @@ from autoscaler.errors import CommandTimedOut
 from autoscaler.process import Completed, only_reads
 from providers.fake import FakeProvider, FakeSettings
 from providers.interface import Launched, LaunchOrder, Problem
+from tests.sge.grid_engine_model import each_switch
 
 if TYPE_CHECKING:
     from tests.soak.world import World
@@ -91,7 +92,7 @@ class FaultyRunner:
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
         if trouble == "fail":
             return Completed(argv, 1, b"", UNREACHABLE, 0.01)
-        code, text = world.cell.answer(argv)
+        code, text = each_switch(world.cell.answer, argv)
         if trouble in ("flip", "stale"):
             world.rules.look.guessed = True
             text = flipped(text, world.troubles.flips) if trouble == "flip" else world.troubles.last.get(argv, text)
@@ -112,7 +113,8 @@ class FaultyRunner:
             world.injected[f"change: {trouble}"] += 1
             world.troubles.met = True
         world.instants.pass_by(f"before {' '.join(argv[:2])}")
-        world.rules.changes_host(argv)
+        for one in of_each_host(argv):
+            world.rules.changes_host(one)
         if trouble == "fail":
             return Completed(argv, 1, b"", UNREACHABLE, 0.01)
         if trouble == "deny":
@@ -127,6 +129,24 @@ class FaultyRunner:
             raise CommandTimedOut(f"{argv[0]} did not end within {timeout:g} s")
         world.instants.pass_by(f"after {' '.join(argv[:2])}")
         return _completed(argv, code, text)
+
+
+def of_each_host(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The same change as several commands about one host each."""
+    match argv:
+        case ("qmod", "-d" | "-e" as switch, *targets):
+            return [("qmod", switch, target) for target in targets]
+        case ("qconf", "-Ae", *words):
+            return [("qconf", "-Ae", file) for file in words if file != "-Ae"]
+        case ("qconf", "-aattr", "hostgroup", "hostlist", names, group):
+            return [("qconf", "-aattr", "hostgroup", "hostlist", name, group) for name in names.split()]
+        case ("qconf", "-rattr", "exechost", "complex_values", values, *names):
+            return [("qconf", "-rattr", "exechost", "complex_values", values, name) for name in names]
+        case ("qconf", "-rattr", "queue", "slots", entries, queue) if entries.startswith("["):
+            given = (entry.strip("[]").split("=") for entry in entries.split(","))
+            return [("qconf", "-rattr", "queue", "slots", slots, f"{queue}@{name}") for name, slots in given]
+        case _:
+            return [argv]
 
 
 def flipped(text: str, seed: int) -> str:

@@ -28,6 +28,7 @@ from autoscaler.store.store import Store
 from providers.fake import FakeCloud, Machine
 from providers.interface import LaunchOrder
 from sge.admin import Administrator
+from sge.batches import Batches
 from sge.groups import Groups
 from sge.lookup import Lookup
 from sge.probe_hosts import ProbeHosts
@@ -239,6 +240,7 @@ class World:
                 administrator, provider, store, self.tag, lambda array: f"join {array}", self.clock, at_once,
                 ProbeHosts(runner, MortalNames(self.names, self.instants), self.clock, self.clock),
                 Lookup(runner).jobs, Nobody(), groups=Groups(administrator) if self.grouped else None,
+                batches=Batches(administrator),
             )  # fmt: skip
             observer = Observer(
                 runner, provider, store, self.policy, details_wanted, UTC,

@@ -128,7 +128,7 @@ def behind(store_file: Path, **known: Any) -> Iterator[tuple[Operations, CallLog
 
 def serve_requests(service: RequestService, path: Path, group: str | None = None) -> AbstractContextManager[None]:
     """A service of requests, at a Unix socket."""
-    return served_locally(make_app(requests=service), path, group)
+    return served_locally(lambda: make_app(requests=service), path, group)
 
 
 class Door:

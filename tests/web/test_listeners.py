@@ -59,7 +59,7 @@ def connections(application: FastAPI, tmp_path: Path) -> Iterator[dict[Listener,
     with (
         Server(application, loopback).beside() as rest,
         Server(application, loopback, WORKERS).beside() as door,
-        served_locally(application, path),
+        served_locally(lambda: application, path),
     ):
         made: dict[Listener, HTTPConnection] = {SOCKET: _Connection(path)}
         for listener, server in ((TCP, rest), (WORKERS, door)):

@@ -9,8 +9,11 @@ import os
 import pwd
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +22,9 @@ from typing import Any
 import pytest
 
 from autoscaler.api import deadlines
+from autoscaler.api.app import make_app
 from autoscaler.api.listeners import SOCKET
+from autoscaler.api.local_socket import served_locally
 from autoscaler.api.request_service import NO_LOOP, STOPPING, RequestService
 from autoscaler.core.model.request_sets import Target
 from autoscaler.errors import SettingsError, StateNotKept
@@ -357,3 +362,32 @@ def test_the_settings_of_the_service_are_told(store: Store, path: Path) -> None:
     store.service_settings.keep({"CP_CAP_AUTOSCALE_WORKERS": "3"}, 1.0)
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         assert call(path, "GET", "/settings") == (200, {"CP_CAP_AUTOSCALE_WORKERS": "3"})
+
+
+def test_what_serves_is_made_when_the_first_caller_comes(store: Store, path: Path) -> None:
+    made: list[Any] = []
+
+    def application() -> Any:
+        made.append(make_app(requests=RequestService(store, lambda: ARRAYS, lambda: 1000.0, lambda: None)))
+        return made[-1]
+
+    with served_locally(application, path):
+        before = len(made)
+        first, second = (call(path, "GET", "/requests")[0] for _ in range(2))
+    assert (before, first, second, len(made)) == (0, 200, 200, 1)
+
+
+def test_a_socket_that_nobody_called_is_gone_at_once_with_the_service(path: Path) -> None:
+    began = time.monotonic()
+    with served_locally(lambda: pytest.fail("nobody called"), path):
+        pass
+    assert (path.exists(), time.monotonic() - began < 5.0) == (False, True)
+
+
+def test_a_service_that_nobody_calls_has_not_imported_what_serves() -> None:
+    """Nor what only a launch or a table for people needs: memory that it would hold for as long as it lives."""
+    modules = ("autoscaler.commands.run", "autoscaler.commands.serving", "autoscaler.commands._http")
+    listed = "import sys; print([name for name in ('fastapi', 'uvicorn', 'jinja2', 'rich') if name in sys.modules])"
+    code = "; ".join((*(f"import {module}" for module in modules), listed))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,88 @@
+"""Enrol, Enable and Disable of several hosts at once: few commands change what their hosts have in common.
+
+What Grid Engine did not do for each of them is left to each action's own executor, which says why. Every action has
+its own entry in the journal and its own outcome, so that a crash in between is recovered action by action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import cast
+
+from autoscaler.core.model.actions import Disable, Enable, Enrol
+from autoscaler.core.requests.group_names import COMPLEX
+from autoscaler.engine.execution import Batches, ExecutionContext, Seen
+from autoscaler.engine.executors.execute import OneCall, execute
+from autoscaler.errors import AutoscalerError, GridEngineRefused
+from autoscaler.store.journal import Journalled, Outcome, Result
+from sge.batches import AT_ONCE, NewHost
+
+
+def batches_of(plan: Iterable[Journalled]) -> Iterator[Sequence[Journalled]]:
+    """The plan's actions in their order: those together that one call may carry out, any other alone."""
+    for _, items in groupby(plan, _in_common):
+        alike = list(items)
+        yield from (alike[start : start + AT_ONCE] for start in range(0, len(alike), AT_ONCE))
+
+
+def _in_common(item: Journalled) -> Hashable:
+    """What actions that are carried out together have in common; of any other nothing has it."""
+    action = item.action
+    match action:
+        case Enrol() if not action.joined:
+            return Enrol.kind, action.queue, action.host_group, action.group_id, action.group_pes
+        case Enable() | Disable():
+            return action.kind
+        case _:
+            return item.id
+
+
+def execute_all(actions: Sequence[OneCall], context: ExecutionContext, seen: Seen) -> list[Outcome]:
+    """Carry out one of `batches_of`; one outcome each, in their order."""
+    done: Mapping[str, str] = {}
+    if len(actions) > 1 and context.batches is not None:
+        try:
+            done = _together(actions, context, context.batches)
+        except GridEngineRefused:
+            done = {}
+        except AutoscalerError as error:  # no answer: each by itself would wait for it as long
+            return [Outcome(action, Result.FAILED, str(error)) for action in actions]
+    return [
+        Outcome(action, Result.DONE, done[host])
+        if isinstance(action, Enrol | Enable | Disable) and (host := action.host) in done
+        else execute(action, context, seen)
+        for action in actions
+    ]
+
+
+def _together(actions: Sequence[OneCall], context: ExecutionContext, batches: Batches) -> Mapping[str, str]:
+    """What is told of each host for which all was done."""
+    match actions[0]:
+        case Enrol():
+            return _enrol(cast("Sequence[Enrol]", actions), context, batches)
+        case Enable():
+            hosts = [action.host for action in cast("Sequence[Enable]", actions)]
+            return dict.fromkeys(batches.enable(hosts), "")
+        case Disable():
+            hosts = [action.host for action in cast("Sequence[Disable]", actions)]
+            return dict.fromkeys(batches.disable(hosts), "")
+        case _:
+            return {}
+
+
+def _enrol(actions: Sequence[Enrol], context: ExecutionContext, batches: Batches) -> Mapping[str, str]:
+    first = actions[0]
+    of_group: tuple[tuple[str, str], ...] = ()
+    also_in: tuple[str, ...] = ()
+    if first.group_id and context.groups is not None:
+        ours = context.groups.prepare(
+            first.group_id, queue=first.queue, host_group=first.host_group, pes=first.group_pes
+        )
+        of_group, also_in = ((COMPLEX, first.group_id),), (ours,)
+    hosts = [NewHost(action.host, action.slots, (*action.complex_values, *of_group)) for action in actions]
+    new = batches.enrol(hosts, first.queue, first.host_group, also_in)
+    done = frozenset(new)
+    if context.load_sensor and new:
+        done = batches.sense(list(new), context.load_sensor)
+    return {host: "" if new[host] else "was enrolled already" for host in new if host in done}

@@ -1,0 +1,111 @@
+"""Keeps the autoscaler from loading the qmaster: measures its own commands, and says how long it has to leave it alone.
+
+Two bounds. Over some minutes the commands take at most a share of the time: passes may follow one another quickly for
+a while, and then have to wait. And where a listing takes much longer than usual, qmaster is busy with something else:
+the autoscaler polls less often until it is quick again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from autoscaler.process import Completed, Runner
+
+SHARE = 0.05
+"""Of the time, at most, in which commands of ours run."""
+WINDOW = 300.0
+"""Seconds over which that holds: what was not used in them may be used at once."""
+LONGEST_REST = 60.0
+"""Seconds that a pass is put off at most: a worker that its cloud takes has a notice of two minutes."""
+RESTS_OF_POLL = 10.0
+"""Times the polling delay that a pass is put off at most: who polls often has a qmaster that bears it."""
+LISTINGS = 50
+"""So many listings the usual time is taken from."""
+ENOUGH = 8
+"""So many of them at least."""
+SLOW = 3.0
+"""Times the usual time from which a listing is slow."""
+NEVER_SLOW = 0.5
+"""Seconds below which none is."""
+MOST_SLOWED = 8.0
+"""Times the polling delay at most."""
+
+
+@dataclass(slots=True)
+class QmasterGuard:
+    """A Runner for Grid Engine's commands, one for the life of a process. Any thread may use it."""
+
+    inner: Runner
+    stopwatch: Callable[[], float] = time.monotonic
+    _credit: float = field(default=SHARE * WINDOW, init=False)
+    """Seconds of commands that may run at once."""
+    _at: float = field(init=False)
+    _listings: deque[float] = field(default_factory=lambda: deque(maxlen=LISTINGS), init=False)
+    _slowed: float = field(default=1.0, init=False)
+    _told: str = field(default="", init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._at = self.stopwatch()
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        began = self.stopwatch()
+        done = None
+        try:
+            done = self.inner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+            return done
+        finally:
+            listed = argv[0] == "qstat" and "-j" not in argv and done is not None and done.returncode == 0
+            self._note(self.stopwatch() - began, listed=listed)
+
+    def rest(self, poll: float) -> float:
+        """Seconds that no command should run now, at a polling delay of `poll`."""
+        with self._lock:
+            self._refill()
+            return min(max(0.0, -self._credit) / SHARE, LONGEST_REST, RESTS_OF_POLL * poll)
+
+    def slowed(self, poll: float) -> float:
+        """The polling delay to go by instead of `poll`."""
+        return poll * self._slowed
+
+    def trouble(self, poll: float) -> str:
+        """What people should know: that it polls less often, and why; '' while there is nothing."""
+        return f"{self._told}: it is polled every {self.slowed(poll):g} s instead of {poll:g} s" if self._told else ""
+
+    def _note(self, seconds: float, *, listed: bool) -> None:
+        with self._lock:
+            self._refill()
+            self._credit = max(self._credit - seconds, -SHARE * WINDOW)
+            if listed:
+                self._judge(seconds)
+
+    def _refill(self) -> None:
+        now = self.stopwatch()
+        self._credit = min(SHARE * WINDOW, self._credit + SHARE * (now - self._at))
+        self._at = now
+
+    def _judge(self, seconds: float) -> None:
+        usual = median(self._listings) if len(self._listings) >= ENOUGH else None
+        self._listings.append(seconds)
+        if usual is not None and seconds >= max(NEVER_SLOW, SLOW * usual):
+            if self._slowed < MOST_SLOWED:  # else it was told, and another figure is no news
+                self._slowed = min(MOST_SLOWED, 2 * self._slowed)
+                times = f"{seconds / usual:.0f} times its usual {usual:.2g} s" if usual else "long"
+                self._told = f"qmaster is slow (qstat took {seconds:.1f} s, {times})"
+        elif self._slowed > 1.0:
+            self._slowed /= 2
+            self._told = self._told if self._slowed > 1.0 else ""

@@ -1,0 +1,141 @@
+"""Changes several hosts with few commands: what concerns their common host group and queue is edited once.
+
+A host group or queue of a thousand hosts is a large object that qmaster checks, spools and sends around at every edit:
+200 workers that join one by one are 400 such edits. Every method returns only the hosts for which Grid Engine said that
+all was done; for the others the caller goes the way of `sge.admin`, which says why. Like there, every method may be
+called again after a crash between any two commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from autoscaler.core.workers.worker_state import same_host
+from sge import objects
+from sge.admin import Administrator, Change
+from sge.messages import Meaning, meaning
+from sge.objects import usable
+
+AT_ONCE = 100
+"""So many hosts in one command at most."""
+PER_HOST = 1.0
+"""Seconds that a command may take longer for each host in it."""
+_INSTANCE = re.compile(r'"([^"@]+)@([^"@]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class NewHost:
+    """An execution host to be: its slots in the queue, and its complex values besides."""
+
+    name: str
+    slots: int
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def complex_values(self) -> dict[str, str]:
+        return {"slots": str(self.slots)} | dict(self.values)
+
+
+class Batches:
+    """Several hosts at once. Every method may raise AutoscalerError: then nothing is known of any of them."""
+
+    def __init__(self, administrator: Administrator) -> None:
+        self._administrator = administrator
+
+    def enrol(
+        self, hosts: Sequence[NewHost], queue: str, host_group: str, also_in: Sequence[str] = ()
+    ) -> Mapping[str, bool]:
+        """As `Administrator.enrol` for each, in the same order: hosts come in without slots, join the group, are
+        disabled, and only then get slots. Returns the hosts that are enrolled, and whether each of them is new.
+        """
+        usable("queue", queue), usable("host group", host_group)
+        added = self._add(hosts)
+        names = list(added)
+        if not names:
+            return {}
+        for group in (*also_in, host_group):
+            self._tell(names, "qconf", "-aattr", "hostgroup", "hostlist", " ".join(names), usable("host group", group))
+        # Grid Engine leaves out of a group whose name does not resolve, and says nothing: what it disables is in it.
+        said = self._tell(names, "qmod", "-d", *(f"*@{name}" for name in names)).said
+        joined = [host for host in hosts if host.name in added and _in_queue(said, host.name, queue)]
+        opened = self._set_values(joined, {host.name: objects.complex_values(host.complex_values) for host in joined})
+        given = [f"[{host.name}={host.slots}]" for host in joined if host.name in opened]
+        if not given or not _went_well(
+            self._tell(opened, "qconf", "-rattr", "queue", "slots", ",".join(given), queue).said
+        ):
+            return {}
+        return {name: added[name] for name in opened}
+
+    def sense(self, hosts: Sequence[str], sensor: str) -> frozenset[str]:
+        """As `Administrator.sense` for each."""
+        with ExitStack() as stack:
+            files = [
+                stack.enter_context(objects.as_file(f"load_sensor {usable('path', sensor)}\n", usable("host", host)))
+                for host in hosts
+            ]
+            said = self._tell(hosts, "qconf", *(word for file in files for word in ("-Aconf", str(file)))).said
+        return frozenset(host for host in hosts if _went_well(_about(said, host)))
+
+    def enable(self, hosts: Sequence[str]) -> frozenset[str]:
+        """As `Administrator.enable` for each."""
+        return self._switch("-e", hosts)
+
+    def disable(self, hosts: Sequence[str]) -> frozenset[str]:
+        """As `Administrator.disable` for each that has a queue instance."""
+        return self._switch("-d", hosts)
+
+    def _switch(self, switch: str, hosts: Sequence[str]) -> frozenset[str]:
+        said = self._tell(hosts, "qmod", switch, *(f"*@{usable('host', host)}" for host in hosts)).said
+        return frozenset(host for host in hosts if _went_well(_of_host(said, host)))
+
+    def _add(self, hosts: Sequence[NewHost]) -> dict[str, bool]:
+        """The hosts that are execution hosts without slots now, and whether each is new."""
+        with ExitStack() as stack:
+            files = []
+            for host in hosts:
+                text = objects.exec_host(host.name, host.complex_values | {"slots": "0"})
+                files.append(stack.enter_context(objects.as_file(text)))
+            names = [usable("host", host.name) for host in hosts]
+            said = self._tell(names, "qconf", *(word for file in files for word in ("-Ae", str(file)))).said
+        meanings = {host.name: set(map(meaning, _about(said, host.name))) for host in hosts}
+        there = [host for host in hosts if meanings[host.name] == {Meaning.ALREADY}]
+        closed = {host.name: objects.complex_values(host.complex_values | {"slots": "0"}) for host in there}
+        shut = self._set_values(there, closed)
+        new = {host.name: True for host in hosts if meanings[host.name] == {Meaning.CHANGED}}
+        return new | dict.fromkeys(shut, False)
+
+    def _set_values(self, hosts: Sequence[NewHost], values: Mapping[str, str]) -> list[str]:
+        """The hosts that have these values now; a command for each set of values."""
+        done: list[str] = []
+        for text in dict.fromkeys(values.values()):
+            alike = [host.name for host in hosts if values[host.name] == text]
+            said = self._tell(alike, "qconf", "-rattr", "exechost", "complex_values", text, *alike).said
+            done += [name for name in alike if _went_well(_about(said, name))]
+        return done
+
+    def _tell(self, hosts: Sequence[str], *argv: str) -> Change:
+        return self._administrator.tell(*argv, longer=PER_HOST * len(hosts))
+
+
+def _about(said: Iterable[str], host: str) -> list[str]:
+    """The lines that name this host as an object of its own."""
+    return [line for line in said if any(same_host(name, host) for name in re.findall(r'"([^"@\s]+)"', line))]
+
+
+def _of_host(said: Iterable[str], host: str) -> list[str]:
+    """The lines about its queue instances."""
+    return [line for line in said if any(same_host(found[2], host) for found in _INSTANCE.finditer(line))]
+
+
+def _in_queue(said: Iterable[str], host: str, queue: str) -> bool:
+    lines = [line for line in _of_host(said, host) if f'"{queue}@' in line]
+    return _went_well(lines)
+
+
+def _went_well(said: Sequence[str]) -> bool:
+    """Whether Grid Engine said something, and nothing but that it is as asked now."""
+    meanings = set(map(meaning, said))
+    return bool(meanings) and meanings <= {Meaning.CHANGED, Meaning.ALREADY}

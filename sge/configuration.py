@@ -1,0 +1,175 @@
+"""Reads Grid Engine's configuration, and confirms in every later pass by one command that it still is what was read.
+
+Grid Engine tells no client that its configuration changed (`qevent` knows of jobs only), so nobody could say for how
+long what was read holds. But one `qconf` takes many switches, costs little more than with one, and prints what each
+prints alone. Where all of it together is, byte for byte, what was read, nothing has changed. Otherwise all is read
+anew: no pass rests on a configuration that Grid Engine did not show in that pass (rule 2).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+from autoscaler.errors import CommandError, GridEngineNotObservable
+from autoscaler.process import Completed, Runner
+from sge import access
+from sge.membership import split_objects
+from sge.messages import Meaning, meaning
+from sge.qconf import read_attributes, read_names, read_queue
+
+TIMEOUT = 30.0
+"""Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""
+LONGEST_COMMAND = 100_000
+"""Bytes of one command line, at most: a system takes no more than about a million."""
+TOGETHER = 100
+"""So many objects of a kind are read by one command; a name of Grid Engine's has 512 bytes at most."""
+
+_NONE_DEFINED = re.compile(r"^(error: )?no\b.*\b(defined|found|exists?)\b|does not exist", re.IGNORECASE | re.MULTILINE)
+"""How qconf says, with a non-zero exit, that a list is empty."""
+_LISTS = (("sq", "-sql", "qname"), ("sp", "-spl", "pe_name"), ("shgrp", "-shgrpl", "group_name"))
+"""Kinds of object, the switch that names them all, and the attribute that each object begins with."""
+_LOADS = re.compile(rb"^load_values(?:.*\\\n)*.*$", re.MULTILINE)
+"""What `qconf -se` shows of a host beside its configuration, new with every load report; nothing here reads it."""
+
+_Shown = list[tuple[tuple[str, ...], bytes]]
+"""Switches, and what they printed."""
+
+
+class ConfigurationReader:
+    """One for the life of a process."""
+
+    def __init__(self) -> None:
+        self._texts: Mapping[str, str] | None = None
+        self._shown: _Shown = []
+        self._ours: frozenset[str] = frozenset()
+
+    def read(self, runner: Runner, timeout: float = TIMEOUT, ours: Iterable[str] = ()) -> Mapping[str, str]:
+        """Every `qconf -s…` that a cluster is made of, by file stem; the same object as long as nothing has changed.
+
+        `ours`: hosts that we made, so that none has access lists of its own. Raises GridEngineNotObservable.
+        """
+        ours = frozenset(ours)
+        if self._texts is not None and ours == self._ours and _still_shown(runner, timeout, self._shown):
+            return self._texts
+        self._texts, self._shown, self._ours = None, [], ours  # half a reading is none
+        texts = _read(runner, timeout, ours, self._shown)
+        self._texts = MappingProxyType(texts)
+        return self._texts
+
+
+def read_configuration(runner: Runner, timeout: float = TIMEOUT, ours: Iterable[str] = ()) -> dict[str, str]:
+    """The same, read once. Raises GridEngineNotObservable."""
+    return _read(runner, timeout, frozenset(ours), [])
+
+
+def _read(runner: Runner, timeout: float, ours: frozenset[str], shown: _Shown) -> dict[str, str]:
+    """`shown` gets what was asked and what Grid Engine printed, in order."""
+
+    def show(*switches: str, may_be_empty: bool = False) -> str:
+        return _show(runner, timeout, shown, *switches, may_be_empty=may_be_empty)
+
+    texts = {
+        "sc": show("-sc"),
+        "sel": show("-sel", may_be_empty=True),
+        "se_global": show("-se", "global"),
+        "srqs": show("-srqs", may_be_empty=True),
+        "ssconf": show("-ssconf"),
+        "sconf": show("-sconf"),
+    }
+    for kind, switch, first in _LISTS:
+        texts |= _objects(show, kind, first, read_names(show(switch, may_be_empty=True)))
+    texts |= _objects(show, "scal", "calendar_name", list(_calendars(texts)))
+    return texts | access.read_restrictions(texts, show, ours)
+
+
+def _objects(show: access.Show, kind: str, first: str, names: Sequence[str]) -> dict[str, str]:
+    """All objects of a kind by few commands; one by one where what those print cannot be told apart for certain."""
+    if len(names) > TOGETHER:
+        return _objects(show, kind, first, names[:TOGETHER]) | _objects(show, kind, first, names[TOGETHER:])
+    if len(names) > 1:
+        text = show(*(word for name in names for word in (f"-{kind}", name)), may_be_empty=True)
+        parts = split_objects(text, first)
+        if "".join(parts) == text and [read_attributes(part).get(first) for part in parts] == list(names):
+            return {f"{kind}_{name}": part for name, part in zip(names, parts, strict=True)}
+    return {f"{kind}_{name}": show(f"-{kind}", name) for name in names}
+
+
+def _calendars(texts: Mapping[str, str]) -> Iterator[str]:
+    """The calendars that queues name, each once. What cannot be read names none, and is told where it is."""
+    found: dict[str, None] = {}
+    for text in (text for stem, text in texts.items() if stem.startswith("sq_")):
+        with suppress(ValueError):
+            queue = read_queue(text)
+            found.update(dict.fromkeys(name for name in (queue.calendar, *queue.calendar_by_host.values()) if name))
+    yield from found
+
+
+def _still_shown(runner: Runner, timeout: float, shown: _Shown) -> bool:
+    """Whether one command with all the switches prints what they printed. Raises where Grid Engine did not answer."""
+    return all(_prints(runner, timeout, part) for part in _parts(shown))
+
+
+def _parts(shown: _Shown) -> Iterator[_Shown]:
+    """As few as command lines may be."""
+    part: _Shown = []
+    length = 0
+    for switches, text in shown:
+        added = sum(len(word.encode()) + 1 for word in switches)
+        if part and length + added > LONGEST_COMMAND:
+            yield part
+            part, length = [], 0
+        part.append((switches, text))
+        length += added
+    yield part
+
+
+def _prints(runner: Runner, timeout: float, shown: _Shown) -> bool:
+    done = run(runner, ("qconf", *(word for switches, _ in shown for word in switches)), timeout)
+    expected = b"".join(text for _, text in shown)
+    if Meaning.UNREACHABLE in map(meaning, _said(done).splitlines()) or (expected and not done.stdout.strip()):
+        require_success(done)
+    return _LOADS.sub(b"", done.stdout) == _LOADS.sub(b"", expected)
+
+
+def _show(runner: Runner, timeout: float, shown: _Shown, *switches: str, may_be_empty: bool = False) -> str:
+    done = run(runner, ("qconf", *switches), timeout)
+    shown.append((switches, done.stdout))
+    text = done.stdout.decode("utf-8", "replace")
+    others = [line for line in text.splitlines() if line.strip() and not _NONE_DEFINED.search(line)]
+    said_empty = _NONE_DEFINED.search(f"{text}\n{_said(done)}") is not None
+    if may_be_empty and said_empty and (done.returncode != 0 or not others):
+        return ""  # with a list beside it, the sentence is a warning about something else
+    require_success(done, may_be_empty=may_be_empty)
+    return text
+
+
+def _said(done: Completed) -> str:
+    return done.stderr.decode("utf-8", "replace")
+
+
+def run(runner: Runner, argv: Sequence[str], timeout: float) -> Completed:
+    """One command to its end, however it ended. Raises GridEngineNotObservable where it gave no answer."""
+    try:
+        return runner(argv, timeout=timeout)
+    except CommandError as error:
+        raise GridEngineNotObservable(
+            f"{error}; nothing was decided; check that sge_qmaster runs and that SGE_ROOT, SGE_CELL and the ports "
+            "are right"
+        ) from error
+
+
+def require_success(done: Completed, *, may_be_empty: bool = False) -> None:
+    """Raise GridEngineNotObservable where a command failed, or printed nothing although it must."""
+    shown = shlex.join(done.argv)
+    said = " ".join(_said(done).split())[:300] or "nothing on its error output"
+    if done.returncode != 0:
+        raise GridEngineNotObservable(
+            f"`{shown}` failed with exit status {done.returncode}: {said}; nothing was decided; "
+            "check that sge_qmaster runs"
+        )
+    if not done.stdout.strip() and not may_be_empty:
+        raise GridEngineNotObservable(f"`{shown}` answered nothing at all: {said}; nothing was decided")

@@ -1,0 +1,117 @@
+"""The configuration of a real cell: confirmed by one command, and what an administrator changes is judged anew."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.lab.cell import Cell
+from autoscaler.process import Completed
+from sge.configuration import ConfigurationReader, read_configuration
+from sge.reading import read_outputs
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.waiting import Until
+
+
+class Counting:
+    """Runs in the cell, and counts."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.asked: list[str] = []
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        self.asked.append(" ".join(argv))
+        return self.cell.runner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+
+
+def test_a_quiet_pass_takes_three_commands(cell: Cell) -> None:
+    runner, reader = Counting(cell), ConfigurationReader()
+
+    def read() -> Any:
+        return read_outputs(runner, wanted=lambda *_: (), zone=UTC, reader=reader)[0].qconf
+
+    first = read()
+    runner.asked.clear()
+    assert read() is first, "one command prints what the others printed"
+    assert [command.split()[0] for command in runner.asked] == ["qstat", "qhost", "qconf"]
+
+
+def _mattr(*words: str) -> Callable[[Cell], object]:
+    return lambda cell: cell.out("qconf", "-mattr", *words)
+
+
+def _quota(cell: Cell) -> None:
+    file = cell.home / "quota"
+    file.write_text("{\n   name few\n   enabled TRUE\n   limit users {*} to slots=1\n}\n")
+    cell.out("qconf", "-Arqs", str(file))
+
+
+def _pe(cell: Cell) -> None:
+    file = cell.home / "pe"
+    file.write_text(cell.out("qconf", "-sp", "mpi").replace("mpi", "mpi2"))
+    cell.out("qconf", "-Ap", str(file))
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        _mattr("queue", "seq_no", "7", "main.q"),
+        _mattr("exechost", "complex_values", "h_vmem=4G", "global"),
+        _quota,
+        _pe,
+        _mattr("pe", "slots", "9", "mpi"),
+    ),
+)
+def test_what_an_administrator_changes_is_read(cell: Cell, change: Callable[[Cell], object]) -> None:
+    reader = ConfigurationReader()
+    before = reader.read(cell.runner)
+    change(cell)
+    after = reader.read(cell.runner)
+    assert after != before
+    assert dict(after) == read_configuration(cell.runner)
+
+
+def test_a_queue_that_was_closed_to_a_user_meanwhile_launches_nothing(empty_cell: Cell, until: Until) -> None:
+    """No event of Grid Engine tells of it, and the next pass would order a machine that helps nobody."""
+    autoscaling = Autoscaling(empty_cell, {"CP_CAP_AUTOSCALE_VERBOSE": "true"})
+    with autoscaling.running():
+        until(lambda: "no job waits" in autoscaling.said(), 30, "passes were quiet")
+        empty_cell.out("qconf", "-au", "nobody", "staff")
+        empty_cell.out("qconf", "-mattr", "queue", "user_lists", "staff", "main.q")
+        job = empty_cell.submit("-b", "y", "sleep", "0")
+        until(lambda: "may not use" in autoscaling.said(), 30, "the job was judged by the new list")
+        assert autoscaling.lifetimes() == ()
+        empty_cell.out("qconf", "-rattr", "queue", "user_lists", "NONE", "main.q")
+        until(lambda: autoscaling.ended_well(job), 60, "it ran once the queue was open again")
+
+
+def test_quiet_passes_of_the_running_service_take_three_commands_each(cell: Cell, until: Until) -> None:
+    """Counted where they start: the service finds each command by a wrapper that writes its name down."""
+    wrappers, counted = cell.home / "wrappers", cell.home / "counted"
+    wrappers.mkdir()
+    path = cell.environment["PATH"]
+    for name in ("qstat", "qhost", "qconf", "qmod", "qalter"):
+        wrapper = wrappers / name
+        wrapper.write_text(f'#!/bin/sh\necho {name} >>{counted}\nexec {shutil.which(name, path=path)} "$@"\n')
+        wrapper.chmod(0o755)
+    autoscaling = Autoscaling(cell)
+
+    def last() -> list[str]:
+        return counted.read_text().split()[-9:] if counted.exists() else []
+
+    with autoscaling.running(PATH=f"{wrappers}:{path}"):
+        until(lambda: last() == ["qstat", "qhost", "qconf"] * 3, 30, "three passes of three commands")

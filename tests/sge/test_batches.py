@@ -1,0 +1,130 @@
+"""Several hosts at once: few edits, and at every instant as safe as one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autoscaler.errors import GridEngineNotObservable
+from sge.admin import Administrator
+from sge.batches import AT_ONCE, Batches, NewHost
+from tests.sge.grid_engine_model import GridEngineModel, Killed
+
+VALUES = (("h_vmem", "8G"),)
+NAMES = tuple(f"w{number}" for number in range(1, 9))
+
+
+def new(names: Sequence[str] = NAMES, slots: int = 4) -> list[NewHost]:
+    return [NewHost(name, slots, VALUES) for name in names]
+
+
+def enrol(model: GridEngineModel, hosts: Sequence[NewHost]) -> dict[str, bool]:
+    return dict(Batches(Administrator(model)).enrol(hosts, "main.q", "@allhosts"))
+
+
+def edits(model: GridEngineModel, *words: str) -> int:
+    """How many commands begin with these."""
+    return sum(call[: len(words)] == words for call in model.calls)
+
+
+def state(model: GridEngineModel) -> tuple[object, ...]:
+    return model.hosts, sorted(model.members), model.slots, model.disabled
+
+
+def test_workers_enrolled_together_are_as_if_enrolled_one_after_the_other() -> None:
+    together, single = GridEngineModel(), GridEngineModel()
+    told = enrol(together, new())
+    for host in new():
+        Administrator(single).enrol(host.name, "main.q", "@allhosts", host.slots, host.values)
+    assert (state(together), told) == (state(single), dict.fromkeys(NAMES, True))
+
+
+def test_host_group_and_queue_are_edited_once_for_all_that_join_together() -> None:
+    model = GridEngineModel()
+    enrol(model, new([f"w{number}" for number in range(AT_ONCE)]))
+    assert (
+        len(model.calls),
+        edits(model, "qconf", "-aattr", "hostgroup"),
+        edits(model, "qconf", "-rattr", "queue"),
+    ) == (
+        5,
+        1,
+        1,
+    )
+
+
+def test_no_job_can_start_on_any_of_them_at_any_instant() -> None:
+    model = GridEngineModel()
+    model.slots = {"w1": 8}  # a stale entry of an earlier worker of that name
+    enrol(model, new())
+    assert model.startable == []
+
+
+def test_hosts_of_different_sizes_get_their_own_slots_and_values() -> None:
+    model = GridEngineModel()
+    enrol(model, [*new(NAMES[:4], 2), *new(NAMES[4:], 16)])
+    assert (model.slots["w1"], model.slots["w8"], model.hosts["w8"]) == (2, 16, "slots=16,h_vmem=8G")
+
+
+@pytest.mark.parametrize("after", range(1, 6))
+def test_an_enrolment_of_several_killed_after_any_command_is_completed_by_the_next(after: int) -> None:
+    whole = GridEngineModel()
+    enrol(whole, new())
+    model = GridEngineModel(dies_after=after)
+    with pytest.raises(Killed):
+        enrol(model, new())
+    model.dies_after = None
+    told = enrol(model, new())
+    assert (state(model), set(told), model.startable) == (state(whole), set(NAMES), [])
+
+
+def test_one_that_does_not_resolve_hinders_none_of_the_others() -> None:
+    class Unresolved(GridEngineModel):
+        def add_host(self, text: str) -> tuple[int, str]:
+            named = text.split()[1]
+            return (1, 'can\'t resolve hostname "w3"') if named == "w3" else super().add_host(text)
+
+    model = Unresolved()
+    told = enrol(model, new())
+    assert (set(told), "w3" in model.members, "w3" in model.slots) == (set(NAMES) - {"w3"}, False, False)
+
+
+def test_one_that_grid_engine_leaves_out_of_the_group_gets_no_slots_and_is_not_told_as_done() -> None:
+    class Forgetful(GridEngineModel):
+        def join(self, host: str) -> tuple[int, str]:
+            answer = super().join(host)
+            self.members = [name for name in self.members if name != "w3"]
+            return answer
+
+    model = Forgetful()
+    told = enrol(model, new())
+    assert (set(told), "w3" in model.slots, model.hosts["w3"]) == (set(NAMES) - {"w3"}, False, "slots=0,h_vmem=8G")
+
+
+def test_a_queue_that_takes_no_host_of_the_group_enrols_none() -> None:
+    class Closed(GridEngineModel):
+        def instances(self) -> set[str]:
+            return set()
+
+    assert enrol(Closed(), new()) == {}
+
+
+def test_several_are_enabled_and_disabled_by_one_command_each() -> None:
+    model = GridEngineModel()
+    enrol(model, new())
+    model.calls.clear()
+    batches = Batches(Administrator(model))
+    enabled = batches.enable([*NAMES, "nowhere"])
+    open_ones = {name for name in NAMES if model.lets_jobs_in(name)}
+    disabled = batches.disable(NAMES)
+    assert ({enabled, frozenset(open_ones), disabled}, len(model.calls)) == ({frozenset(NAMES)}, 2)
+
+
+def test_no_answer_is_no_enrolment_of_any() -> None:
+    class Gone(GridEngineModel):
+        def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
+            return 1, "error: commlib error: got select error (Connection refused)"
+
+    with pytest.raises(GridEngineNotObservable):
+        enrol(Gone(), new())

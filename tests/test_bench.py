@@ -1,0 +1,17 @@
+"""What the benchmarks count stays within its bars."""
+
+from __future__ import annotations
+
+from bench.commands import EDITS_BAR, HOST_GROUPS, JOINING, PES, QUEUES, QUIET_BAR, joins, passes
+
+
+def test_a_quiet_pass_takes_few_commands_and_a_first_one_few_more_than_kinds_of_object() -> None:
+    first, quiet = passes()
+    assert quiet <= QUIET_BAR
+    assert first < QUEUES + PES + HOST_GROUPS
+
+
+def test_two_hundred_workers_join_with_few_edits_of_what_they_have_in_common() -> None:
+    joined = joins(JOINING)
+    edits = joined["qconf -aattr hostgroup"] + joined["qconf -rattr queue"]
+    assert 0 < edits <= EDITS_BAR

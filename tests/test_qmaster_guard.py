@@ -1,0 +1,164 @@
+"""The autoscaler's own commands leave qmaster alone for most of the time, and notice when it is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from autoscaler.engine.qmaster_guard import (
+    ENOUGH,
+    LONGEST_REST,
+    MOST_SLOWED,
+    RESTS_OF_POLL,
+    SHARE,
+    WINDOW,
+    QmasterGuard,
+)
+from autoscaler.errors import CommandTimedOut
+from autoscaler.process import Completed
+
+POLL = 10.0
+HOUR = 3600.0
+
+
+class Slow:
+    """A Runner whose commands take as long as told, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now, self.takes, self.busy = 0.0, 0.1, 0.0
+        self.fails: Exception | None = None
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        self.now += self.takes
+        self.busy += self.takes
+        if self.fails is not None:
+            raise self.fails
+        return Completed(tuple(argv), 0, b"", b"", self.takes)
+
+
+class Played:
+    """Passes of some commands, as close to one another as the guard lets them."""
+
+    def __init__(self) -> None:
+        self.runner = Slow()
+        self.guard = QmasterGuard(self.runner, lambda: self.runner.now)
+        self.rests: list[float] = []
+
+    def passes(self, seconds: float, *, poll: float = POLL, commands: int = 3) -> int:
+        """Pass after pass, woken all the time, for so long; how many there were."""
+        until, made = self.runner.now + seconds, 0
+        while self.runner.now < until:
+            for _ in range(commands):
+                self.guard(("qstat", "-f"), timeout=30.0)
+            made += 1
+            self.rests.append(self.guard.rest(poll))
+            self.runner.now += max(self.rests[-1], 0.2)
+        return made
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.mark.parametrize("takes", (0.01, 0.1, 0.5, 0.9))
+def test_in_a_storm_of_events_commands_take_a_twentieth_of_the_time(played: Played, takes: float) -> None:
+    played.runner.takes = takes
+    played.passes(HOUR)
+    assert played.runner.busy <= SHARE * (HOUR + WINDOW) + 3 * takes
+
+
+def test_a_burst_after_a_quiet_time_is_not_held_back(played: Played) -> None:
+    played.passes(20.0)
+    assert max(played.rests) == 0.0
+
+
+def test_no_rest_is_longer_than_a_minute_however_slow_qmaster_is(played: Played) -> None:
+    played.runner.takes = 30.0
+    played.passes(HOUR)
+    assert max(played.rests) == LONGEST_REST
+
+
+def test_who_polls_every_fraction_of_a_second_never_starves(played: Played) -> None:
+    played.runner.takes = 0.3
+    assert played.passes(600.0, poll=0.3) > 100
+    assert max(played.rests) <= RESTS_OF_POLL * 0.3
+
+
+def test_an_outage_is_paid_for_within_minutes(played: Played) -> None:
+    """A hundred commands that hung for 30 s each must not silence the autoscaler for a day."""
+    played.runner.takes, played.runner.fails = 30.0, CommandTimedOut("qstat did not end within 30 s")
+    for _ in range(100):
+        with pytest.raises(CommandTimedOut):
+            played.guard(("qstat",), timeout=30.0)
+    played.runner.now += WINDOW
+    assert played.guard.rest(POLL) == pytest.approx(0.0)
+
+
+def listings(played: Played, takes: float, count: int) -> None:
+    played.runner.takes = takes
+    for _ in range(count):
+        played.guard(("qstat", "-f"), timeout=30.0)
+
+
+def test_a_listing_of_three_times_its_median_slows_polling_and_is_told(played: Played) -> None:
+    listings(played, 1.0, ENOUGH)
+    usual = (played.guard.slowed(POLL), played.guard.trouble(POLL))
+    listings(played, 3.1, 1)
+    assert (usual, played.guard.slowed(POLL), played.guard.trouble(POLL)) == (
+        (POLL, ""),
+        2 * POLL,
+        "qmaster is slow (qstat took 3.1 s, 3 times its usual 1 s): it is polled every 20 s instead of 10 s",
+    )
+
+
+def test_polling_is_as_usual_again_when_listings_are(played: Played) -> None:
+    listings(played, 1.0, ENOUGH)
+    listings(played, 9.0, 2)
+    slowest = played.guard.slowed(POLL)
+    listings(played, 1.0, 2)
+    assert (slowest, played.guard.slowed(POLL), played.guard.trouble(POLL)) == (4 * POLL, POLL, "")
+
+
+def test_polling_never_gets_slower_than_bearable(played: Played) -> None:
+    listings(played, 1.0, 20)
+    listings(played, 90.0, 9)
+    assert played.guard.slowed(POLL) == MOST_SLOWED * POLL
+
+
+def test_a_qmaster_that_stays_slow_is_not_told_again_with_every_listing(played: Played) -> None:
+    listings(played, 1.0, 30)
+    told = set()
+    for takes in (9.0, 9.1, 9.2, 9.3, 9.4, 9.5):
+        listings(played, takes, 1)
+        told.add(played.guard.trouble(POLL))
+    assert len(told) == 3, "as often as polling slows down"
+
+
+def test_milliseconds_more_or_less_are_no_trouble(played: Played) -> None:
+    listings(played, 0.01, ENOUGH)
+    listings(played, 0.2, 3)
+    assert played.guard.trouble(POLL) == ""
+
+
+def test_a_question_about_single_jobs_is_no_listing(played: Played) -> None:
+    listings(played, 1.0, ENOUGH)
+    played.runner.takes = 20.0
+    played.guard(("qstat", "-j", "7", "-xml"), timeout=30.0)
+    assert played.guard.trouble(POLL) == ""
+
+
+def test_a_cell_that_has_grown_slow_for_good_is_polled_as_set_again(played: Played) -> None:
+    listings(played, 1.0, 50)
+    listings(played, 4.0, 60)
+    assert played.guard.trouble(POLL) == ""
