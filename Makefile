@@ -12,6 +12,8 @@ SINCE ?=
 # Tests on a real cell mostly wait for it: two of them a core.
 WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 PYTEST_ARGS ?=
+# make test: grows while it runs; what failed until then is in it
+RESULTS ?= build/tests.xml
 
 BIN := .venv/bin
 CODE := autoscaler bench conf providers sge tests
@@ -39,7 +41,8 @@ demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homoge
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)
 
 test: setup  ## all tests, real cell included (TESTS=tests/core WORKERS=2 PYTEST_ARGS='-k shrink')
-	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 $(PYTEST_ARGS) $(TESTS)
+	@mkdir -p $(dir $(RESULTS)) && : > $(RESULTS)
+	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 --growing-junit=$(RESULTS) $(PYTEST_ARGS) $(TESTS)
 
 quick: setup  ## a minute for the loop of a developer: checks, and unit tests of what is not committed (SINCE=main)
 	@$(BIN)/ruff format --check --quiet $(CODE)

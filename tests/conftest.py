@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from autoscaler import namespaces
 from autoscaler.store import lock
+from tests import growing_report
 
 # Before any test module imports it: its assertions explain themselves like those of a test module.
 pytest.register_assert_rewrite("providers.contract")
@@ -51,6 +52,14 @@ def _locks_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     directory = tmp_path_factory.getbasetemp() / "locks"
     directory.mkdir(exist_ok=True)
     monkeypatch.setattr(lock, "LOCKS", directory)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    growing_report.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    growing_report.register(config)
 
 
 def pytest_report_header() -> str:
