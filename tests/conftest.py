@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from autoscaler import namespaces
 from autoscaler.store import lock
 from tests import growing_report
+from tests.order import spread
 
 # Before any test module imports it: its assertions explain themselves like those of a test module.
 pytest.register_assert_rewrite("providers.contract")
@@ -73,14 +74,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [cell, "thorough: yes" if thorough else "thorough: no, samples stand for what is marked so (--thorough)"]
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without `--thorough` a test of that marker does not run: a test beside it proves the same of a sample."""
-    if config.getoption("--thorough"):
-        return
-    left = [item for item in items if item.get_closest_marker("thorough") is not None]
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item.get_closest_marker("thorough") is None]
+    if not config.getoption("--thorough"):
+        left = [item for item in items if item.get_closest_marker("thorough") is not None]
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if item.get_closest_marker("thorough") is None]
+    # After those that give the marker: tests/grid_engine/conftest.py.
+    waiting = [item for item in items if item.get_closest_marker("cell") is not None]
+    items[:] = spread(waiting, [item for item in items if item.get_closest_marker("cell") is None])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
