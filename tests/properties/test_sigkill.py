@@ -296,7 +296,7 @@ def killed_at(instants: Iterable[int], undisturbed: Life, memory_directory: Call
 def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
     story: Story, memory_directory: Callable[[], Path]
 ) -> None:
-    """A sample: one instant of each kind, always the same ones, and one of six of all others."""
+    """A sample: one instant of each kind, always the same ones, and one of twelve of all others."""
     undisturbed = Life(story, memory_directory(), frozenset())
     undisturbed.live()
     chosen = sampled(undisturbed.instants.names, chance=random.Random(story.name))
