@@ -9,9 +9,11 @@ PROVIDER ?= local
 TESTS ?= tests
 # make quick: the commit that changes are counted from; empty: what is not committed, else the last commit
 SINCE ?=
-# Tests on a real cell mostly wait for it: two of them a core.
-WORKERS ?= $(shell echo $$((2 * $$(nproc))))
+# Tests on a real cell mostly wait for it: three of them a core.
+WORKERS ?= $(shell echo $$((3 * $$(nproc))))
 PYTEST_ARGS ?=
+# make test: grows while it runs; what failed until then is in it
+RESULTS ?= build/tests.xml
 
 BIN := .venv/bin
 CODE := autoscaler bench conf providers sge tests
@@ -21,6 +23,9 @@ DOCS_CHECK := $(BIN)/sge-autoscaler config docs --check
 
 # Root is needed for namespaces only. What root runs in somebody else's checkout leaves no files of its own there.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || { command -v sudo >/dev/null && echo 'sudo -E env PYTHONDONTWRITEBYTECODE=1'; })
+# Compiled code is kept even where the environment forbids it: every worker of a run, and every program that a test
+# starts, would compile all of it again.
+CACHED := $(if $(AS_ROOT),,env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache)
 ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
@@ -39,7 +44,8 @@ demo: setup  ## ten jobs on a private Grid Engine, with a live view (MODE=homoge
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/sge-autoscaler demo --mode $(MODE) --provider $(PROVIDER)
 
 test: setup  ## all tests, real cell included (TESTS=tests/core WORKERS=2 PYTEST_ARGS='-k shrink')
-	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 $(PYTEST_ARGS) $(TESTS)
+	@mkdir -p $(dir $(RESULTS)) && : > $(RESULTS)
+	@$(AS_ROOT) $(CACHED) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) -n $(WORKERS) --dist worksteal --durations=20 --growing-junit=$(RESULTS) $(PYTEST_ARGS) $(TESTS)
 
 quick: setup  ## a minute for the loop of a developer: checks, and unit tests of what is not committed (SINCE=main)
 	@$(BIN)/ruff format --check --quiet $(CODE)
@@ -47,7 +53,7 @@ quick: setup  ## a minute for the loop of a developer: checks, and unit tests of
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@tests=$$($(BIN)/python -m bench.changed --since "$(SINCE)") && echo $$tests && \
-		$(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
+		$(CACHED) $(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
 
 check: format-check lint types imports docs-check test  ## everything a change must pass
 

@@ -30,7 +30,7 @@ NETWORK = "10.1.0"
 """The /24 of every tree: each has a network namespace of its own, so that they may all use the same."""
 BRIDGE = "bridge"
 LOCKS = Path("/run/lock")
-SETUP_TIMEOUT = 10.0
+SETUP_TIMEOUT = 30.0
 """Seconds for one command that makes a part of a namespace; each takes milliseconds on an idle machine."""
 _UNSHARE = ("unshare", "--pid", "--mount", "--net", "--uts", "--")
 _FLOCK = "hhqqi4x"

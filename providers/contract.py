@@ -79,7 +79,7 @@ class ControlPlane(ABC):
 
     cannot: ClassVar[Mapping[Fault, str]] = MappingProxyType({})
     """Faults that cannot happen here, with the reason."""
-    deadline: float = 10.0
+    deadline: float = 60.0
     """Seconds within which a launch shows, runs, or has ended."""
     many: int = 1000
     """How many workers a long listing has; fewer where machines are real."""

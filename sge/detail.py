@@ -18,6 +18,8 @@ _JOB = re.compile(rb"<JB_job_number>\s*([0-9]{1,18})\s*</JB_job_number>")
 _END = re.compile(rb"<messages\b|<unknown_jobs\b|</djob_info\s*>")
 _CONTEXT = re.compile(rb"<JB_context\b[^<>]*>(.*?)</JB_context\s*>", re.DOTALL)
 _VARIABLE = re.compile(rb"<VA_variable>([^<]*)</VA_variable>\s*(?:<VA_value>([^<]*)</VA_value>)?")
+_OF_USERS = re.compile(rb"<(JB_env_list|JB_job_args)\b[^<>]*?(?:/>|>.*?(?:</\1\s*>|(?=<JB_job_number>)|\Z))", re.DOTALL)
+"""The environment that a job was submitted with, and its arguments; cut short, up to the next job."""
 _RERUN = {b"1": True, b"2": False}
 """`JB_restart`: 0 leaves it to the queue."""
 _RESTARTS = 16
@@ -49,6 +51,11 @@ def read_details(data: bytes, clock: Clock, now: float, unscheduled: Collection[
             reservation=int(_value(block, b"JB_ar") or b"0") or None,
         )
     return details
+
+
+def without_environments(data: bytes) -> bytes:
+    """The same answer without what users gave their jobs: environments (`qsub -V`) and arguments hold their secrets."""
+    return _OF_USERS.sub(b"", data)
 
 
 def _start(block: bytes, clock: Clock) -> float:

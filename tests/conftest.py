@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from autoscaler import namespaces
 from autoscaler.store import lock
+from tests import growing_report
+from tests.order import spread
 
 # Before any test module imports it: its assertions explain themselves like those of a test module.
 pytest.register_assert_rewrite("providers.contract")
@@ -53,10 +55,36 @@ def _locks_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setattr(lock, "LOCKS", directory)
 
 
-def pytest_report_header() -> str:
-    """One line for the whole run, not one a test."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    growing_report.add_options(parser)
+    parser.addoption(
+        "--thorough", action="store_true", help="also what a sample of is tested otherwise (marker thorough)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    growing_report.register(config)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """For the whole run, not for each test."""
     obstacle = cell_obstacle()
-    return "real cell: yes" if obstacle is None else f"real cell: no, its tests do not run: {obstacle}"
+    cell = "real cell: yes" if obstacle is None else f"real cell: no, its tests do not run: {obstacle}"
+    thorough = config.getoption("--thorough")
+    return [cell, "thorough: yes" if thorough else "thorough: no, samples stand for what is marked so (--thorough)"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without `--thorough` a test of that marker does not run: a test beside it proves the same of a sample."""
+    if not config.getoption("--thorough"):
+        left = [item for item in items if item.get_closest_marker("thorough") is not None]
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if item.get_closest_marker("thorough") is None]
+    # After those that give the marker: tests/grid_engine/conftest.py.
+    waiting = [item for item in items if item.get_closest_marker("cell") is not None]
+    items[:] = spread(waiting, [item for item in items if item.get_closest_marker("cell") is None])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

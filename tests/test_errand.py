@@ -11,39 +11,39 @@ from autoscaler.background import on_thread
 
 
 def test_what_a_call_returns_is_in_its_future() -> None:
-    assert on_thread(lambda: 3, "three").result(5) == 3
+    assert on_thread(lambda: 3, "three").result(120) == 3
 
 
 def test_what_a_call_raises_is_in_its_future() -> None:
     with pytest.raises(ZeroDivisionError):
-        on_thread(lambda: 1 // 0, "wrong").result(5)
+        on_thread(lambda: 1 // 0, "wrong").result(120)
 
 
 def test_a_thread_that_came_back_is_used_again() -> None:
-    first = on_thread(threading.get_ident, "first").result(5)
-    used = {on_thread(threading.get_ident, "again").result(5) for _ in range(200)}
+    first = on_thread(threading.get_ident, "first").result(120)
+    used = {on_thread(threading.get_ident, "again").result(120) for _ in range(200)}
     assert len(used | {first}) < 20
 
 
 def test_a_thread_that_hangs_holds_nobody_else() -> None:
     gate = threading.Event()
     hanging = on_thread(gate.wait, "hanging")
-    done = [on_thread(lambda number=number: number, "other").result(5) for number in range(50)]  # type: ignore[misc]
+    done = [on_thread(lambda number=number: number, "other").result(120) for number in range(50)]  # type: ignore[misc]
     gate.set()
-    assert (done, hanging.result(5)) == (list(range(50)), True)
+    assert (done, hanging.result(120)) == (list(range(50)), True)
 
 
 def test_a_thread_without_errands_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errand, "KEPT_FOR", 0.01)
     monkeypatch.setattr(errand, "_idle", [])
-    thread = on_thread(threading.current_thread, "short").result(5)
-    thread.join(5)
+    thread = on_thread(threading.current_thread, "short").result(120)
+    thread.join(120)
     assert not thread.is_alive()
 
 
 def test_many_calls_from_many_threads_at_once_all_come_back() -> None:
     def ask(number: int) -> int:
-        return sum(on_thread(lambda: number, "one").result(10) for _ in range(100))
+        return sum(on_thread(lambda: number, "one").result(120) for _ in range(100))
 
     answers = [on_thread(lambda number=number: ask(number), "many") for number in range(16)]  # type: ignore[misc]
-    assert [answer.result(30) for answer in answers] == [100 * number for number in range(16)]
+    assert [answer.result(120) for answer in answers] == [100 * number for number in range(16)]

@@ -128,7 +128,7 @@ def test_a_link_to_the_file_stays_a_link(hosts: HostsFile, path: Path) -> None:
 
 def test_no_two_writers_at_a_time(hosts: HostsFile, path: Path) -> None:
     other = HostsFile(path)
-    with hosts.alone(1), pytest.raises(HostsFileUnusable, match="another process"), other.alone(0.05):
+    with hosts.alone(30), pytest.raises(HostsFileUnusable, match="another process"), other.alone(0.05):
         pass
 
 
@@ -137,14 +137,14 @@ def test_the_next_writer_waits_for_the_first(hosts: HostsFile, path: Path) -> No
     entered = threading.Event()
 
     def wait() -> None:
-        with other.alone(5):
+        with other.alone(120):
             entered.set()
 
     thread = threading.Thread(target=wait)
-    with hosts.alone(1):
+    with hosts.alone(30):
         thread.start()
         early = entered.is_set()
-    thread.join(5)
+    thread.join(120)
     assert (early, entered.is_set()) == (False, True)
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
 
 
 def test_the_lock_holds_though_the_file_was_replaced(hosts: HostsFile, path: Path) -> None:
-    with hosts.alone(1):
+    with hosts.alone(30):
         hosts.put(NAMES)
         with path.open("ab") as file:
             file.write(b"10.0.0.2 new\n")
@@ -173,7 +173,7 @@ def test_the_lock_holds_though_the_file_was_replaced(hosts: HostsFile, path: Pat
 
 
 def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_none(hosts: HostsFile, path: Path) -> None:
-    with hosts.alone(1):
+    with hosts.alone(30):
         other = path.with_name("other")
         other.write_bytes(OTHERS)
         other.replace(path)

@@ -34,7 +34,7 @@ from autoscaler.store.overrides import Verb
 from providers.fake import FakeProvider, FakeSettings
 from tests.simulated.autoscaler import POLICY, TAG, World, start
 
-PATIENCE = 10.0
+PATIENCE = 200.0
 Decide = Callable[[Snapshot], Plan]
 
 
@@ -394,8 +394,8 @@ def test_a_signal_ends_the_loop_while_it_rests(world: World, number: signal.Sign
     loop = looping(world, until=99)
     loop.poll = PATIENCE
     sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), number))
-    sender.start()
     with loop.signals():
+        sender.start()
         loop.run()
     sender.join()
     assert loop.stopped_by == number.name
@@ -411,8 +411,8 @@ def test_settings_are_read_again_on_a_hangup(world: World) -> None:
     loop = looping(world, until=99)
     loop.reload, loop.poll = reload, PATIENCE
     sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGHUP))
-    sender.start()
     with loop.signals():
+        sender.start()
         loop.run()
     sender.join()
     assert (loop.observer.policy, loop.poll) == (changed, 3.0)

@@ -181,7 +181,7 @@ def test_a_call_on_a_thread_hands_on_whatever_was_raised() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        on_thread(fail, "failing").result(5)
+        on_thread(fail, "failing").result(120)
 
 
 @pytest.fixture

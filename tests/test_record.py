@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
 from providers.registry import known_prefixes
 from sge.cluster import Outputs, cluster_from
+from sge.detail import read_details
+from sge.units import Clock
 
 NOW = datetime(2026, 11, 21, 9, 5, 0, 250000, tzinfo=timezone(timedelta(hours=1)))
 QSTAT = b"""<?xml version='1.0'?>
@@ -182,6 +184,27 @@ def test_what_a_caller_wrote_for_workers_stays_out_of_a_record(tmp_path: Path) -
     array = ArrayDefinition("execute", configuration='{"db": "hunter22"}', attributes='{"Password": "hunter22"}')
     folder = record(tmp_path / "r", requests=Requests(arrays=(array,)))
     assert "hunter22" not in (folder / "requests.json").read_text()
+
+
+JOBS = (Path(__file__).parent / "sge" / "recorded" / "jobs" / "qstat-j.xml").read_bytes()
+VARIABLE = b"<job_sublist><VA_variable>TOKEN</VA_variable><VA_value>hunter22</VA_value></job_sublist>"
+
+
+def details(data: bytes) -> dict[int, JobDetail]:
+    return read_details(data, Clock(UTC), now=1.0)
+
+
+@pytest.mark.parametrize("whole", (True, False), ids=("whole", "cut short"))
+def test_what_users_gave_their_jobs_stays_out_of_a_record_and_all_else_is_in_it(tmp_path: Path, whole: bool) -> None:
+    """`qsub -V` puts all of a user's environment into what `qstat -j` prints."""
+    begun = JOBS.replace(b"<JB_env_list>", b"<JB_env_list>" + VARIABLE).replace(
+        b"<JB_job_number>",
+        b"<JB_job_args><element><ST_name>--password=hunter22</ST_name></element></JB_job_args><JB_job_number>",
+    )
+    data = begun if whole else begun[: begun.rindex(b"hunter22") + 8]
+    written = (record(tmp_path / "r", outputs=Outputs(QSTAT, None, {}, data)) / "qstat-j.xml").read_bytes()
+    assert (b"hunter22" in data, b"hunter22" in written) == (True, False)
+    assert (details(written), len(details(written)) > 2) == (details(data), True)
 
 
 def test_the_rules_of_a_snapshot_are_those_of_its_record(tmp_path: Path) -> None:

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from autoscaler.commands._look import observe
 from autoscaler.commands.context import Invocation
+from autoscaler.engine.anonymous import write_anonymous
 from autoscaler.engine.record import refuse_full, write_record
 
 
 @click.command("record")
 @click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--case", "name", help="Write DIRECTORY/NAME with invented names of users, hosts, projects and paths.")
 @click.pass_obj
-def command(invocation: Invocation, directory: Path) -> None:
+def command(invocation: Invocation, directory: Path, name: str | None) -> None:
     """Write a record folder: outputs of Grid Engine, the provider's listings, settings, memory.
 
     DIRECTORY must be new or empty. Nothing secret is written; names of users, hosts and queues are. Look at it again
     with `plan --from DIRECTORY` and `explain JOB --from DIRECTORY`.
+
+    With --case the folder is DIRECTORY/NAME. It decides the same, and names of users, hosts, projects, access lists,
+    jobs and machines, addresses and paths in it are invented. Read it before you give it away: names of queues and
+    complexes stay, and so does what users wrote into contexts of their jobs.
     """
+    if name is not None:
+        with TemporaryDirectory() as folder:
+            refuse_full(directory / name)
+            _write(invocation, Path(folder) / "record")
+            write_anonymous(Path(folder) / "record", directory / name)
+        directory = directory / name
+    else:
+        _write(invocation, directory)
+    click.echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")
+
+
+def _write(invocation: Invocation, directory: Path) -> None:
     refuse_full(directory)
     seen = observe(invocation)
     snapshot = seen.snapshot
@@ -37,4 +56,3 @@ def command(invocation: Invocation, directory: Path) -> None:
         master=invocation.cell.master,
         now=datetime.fromtimestamp(snapshot.now, invocation.zone),
     )
-    click.echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")

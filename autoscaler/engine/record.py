@@ -2,7 +2,8 @@
 
 `write_record` puts down one observation, `read_record` makes a snapshot of a folder without any Grid Engine; every
 file but `qstat.xml` may be missing and then means a documented default (docs/record-folder.md). Nothing secret is ever
-in it: only settings of the table are written, none that is named like a secret, and never a provider's own.
+in it: only settings of the table are written, none that is named like a secret, and never a provider's own; of jobs
+neither environment nor arguments.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
 from autoscaler.settings import Settings, is_secret, load_settings
 from autoscaler.store import encoding
 from sge.cluster import Outputs, cluster_from
+from sge.detail import without_environments
 
 FILES = frozenset(
     {
@@ -79,7 +81,7 @@ def write_record(
     files: dict[str, bytes | str | None] = {
         "qstat.xml": outputs.qstat,
         "qhost.xml": outputs.qhost,
-        "qstat-j.xml": outputs.qstat_j,
+        "qstat-j.xml": None if outputs.qstat_j is None else without_environments(outputs.qstat_j),
         "provider.json": dump_fleet(fleet) + "\n",
         "settings.toml": _settings_text(settings),
         "memory.json": encoding.write(memory, indent=2) + "\n",

@@ -20,8 +20,8 @@ from autoscaler.process import Running
 
 CHECKOUT = Path(__file__).parents[2]
 CLOUDS = ("aws", "azure", "cloud_pipeline", "cyclecloud")
-START_TIMEOUT = 30.0
-"""Seconds from the start of a server until it must serve; AWS's takes 3 to import its models."""
+START_TIMEOUT = 120.0
+"""Seconds from the start of a server until it must serve; AWS's takes 3 to import its models, idle."""
 STEP = 0.05
 
 

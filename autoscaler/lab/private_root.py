@@ -22,8 +22,8 @@ INSTALLED = Path("/var/lib/gridengine")
 SHARED = Path("/usr/share/gridengine")
 MASTER = "master"
 ADMIN = "sgeadmin"
-TIMEOUT = 20.0
-"""Seconds for one Grid Engine command on a busy machine; idle they take 15 ms."""
+TIMEOUT = 60.0
+"""Seconds for one Grid Engine command on a very busy machine; idle they take 15 ms."""
 LIVELY_SCHEDULER = {"schedule_interval": "0:0:2", "flush_submit_sec": "1", "flush_finish_sec": "1"}
 LIVELY = {
     "min_uid": "0",

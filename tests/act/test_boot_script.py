@@ -103,7 +103,7 @@ class Machine:
     def run(self, script: str, shell: str) -> subprocess.CompletedProcess[str]:
         path = f"{self.programs}:/usr/bin:/bin"
         return subprocess.run(
-            [shell, "-c", script], env={"PATH": path}, capture_output=True, text=True, timeout=20, check=False
+            [shell, "-c", script], env={"PATH": path}, capture_output=True, text=True, timeout=120, check=False
         )
 
     def calls(self, name: str) -> list[str]:
@@ -359,7 +359,7 @@ def reported(machine: Machine, boot: WorkerBoot, metadata: str) -> list[str]:
         input="\nquit\n\n",
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         check=True,
     )
     return sensor.stdout.splitlines()

@@ -298,7 +298,7 @@ def test_a_provider_that_hangs_does_not_hang_the_pass(tmp_path: Path, monkeypatc
     bench, answer = Bench(tmp_path, on_thread), Event()
 
     def slow(order: LaunchOrder) -> Launched:
-        answer.wait(10)
+        answer.wait(120)
         raise Unreachable("too late")
 
     monkeypatch.setattr(bench.provider, "launch", slow)

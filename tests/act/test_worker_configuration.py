@@ -44,7 +44,7 @@ def booted(machine: Machine, boot: WorkerBoot) -> dict[str, str]:
 def jetpack(machine: Machine, *words: str, shell: str = "sh") -> tuple[int, str]:
     argv = [shell, "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(
-        [*argv, str(machine.root / "bin" / "jetpack"), *words], capture_output=True, text=True, timeout=5, check=False
+        [*argv, str(machine.root / "bin" / "jetpack"), *words], capture_output=True, text=True, timeout=120, check=False
     )
     return done.returncode, done.stdout
 

@@ -14,6 +14,7 @@ from autoscaler.core.plan import plan
 from autoscaler.engine.record import read_now, read_record
 from autoscaler.report.document import document
 from autoscaler.report.schema import PlanDocument
+from tests.cases.whole import CELL, whole
 
 HERE = Path(__file__).parent
 CASES = sorted(path.parent for path in HERE.glob("*/*/expect.toml"))
@@ -22,8 +23,9 @@ KNOWN = frozenset({"why", "sentence", "actions", "never", "jobs", "workers", "no
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.relative_to(HERE)))
 def test_case(case: Path) -> None:
-    snapshot = read_record(case)
-    told = document(snapshot, plan(snapshot), {}, by_job=True, zone=read_now(case).tzinfo)
+    record = whole(str(case.relative_to(HERE)))
+    snapshot = read_record(record)
+    told = document(snapshot, plan(snapshot), {}, by_job=True, zone=read_now(record).tzinfo)
     PlanDocument.model_validate(json.loads(json.dumps(told)))
     differences = list(contradictions(tomllib.loads((case / "expect.toml").read_text()), told))
     assert not differences, "\n".join((*differences, "", json.dumps(told, indent=1)))
@@ -32,6 +34,12 @@ def test_case(case: Path) -> None:
 def test_every_folder_of_files_is_a_case() -> None:
     folders = {path.parent for path in HERE.glob("*/*/qstat.xml")}
     assert folders == set(CASES)
+
+
+def test_no_case_repeats_what_the_shared_cell_says() -> None:
+    shared = [path.relative_to(CELL) for path in CELL.rglob("*") if path.is_file()]
+    own = [(case, name) for case in CASES for name in shared if (case / name).exists()]
+    assert [case / name for case, name in own if (case / name).read_bytes() == (CELL / name).read_bytes()] == []
 
 
 def contradictions(expected: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:

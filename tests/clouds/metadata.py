@@ -17,7 +17,7 @@ Answer = Callable[[str, str, str, Mapping[str, str]], tuple[int, str]]
 
 def serve_metadata(answer: Answer) -> None:
     """Serve until this process ends; it must be on the tree's first host, which the others' default route leads to."""
-    SystemRunner()(("ip", "addr", "replace", f"{ADDRESS}/32", "dev", "lo"), timeout=5.0)
+    SystemRunner()(("ip", "addr", "replace", f"{ADDRESS}/32", "dev", "lo"), timeout=60.0)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -24,7 +24,7 @@ class Region:
     def tell(self, verb: str = "state", **values: Any) -> dict[str, Any]:
         """One request of the control path (see `control` of its server)."""
         request = Request(f"{self.address}/control/{verb}", json.dumps(values).encode(), method="POST")
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=120) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 

@@ -106,7 +106,7 @@ def test_one_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None
 
     never = Event()
     monkeypatch.setattr(_instance_types, "PATIENCE", 0.05)
-    monkeypatch.setattr(FakeProvider, "buckets", lambda self: () if never.wait(5) else None)
+    monkeypatch.setattr(FakeProvider, "buckets", lambda self: () if never.wait(120) else None)
     with pytest.raises(NotObservable, match=r"no answer within 0\.05 s"):
         told_types(a_fake())
     never.set()

@@ -33,14 +33,14 @@ def python(place: Place, script: str, *more: Path) -> str:
     """What a Python says that starts with the environment's `.pth` files."""
     start = f"import site; site.addsitedir({str(place.modules)!r})\n{script}"
     environ = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, *more)))}
-    done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, timeout=30, env=environ)
+    done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, timeout=120, env=environ)
     assert done.stderr == ""
     return done.stdout.strip()
 
 
 def shell(place: Place, *words: str, path: str = "/usr/bin:/bin") -> tuple[int, str]:
     environ = {"PATH": f"{place.commands}:{path}"}
-    done = subprocess.run(["jetpack", *words], capture_output=True, text=True, timeout=30, env=environ)
+    done = subprocess.run(["jetpack", *words], capture_output=True, text=True, timeout=120, env=environ)
     return done.returncode, done.stdout.strip() or done.stderr.strip()
 
 
@@ -87,7 +87,7 @@ def test_a_start_of_python_loads_nothing_of_it(place: Place) -> None:
 def test_without_the_autoscaler_python_starts_as_ever(place: Place) -> None:
     start = f"import site; site.addsitedir({str(place.modules)!r}); print('fine')"
     done = subprocess.run(
-        [sys.executable, "-S", "-E", "-c", start], capture_output=True, text=True, timeout=30, cwd="/"
+        [sys.executable, "-S", "-E", "-c", start], capture_output=True, text=True, timeout=120, cwd="/"
     )
     assert (done.stdout.strip(), done.stderr) == ("fine", "")
 

@@ -51,7 +51,7 @@ def listens(port: int) -> bool:
 
 
 def asked(port: int, path: str) -> int:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("GET", path)
         return connection.getresponse().status
@@ -81,7 +81,7 @@ def test_all_three_are_up_until_it_ends(
         url, login = f"http://127.0.0.1:{rest}/clusters/default/status", HTTPBasicAuth(USER, PASSWORD)
         loop.pass_once()  # it tells whoever answers workers which workers there are
         told = (
-            requests.get(url, auth=login, timeout=10).status_code,
+            requests.get(url, auth=login, timeout=120).status_code,
             call(socket_path(invocation), "GET", "/requests")[0],
             asked(door, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
             asked(door, "/requests"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands.main import main
+from tests.cases.whole import whole
 
-CASES = Path(__file__).parents[1] / "cases"
 USAGE = 2
 
 
@@ -18,7 +18,7 @@ USAGE = 2
 def record(tmp_path: Path) -> Path:
     """A cell with one worker in service, of which nothing is remembered."""
     folder = tmp_path / "record"
-    shutil.copytree(CASES / "quarantine" / "a-black-hole-lets-no-further-job-in", folder)
+    shutil.copytree(whole("quarantine/a-black-hole-lets-no-further-job-in"), folder)
     (folder / "memory.json").unlink()
     return folder
 

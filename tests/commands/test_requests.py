@@ -24,12 +24,12 @@ from autoscaler.errors import SettingsError
 from autoscaler.jetpack.service import OF_ROOT
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
+from tests.cases.whole import whole
 from tests.commands.test_commands import environ
 from tests.web.served import serve_requests
 
 __all__ = ["environ"]
 
-CASES = Path(__file__).parents[1] / "cases"
 EXECUTE = '[{"Name": "execute", "TargetCount": 2}]'
 
 
@@ -281,7 +281,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
 
 
 def test_buckets_names_the_request_whose_machine_type_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
-    record = CASES / "requests" / "a-machine-type-that-nobody-has-launches-nothing-and-says-so"
+    record = whole("requests/a-machine-type-that-nobody-has-launches-nothing-and-says-so")
     main(["buckets", "--from", str(record)])
     assert (
         "the provider offers nothing of what is requested for execute: c3.xlarge; requested by standard"

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import cli
+from tests.cases.whole import whole
 
-CASES = Path(__file__).parents[1] / "cases"
-QUEUE = CASES / "rules" / "a-queue-takes-only-the-types-that-rules-name"
-IDLE = CASES / "shrink" / "an-idle-worker-is-disabled-first"
+QUEUE = whole("rules/a-queue-takes-only-the-types-that-rules-name")
+IDLE = whole("shrink/an-idle-worker-is-disabled-first")
 
 
 def shown(*words: str) -> str:

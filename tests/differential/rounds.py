@@ -22,6 +22,7 @@ from autoscaler.core.model.evidence import Answer as Spoken
 from autoscaler.lab.cell import Cell, ExecHost
 from sge.cluster import cluster_from, read_outputs
 from sge.probe_hosts import verdicts
+from tests.deadlines import Deadline
 from tests.differential.answers import Answer, Said, ours
 from tests.differential.worlds import FIRST, HOSTS, USERS, World, a_request, a_world
 
@@ -268,7 +269,7 @@ def _delete(cell: Cell, *which: str) -> None:
 
 
 def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    limit = Deadline(PATIENCE)
     while not reached():
-        assert time.monotonic() < deadline, "the cell did not come to rest"
+        assert not limit.over(), "the cell did not come to rest"
         time.sleep(0.05)

@@ -53,7 +53,7 @@ class Autoscaling:
         }
         return {**self.cell.environment, **QUICK, **own, **self.settings}
 
-    def command(self, *words: str, timeout: float = 60.0) -> Completed:
+    def command(self, *words: str, timeout: float = 180.0) -> Completed:
         """`sge-autoscaler WORDS` on the master, to its end."""
         return self.cell.runner(("sge-autoscaler", *words), timeout=timeout, env=self.environment)
 
@@ -95,7 +95,7 @@ class Autoscaling:
 
     def execution_hosts(self) -> set[str]:
         """What `qconf -sel` lists; where there is none it fails with a sentence."""
-        listed = self.cell.runner(("qconf", "-sel"), timeout=10.0)
+        listed = self.cell.runner(("qconf", "-sel"), timeout=60.0)
         if listed.returncode != 0:
             assert b"no execution host defined" in listed.stderr, listed.stderr.decode()
         return set(listed.stdout.decode().split())
@@ -116,7 +116,7 @@ class Autoscaling:
 
     def ends(self, job: str) -> tuple[TaskEnd, ...]:
         """What Grid Engine's accounting says of each ended task of a job."""
-        told = self.cell.runner(("qacct", "-j", job), timeout=10.0)
+        told = self.cell.runner(("qacct", "-j", job), timeout=60.0)
         return read_task_ends(told.stdout.decode("utf-8", "replace")) if told.returncode == 0 else ()
 
     def ended_well(self, job: str, tasks: int = 1) -> bool:

@@ -33,7 +33,7 @@ def submitted_by(cell: Cell, who: tuple[str, str], *words: str) -> str:
     user, group = who
     entering = ("setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups")
     argv = (*entering, "qsub", "-wd", "/tmp", "-b", "y", "-o", "/dev/null", "-e", "/dev/null", *words, "sleep", "0")
-    ended = cell.runner(argv, timeout=30.0)
+    ended = cell.runner(argv, timeout=60.0)
     said = (ended.stdout + ended.stderr).decode()
     made = re.search(r"Your job(?:-array)? (\d+)\b.* has been submitted", said)
     assert made is not None, said

@@ -155,7 +155,7 @@ def test_a_host_whose_name_resolves_no_more_is_removed_with_all_its_traces(cell:
     cell.out("qconf", "-Aconf", str(cell.directory / "vanished"))
     names_file.write_text(before)
     outcome = administrator.remove("vanished")
-    shown = cell.out("qconf", "-sel") + cell.runner(("qconf", "-sconfl"), timeout=10.0).stdout.decode()
+    shown = cell.out("qconf", "-sel") + cell.runner(("qconf", "-sconfl"), timeout=60.0).stdout.decode()
     assert (outcome.removed, "vanished" in shown) == (True, False)
 
 

@@ -31,7 +31,7 @@ curl -sS --fail-with-body -m 25 "$AUTOSTOP_URL?instance=$INSTANCE_ID"
 
 def asked(cell: Cell, worker: str) -> dict[str, Any]:
     """What a worker is told that runs the documentation's lines."""
-    answer = cell.tree.host_runner(worker)(("sh", "-c", ASK), timeout=30.0)
+    answer = cell.tree.host_runner(worker)(("sh", "-c", ASK), timeout=60.0)
     assert answer.returncode == 0, (answer.stdout + answer.stderr).decode()
     reply: dict[str, Any] = json.loads(answer.stdout)
     return reply
@@ -92,7 +92,7 @@ class Crowd:
         """Ask as this worker until it is told something, or is gone."""
         while worker in self.scaling.rented():
             try:
-                answer = self.scaling.cell.tree.host_runner(worker)(("sh", "-c", ASK), timeout=30.0)
+                answer = self.scaling.cell.tree.host_runner(worker)(("sh", "-c", ASK), timeout=60.0)
                 reply = json.loads(answer.stdout)
             except (CommandError, json.JSONDecodeError):
                 time.sleep(0.1)  # it is booting, or its end took the caller along

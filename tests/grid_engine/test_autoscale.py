@@ -21,7 +21,7 @@ LARGE = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.16xlarge", "CP_CAP_AUTOSCALE_WORK
 
 def script(scaling: Autoscaling, text: str) -> None:
     """Run a caller's script on the master."""
-    done = scaling.cell.runner((sys.executable, "-c", IMPORT + text), timeout=30.0, env=scaling.environment)
+    done = scaling.cell.runner((sys.executable, "-c", IMPORT + text), timeout=60.0, env=scaling.environment)
     assert done.returncode == 0, done.stderr.decode()
 
 

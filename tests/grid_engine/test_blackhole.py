@@ -18,7 +18,7 @@ SHEPHERD = "/usr/lib/gridengine/sge_shepherd"
 
 def break_shepherd(host: Runner) -> None:
     """No job can be started on this host any more: each goes back into the queue, and comes here again."""
-    done = host(("mount", "--bind", "/bin/false", SHEPHERD), timeout=5)
+    done = host(("mount", "--bind", "/bin/false", SHEPHERD), timeout=60.0)
     assert done.returncode == 0, done.stderr.decode()
 
 

@@ -53,7 +53,7 @@ def test_every_host_has_a_name_and_an_address_that_resolve_both_ways(cell: Cell)
     names = [host.name for host in cell.declared]
     seen = [
         (
-            cell.host_runner(name)(("hostname",), timeout=5).stdout.decode().strip(),
+            cell.host_runner(name)(("hostname",), timeout=60.0).stdout.decode().strip(),
             cell.out("gethostbyname", "-name", name).strip(),
             cell.out("gethostbyaddr", "-name", cell.tree.address(name)).strip(),
         )
@@ -71,21 +71,21 @@ def test_a_job_reaches_every_host_of_its_pe_from_its_master_task(cell: Cell, unt
     script.chmod(0o755)
     out = cell.output / "reached"
     cell.submit("-b", "y", "-pe", "mpi", "4", "-o", str(out), "-j", "y", str(script))
-    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0, 40)
+    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=60.0).returncode == 0, 40)
     assert sorted(out.read_text().split()) == sorted(host.name for host in cell.declared)
 
 
 def test_no_profile_is_run_before_a_job(cell: Cell, until: Until) -> None:
     out = cell.output / "shell"
     cell.submit("-b", "y", "-o", str(out), "shopt", "-p", "login_shell")
-    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0)
+    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=60.0).returncode == 0)
     assert out.read_text() == "shopt -u login_shell\n"
 
 
 def test_a_job_sees_no_switch_that_was_meant_for_the_execd(cell: Cell, until: Until) -> None:
     out = cell.output / "environment"
     cell.submit("-b", "y", "-o", str(out), "env")
-    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=5).returncode == 0)
+    until(lambda: cell.runner(("qacct", "-j", "1"), timeout=60.0).returncode == 0)
     assert "SGE_ND" not in out.read_text()
 
 
@@ -148,7 +148,7 @@ def test_cells_live_side_by_side_without_knowing_each_other(cell: Cell) -> None:
 
 def test_a_bare_cell_is_a_master_and_nothing_else() -> None:
     with Cell.up(prepared=False) as bare:
-        shown = [bare.runner(("qconf", switch), timeout=5) for switch in ("-sql", "-spl", "-shgrpl", "-ss", "-sel")]
+        shown = [bare.runner(("qconf", switch), timeout=60.0) for switch in ("-sql", "-spl", "-shgrpl", "-ss", "-sel")]
     assert [(ended.returncode, b"defined" in ended.stdout + ended.stderr) for ended in shown] == [(1, True)] * 5
 
 

@@ -14,7 +14,7 @@ COMMAND = (sys.executable, "-m", "autoscaler.commands.main")
 def entered(cell: Cell, *argv: str) -> subprocess.CompletedProcess[bytes]:
     """Run by `cell exec` on the master of a cell."""
     call = (*COMMAND, "cell", "exec", cell.directory.name, "--", *argv)
-    return subprocess.run(call, capture_output=True, timeout=60, check=False)
+    return subprocess.run(call, capture_output=True, timeout=180, check=False)
 
 
 def test_what_is_entered_finds_the_provider_on_the_cells_network() -> None:

@@ -67,7 +67,7 @@ def test_an_mpi_job_runs_inside_one_group_whose_workers_know_themselves_and_ask_
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
         first = min(hosts)
         told = [
-            empty_cell.tree.host_runner(first)(("jetpack", "config", key), timeout=10.0).stdout.decode().strip()
+            empty_cell.tree.host_runner(first)(("jetpack", "config", key), timeout=60.0).stdout.decode().strip()
             for key in ("application_version", "cyclecloud.node.group_id", "cyclecloud.instance.id")
         ]
         until(lambda: [asked(empty_cell, host)["stop"] for host in hosts][-1], 30, "they do not stop")

@@ -56,7 +56,7 @@ def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
 
 def billable(cell: Cell, cloud: PlayedCloud) -> list[str]:
     """What costs money now, as the control plane itself says."""
-    done = cell.runner((sys.executable, "-c", ASK, cloud.billable), timeout=10)
+    done = cell.runner((sys.executable, "-c", ASK, cloud.billable), timeout=60.0)
     assert done.returncode == 0, done.stderr.decode()
     told: dict[str, Any] = json.loads(done.stdout)
     return list(told["billable"])

@@ -15,7 +15,7 @@ def findings(cell: Cell, host: str = MASTER, user: str = "root", **environment: 
     """What → level, as a user sees it on a host."""
     argv = ("setpriv", f"--reuid={user}", "--clear-groups", *COMMAND)
     settings = {"CP_CAP_SGE_MASTER_CORES": "0", **environment}
-    completed = cell.host_runner(host)(argv, timeout=60.0, env={**cell.environment, **settings})
+    completed = cell.host_runner(host)(argv, timeout=120.0, env={**cell.environment, **settings})
     return {finding["what"]: finding["level"] for finding in json.loads(completed.stdout)["findings"]}
 
 

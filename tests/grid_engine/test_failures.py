@@ -73,5 +73,5 @@ def test_a_machine_that_never_joins_is_given_back_with_its_last_words_and_its_ty
 
 def _ended_well_at_last(cell: Cell, job: str) -> bool:
     """Whether accounting has an end without failure; that of the failed start has no times, and stands before it."""
-    shown = cell.runner(("qacct", "-j", job), timeout=5).stdout.decode()
+    shown = cell.runner(("qacct", "-j", job), timeout=60.0).stdout.decode()
     return "failed       0" in shown and "exit_status  0" in shown.rpartition("failed       0")[2]

@@ -48,9 +48,9 @@ def hosts_of(file: Path) -> set[str]:
 
 
 def submit_mpi(cell: Cell, name: str, gate: Gate) -> tuple[str, Path]:
-    """A job of four slots that copies its PE_HOSTFILE and runs until the gate opens."""
+    """A job of four slots that copies its PE_HOSTFILE, in one step, and runs until the gate opens."""
     script, hostfile = cell.home / name, cell.output / f"{name}.hosts"
-    script.write_text(f"#!/bin/sh\ncat $PE_HOSTFILE > {hostfile}\n. {gate.script}\n")
+    script.write_text(f"#!/bin/sh\ncat $PE_HOSTFILE > {hostfile}.new\nmv {hostfile}.new {hostfile}\n. {gate.script}\n")
     script.chmod(0o755)
     return cell.submit("-b", "y", "-pe", "mpi*", "4", str(script)), hostfile
 

@@ -25,7 +25,7 @@ def bare_cell(cell_session: Cell) -> Cell:
 
 def init(cell: Cell, state: Path, *options: str, **settings: str) -> Completed:
     environment = {**cell.environment, "CP_CAP_AUTOSCALE_WORKDIR": str(state), **settings}
-    return cell.runner((*COMMAND, *options), timeout=60.0, env=environment)
+    return cell.runner((*COMMAND, *options), timeout=120.0, env=environment)
 
 
 def undone(cell: Cell, state: Path, **settings: str) -> list[str]:
@@ -35,7 +35,7 @@ def undone(cell: Cell, state: Path, **settings: str) -> list[str]:
 
 def test_unasked_nothing_is_made(bare_cell: Cell, tmp_path: Path) -> None:
     completed = init(bare_cell, tmp_path)
-    assert (completed.returncode, bare_cell.runner(("qconf", "-sql"), timeout=10.0).stdout) == (1, b"")
+    assert (completed.returncode, bare_cell.runner(("qconf", "-sql"), timeout=60.0).stdout) == (1, b"")
 
 
 def test_a_second_run_finds_nothing_to_do(bare_cell: Cell, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def place(cell: Cell) -> Place:
 
 def refused(cell: Cell, *argv: str) -> bool:
     """Whether `qsub` makes no job of it, and says our sentence then."""
-    ended = cell.runner(("qsub", *argv), timeout=40.0)
+    ended = cell.runner(("qsub", *argv), timeout=60.0)
     said = (ended.stdout + ended.stderr).decode("utf-8", "replace")
     assert (ended.returncode == 0) is (TOO_LARGE not in said), said
     return ended.returncode != 0

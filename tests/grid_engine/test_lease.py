@@ -48,7 +48,7 @@ def test_a_worker_joins_however_late_it_is_made_known(
     worker = rent(replace(boot, stays_after=10), known=False)
     until(lambda: "denied" in worker.said())
     look = empty_cell.host_runner(worker.name)
-    until(lambda: look(("pgrep", "sge_execd"), timeout=5.0).returncode == 1)
+    until(lambda: look(("pgrep", "sge_execd"), timeout=60.0).returncode == 1)
     empty_cell.enrol(ExecHost(worker.name, 2))
     until(lambda: "load_avg=" in empty_cell.out("qconf", "-se", worker.name))
 
@@ -82,7 +82,7 @@ def test_a_worker_keeps_the_end_of_a_job_that_it_could_not_tell_yet(
     until(lambda: worker.joined() and Autoscaling(empty_cell).running_on(job))
     empty_cell.stop_qmaster()
     look = empty_cell.host_runner(worker.name)
-    until(lambda: look(("pgrep", "sge_shepherd"), timeout=5.0).returncode == 1)
+    until(lambda: look(("pgrep", "sge_shepherd"), timeout=60.0).returncode == 1)
     later = worker.provider.clock() + 3.0
     until(lambda: worker.provider.clock() > later)
     assert worker.ending() is None

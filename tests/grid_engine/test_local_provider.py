@@ -157,7 +157,7 @@ def test_a_worker_outlives_the_autoscaler_that_launched_it(empty_cell: Cell, unt
         "os._exit(9)\n"
     )
     argv = (sys.executable, str(script), str(empty_cell.tree.directory), str(empty_cell.home / "machines"))
-    ended = empty_cell.runner(argv, timeout=30)
+    ended = empty_cell.runner(argv, timeout=60.0)
 
     (worker,) = provider.workers()
 
@@ -179,7 +179,7 @@ def test_a_worker_listed_from_inside_the_cell_is_the_one_launched_from_outside(e
     )
     argv = (sys.executable, "-c", listing, str(empty_cell.tree.directory), str(empty_cell.home / "machines"))
 
-    seen = empty_cell.runner(argv, timeout=30)
+    seen = empty_cell.runner(argv, timeout=60.0)
 
     assert seen.stdout.decode().split() == list(launched.ids), seen.stderr
 

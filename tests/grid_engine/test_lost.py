@@ -122,7 +122,7 @@ def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
     with scaling.running():
         first = until(runs_on(scaling, job), 40)
         until(lambda: len(scaling.execution_hosts()) == 2 and witness.starts(), 40)
-        stopped = empty_cell.host_runner(first)(("pkill", "-STOP", "-x", "sge_execd"), timeout=5)
+        stopped = empty_cell.host_runner(first)(("pkill", "-STOP", "-x", "sge_execd"), timeout=60.0)
         assert stopped.returncode == 0, stopped
         until(lambda: len(witness.starts()) == 2, 60)
         witness.open()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 
-import pytest
-
 from autoscaler.lab.cell import Cell
 from autoscaler.lab.private_root import CellError
 from tests.grid_engine.autoscaling import Autoscaling
@@ -38,7 +36,6 @@ def odd_options() -> list[tuple[str, ...]]:
     return [*first, *chooser.sample(others, VALUES_TRIED), *chooser.sample(spread, PES_TRIED), *rest]
 
 
-@pytest.mark.timeout(300)
 def test_whatever_qsub_accepts_the_pass_goes_on_and_an_ordinary_job_counts(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

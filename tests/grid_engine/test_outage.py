@@ -36,7 +36,7 @@ def test_while_the_queue_master_is_down_no_worker_comes_or_goes_and_its_job_runs
         during = (scaling.said().count(NOT_OBSERVABLE), journal(scaling))
         empty_cell.start_qmaster()
         (other,) = until(lambda: scaling.running_on(waiting), 40)
-        lives = empty_cell.host_runner(worker)(("pgrep", "-f", str(gate.script)), timeout=5).returncode == 0
+        lives = empty_cell.host_runner(worker)(("pgrep", "-f", str(gate.script)), timeout=60.0).returncode == 0
     assert during == (1, blind)
     (attempts,) = re.findall(r"observable again after (\d+)", scaling.said())
     assert int(attempts) > LONGER_THAN_THREE_POLLS

@@ -208,7 +208,7 @@ def test_what_a_killed_process_left_the_next_one_takes_away(cell: Cell, show_on_
     left: list[bool] = []
     after: list[tuple[str, ...]] = []
     for _ in range(2):
-        killed = cell.runner((sys.executable, "-c", ASK, job), timeout=20, env=environment)
+        killed = cell.runner((sys.executable, "-c", ASK, job), timeout=60.0, env=environment)
         there = set(re.findall(rf"{PROBE_HOST_PREFIX}\d+", " ".join(configuration(cell))))
         left.append(killed.returncode != 0 and len(there) == 2)
         once = scaling.command("once")

@@ -29,9 +29,9 @@ def changed(before: Mapping[Path, bytes], after: Mapping[Path, bytes]) -> set[Pa
 def configuration(cell: Cell) -> list[bytes]:
     """Everything `qconf` shows, times and loads aside, and every queue instance with its states."""
     shown = [
-        cell.runner(("qconf", *words), timeout=10).stdout for words in (*((one,) for one in SHOWN), ("-sq", "main.q"))
+        cell.runner(("qconf", *words), timeout=60.0).stdout for words in (*((one,) for one in SHOWN), ("-sq", "main.q"))
     ]
-    groups = cell.runner(("qconf", "-shgrp", "@allhosts"), timeout=10).stdout
+    groups = cell.runner(("qconf", "-shgrp", "@allhosts"), timeout=60.0).stdout
     states = "".join(f"{i.queue}@{i.host} {i.states}" for i in Autoscaling(cell).instances().values())
     return [*shown, groups, states.encode()]
 

@@ -37,13 +37,13 @@ def serving(cell: Cell) -> Autoscaling:
 def status_of(cell: Cell, line: str) -> str:
     """The status that a line of the documentation brings."""
     words = argv(line, url=URL, cluster="demo", user=USER, password=PASSWORD, ondemand="execute")
-    return cell.runner(words, timeout=20.0).stdout.decode().rpartition("\n")[2]
+    return cell.runner(words, timeout=60.0).stdout.decode().rpartition("\n")[2]
 
 
 def said(cell: Cell, line: str, **others: str) -> dict[str, Any]:
     """The document that a line of the documentation brings, run on the master."""
     words = argv(line, url=URL, cluster="demo", user=USER, password=PASSWORD, **{"ondemand": "execute", **others})
-    body, _, status = cell.runner(words, timeout=20.0).stdout.decode().rpartition("\n")
+    body, _, status = cell.runner(words, timeout=60.0).stdout.decode().rpartition("\n")
     assert status in ("200", "202"), (status, body)
     document: dict[str, Any] = json.loads(body)
     return document
@@ -53,7 +53,7 @@ def asked(cell: Cell, *words: str) -> Any:
     """What our client of CycleCloud is told on the master."""
     settings = {f"CP_CAP_AUTOSCALE_CYCLECLOUD_{name}": value for name, value in CLIENT.items()}
     environment = {**cell.environment, **settings, "PYTHONPATH": str(ROOT)}
-    done = cell.runner((sys.executable, "-m", "tests.grid_engine.rest_client", *words), timeout=30.0, env=environment)
+    done = cell.runner((sys.executable, "-m", "tests.grid_engine.rest_client", *words), timeout=60.0, env=environment)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
 

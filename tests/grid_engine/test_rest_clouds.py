@@ -108,6 +108,6 @@ def groups_asked_for(cell: Cell, cloud: PlayedCloud, name: str) -> list[str]:
 def controlled(cell: Cell, cloud: PlayedCloud, verb: str, **values: Any) -> Any:
     """What the control plane answers to what nobody could ask of the cloud itself."""
     url = cloud.billable.replace("/control/billable", f"/control/{verb}")
-    done = cell.runner((sys.executable, "-c", TELL, url, json.dumps(values)), timeout=10)
+    done = cell.runner((sys.executable, "-c", TELL, url, json.dumps(values)), timeout=60.0)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)

@@ -38,7 +38,7 @@ def test_stop_drain_serves_what_waits_and_launches_no_more(
         waiting = empty_cell.submit("-b", "y", "true")
         until(lambda: "1 job waits" in scaling.said())
         gate.open()
-        status = running.wait(40)
+        status = running.wait(180)
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
     assert (scaling.ended_well(job), scaling.ended_well(waiting), len(scaling.lifetimes())) == (True, True, 1)
 
@@ -55,7 +55,7 @@ def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
         scaling.command("stop", "--now", "--no-wait")
         until(lambda: scaling.instances()[f"main.q@{worker}"].states == "d")
         gate.open()
-        status = running.wait(40)
+        status = running.wait(180)
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
     assert "all workers are given back; no worker of ours is left" in scaling.said()
     assert scaling.ended_well(job)

@@ -8,6 +8,8 @@ from typing import Protocol, TypeVar
 
 import pytest
 
+from tests.deadlines import Deadline
+
 STEP = 0.1
 Fact = TypeVar("Fact")
 Shown = dict[str, Callable[[], str]]
@@ -21,10 +23,13 @@ class Until(Protocol):
 
 
 def wait_until(look: Callable[[], Fact], deadline: float = 15.0, message: str = "") -> Fact:
-    """The first truthy answer of `look`; fails the test with the last one where there is none in time."""
-    end = time.monotonic() + deadline
+    """The first truthy answer of `look`; fails the test with the last one where there is none in time.
+
+    `deadline`: seconds on an idle machine; more where this one is slower meanwhile.
+    """
+    limit = Deadline(deadline)
     while not (seen := look()):
-        if time.monotonic() > end:
-            pytest.fail(f"{message or 'it did not happen'} within {deadline:g} s; last seen: {seen!r}")
+        if limit.over():
+            pytest.fail(f"{message or 'it did not happen'} within {limit.waited:.0f} s; last seen: {seen!r}")
         time.sleep(STEP)
     return seen

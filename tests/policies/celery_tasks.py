@@ -28,6 +28,6 @@ app.conf.worker_prefetch_multiplier = 1
 @app.task(name="wait")  # type: ignore[untyped-decorator] # Celery has no types
 def wait(end: str) -> None:
     """Until this file is there."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not Path(end).exists() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -24,6 +24,7 @@ from autoscaler.policies.registry import load
 from autoscaler.store.store import Store
 from providers.settings import read_settings
 from tests.core.building import NOW, a_snapshot
+from tests.deadlines import Deadline
 from tests.policies.celery_tasks import BROKER, app, options, wait
 from tests.simulated.autoscaler import POLICY, TAG, World, start, step
 from tests.simulated.executor import at_once
@@ -165,8 +166,8 @@ def policy_for(folder: Path, clock: Callable[[], float] = time.monotonic) -> Cel
 
 def until(found: Callable[[], Any], wanted: Any) -> Any:
     """Ask until that is the answer; returns the last one."""
-    deadline = time.monotonic() + PATIENCE
-    while (answer := found()) != wanted and time.monotonic() < deadline:
+    limit = Deadline(PATIENCE)
+    while (answer := found()) != wanted and not limit.over():
         time.sleep(0.05)
     return answer
 

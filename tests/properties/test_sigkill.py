@@ -6,8 +6,9 @@ could leave something half done, with a new process on the same store afterwards
 
 from __future__ import annotations
 
+import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from autoscaler.store.nodes import NodeRow
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
 from tests.simulated.cluster import ended_once
-from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store
+from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store, sampled
 
 REASON = because(Code.UNKNOWN_PE, pe="local", queues=("main.q",), slots=9)
 PASSES = 80
@@ -280,14 +281,40 @@ def test_undisturbed_all_goes_well(story: Story, memory_directory: Callable[[], 
     assert (life.live(), life.launched > 0 or story.killed > 0) == ([], True)
 
 
+def killed_at(instants: Iterable[int], undisturbed: Life, memory_directory: Callable[[], Path]) -> list[str]:
+    """What goes wrong in lives of the same story that are killed once each, at these instants."""
+    wrong: list[str] = []
+    for instant in instants:
+        life = Life(undisturbed.story, memory_directory(), frozenset({instant}))
+        wrong += life.live()
+        if life.launched > undisturbed.launched:
+            wrong.append(f"{life.deaths}: launched {life.launched} instead of {undisturbed.launched}")
+    return wrong
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
+    story: Story, memory_directory: Callable[[], Path]
+) -> None:
+    """A sample: one instant of each kind, always the same ones, and one of twelve of all others."""
+    undisturbed = Life(story, memory_directory(), frozenset())
+    undisturbed.live()
+    chosen = sampled(undisturbed.instants.names, chance=random.Random(story.name))
+    assert killed_at(chosen, undisturbed, memory_directory) == []
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_killed_at_any_instant_it_converges(story: Story, memory_directory: Callable[[], Path]) -> None:
     undisturbed = Life(story, memory_directory(), frozenset())
     undisturbed.live()
-    wrong: list[str] = []
-    for instant in range(1, len(undisturbed.instants.names) + 1):
-        life = Life(story, memory_directory(), frozenset({instant}))
-        wrong += life.live()
-        if life.launched > undisturbed.launched:
-            wrong.append(f"{life.deaths}: launched {life.launched} instead of {undisturbed.launched}")
-    assert wrong == []
+    every = range(1, len(undisturbed.instants.names) + 1)
+    assert killed_at(every, undisturbed, memory_directory) == []
+
+
+def test_a_sample_has_an_instant_of_each_kind() -> None:
+    names = ["before commit", "after commit"] * 30 + ["before launch", "after launch"]
+    chosen = sampled(names, chance=random.Random(1))
+    assert {names[instant - 1] for instant in chosen} == set(names)
+    assert chosen == sampled(names, chance=random.Random(1))
+    assert 4 < len(chosen) < 20

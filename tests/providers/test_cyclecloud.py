@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,6 +20,7 @@ from providers.cyclecloud.provider import CycleCloudProvider
 from providers.interface import GROUP_ID, LaunchOrder, OutOfCapacity, QuotaReached, Refused, Unreachable
 from tests.clouds.cyclecloud.plane import CycleCloudPlane, serving
 from tests.clouds.cyclecloud.server import PASSWORD, USER
+from tests.deadlines import Deadline
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +66,9 @@ def nodes(cloud: CycleCloudPlane) -> list[dict[str, Any]]:
 
 
 def until(cloud: CycleCloudPlane, what: Callable[[], bool]) -> None:
-    end = time.monotonic() + cloud.deadline
+    limit = Deadline(cloud.deadline)
     while not what():
-        assert time.monotonic() < end
+        assert not limit.over()
         cloud.settle()
 
 

@@ -31,7 +31,7 @@ def test_the_documents_provider_keeps_the_contract(outside: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "test_pool.py"]
 
     done = subprocess.run(
-        argv, cwd=outside, env={"PYTHONPATH": str(outside)}, capture_output=True, text=True, timeout=60
+        argv, cwd=outside, env={"PYTHONPATH": str(outside)}, capture_output=True, text=True, timeout=300
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

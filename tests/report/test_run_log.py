@@ -69,7 +69,7 @@ def test_a_platform_that_hangs_holds_nobody(attached: Callable[[Callable[[str], 
     answer = threading.Event()
 
     def tell(_: str) -> None:
-        answer.wait(10)
+        answer.wait(120)
 
     attached(tell)
     for number in range(CAPACITY + 10):

@@ -34,12 +34,12 @@ from autoscaler.store.overrides import Verb
 from autoscaler.store.store import Store
 from providers.fake import FakeProvider
 from providers.interface import LaunchOrder
+from tests.cases.whole import HERE, whole
 from tests.report.plans import kept, plan, snapshot, waiting
 
-CASES = Path(__file__).parents[1] / "cases"
-HYBRID = CASES / "growth" / "hybrid-takes-the-type-that-runs-all-pending-cores"
-HELD = CASES / "eligibility" / "held-jobs-do-not-count"
-IDLE = CASES / "shrink" / "an-idle-worker-is-disabled-first"
+HYBRID = whole("growth/hybrid-takes-the-type-that-runs-all-pending-cores")
+HELD = whole("eligibility/held-jobs-do-not-count")
+IDLE = whole("shrink/an-idle-worker-is-disabled-first")
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_plan_for_people_begins_with_the_sentence(capsys: pytest.CaptureFixture[
 
 
 def test_plan_by_job_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    wide = CASES / "pe" / "fill-up-spreads-over-hosts"
+    wide = whole("pe/fill-up-spreads-over-hosts")
     told = shown(capsys, "plan", "--jobs", "--from", wide)
     assert sorted(row["jobs"] for row in told["shapes"]) == [["12"], ["13"], ["14"]]
 
@@ -141,7 +141,7 @@ def test_what_a_record_does_not_show_is_not_found(subject: str) -> None:
     ("arguments", "code"),
     (
         (["plan", "--from", "/no/such/folder"], 3),
-        (["plan", "--from", str(CASES)], 2),
+        (["plan", "--from", str(HERE)], 2),
         (["plan", "--frm"], 2),
     ),
 )

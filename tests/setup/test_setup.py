@@ -52,7 +52,7 @@ class Machine:
 
     def set_up(self, **env: str) -> subprocess.CompletedProcess[str]:
         with self.start(**env) as process:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(self, **env: str) -> subprocess.Popen[str]:
@@ -356,8 +356,8 @@ def test_a_changed_requirement_is_installed(machine: Machine) -> None:
 def test_two_runs_at_once_install_once(machine: Machine) -> None:
     machine.add("python3.11", PYTHON + "sleep 0.1\n")
     with machine.start() as first, machine.start() as second:
-        first.communicate(timeout=30)
-        second.communicate(timeout=30)
+        first.communicate(timeout=120)
+        second.communicate(timeout=120)
     assert len([call for call in machine.calls("python3.11") if "requirements/dev.txt" in call]) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC
+from functools import cache
 from pathlib import Path
 
 from autoscaler.core.plan import details_wanted, plan
@@ -18,6 +19,7 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.errors import NotObservable
 from autoscaler.process import Runner
 from autoscaler.store.store import Store
+from providers.catalog import Catalog, load_catalog
 from providers.fake import FakeCloud, FakeProvider, FakeSettings
 from providers.interface import Provider
 from sge.admin import Administrator
@@ -29,6 +31,8 @@ from tests.simulated.cluster import Clock, SimulatedCluster
 from tests.simulated.executor import at_once
 
 TAG = "this-cell"
+FAMILIES = ("c5", "m5", "r5")
+"""What the cloud of a world sells. Every pass looks at every offer, and all of the catalogue is ten times as much."""
 
 POLICY = Policy(
     queues=(QueuePolicy("main.q", "execute", scale_up_timeout=0.0),),
@@ -62,6 +66,13 @@ class Silent:
         return bool(plan.actions)
 
 
+@cache
+def small_catalog() -> Catalog:
+    """The part of the catalogue that worlds sell."""
+    offers = load_catalog().offers
+    return Catalog({name: offer for name, offer in offers.items() if offer.type.family in FAMILIES})
+
+
 @dataclass
 class World:
     """What outlives a process: cloud, Grid Engine, the store's file, the time."""
@@ -74,7 +85,7 @@ class World:
     names: NamesInMemory = field(default_factory=NamesInMemory)
 
     def __post_init__(self) -> None:
-        self.cloud = FakeCloud(clock=self.clock, boot_delay=self.boot_delay)
+        self.cloud = FakeCloud(catalog=small_catalog(), clock=self.clock, boot_delay=self.boot_delay)
         self.cluster = SimulatedCluster(self.cloud, self.clock, self.persistent)
 
     def open_store(self) -> Store:

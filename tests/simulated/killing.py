@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, Worker
@@ -38,6 +39,20 @@ class Instants:
         if len(self.names) in self.killing:
             self.dead = True
             raise Killed(f"instant {len(self.names)}: {name}")
+
+
+ONE_OF = 12
+"""Of so many instants of which others like them are in a sample, one is in it too."""
+
+
+def sampled(names: Sequence[str], *, chance: Random) -> list[int]:
+    """Instants to be killed at, of those that a life passed by: one of each name, and some of the others."""
+    of_name: dict[str, list[int]] = {}
+    for instant, name in enumerate(names, start=1):
+        of_name.setdefault(name, []).append(instant)
+    first = {chance.choice(instants) for instants in of_name.values()}
+    others = [instant for instant in range(1, len(names) + 1) if instant not in first]
+    return sorted(first.union(chance.sample(others, len(others) // ONE_OF)))
 
 
 @dataclass(frozen=True)

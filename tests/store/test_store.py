@@ -231,7 +231,7 @@ def test_with_two_connections_in_one_process_others_see_all_that_is_written(stor
     seen = []
     for number in range(1, 4):
         store.memory.save(MEMORY, float(number))
-        seen.append(float(subprocess.run((*argv, str(path)), capture_output=True, check=True, timeout=30).stdout))
+        seen.append(float(subprocess.run((*argv, str(path)), capture_output=True, check=True, timeout=120).stdout))
     second.close()
     assert seen == [1.0, 2.0, 3.0]
 

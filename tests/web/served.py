@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.store.calls import CallLog
 from autoscaler.store.observations import LastObservation, SeenArray, SeenWorker
 from autoscaler.store.store import Store
+from tests.deadlines import wait_for
 
 USER, PASSWORD = "anna", "s3cret/pass:word"
 GIB = 1024**3
@@ -65,7 +65,7 @@ class Client:
 
     def ask(self, method: str, path: str, **more: Any) -> requests.Response:
         auth = HTTPBasicAuth(self.user.encode(), self.password.encode())
-        return requests.request(method, f"{self.url}{path}", auth=auth, timeout=20, **more)
+        return requests.request(method, f"{self.url}{path}", auth=auth, timeout=120, **more)
 
     def get(self, path: str, **query: str) -> requests.Response:
         return self.ask("GET", f"/clusters/{self.cluster}/{path}", params=query)
@@ -147,10 +147,5 @@ class Door:
 
 
 def until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Whether it holds before that time is over."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+    """Whether it holds before that time of an idle machine is over."""
+    return wait_for(holds, seconds)

@@ -22,7 +22,7 @@ WRONG_HEADERS = ("", "Basic", "Basic !!", "Bearer x", "Basic " + base64.b64encod
 
 @pytest.mark.parametrize("path", ("/clusters/demo/status", "/clusters/demo/nodes/create", "/operations/"))
 def test_no_call_is_heard_without_user_and_password(api: Served, path: str) -> None:
-    answer = requests.request("POST" if "create" in path else "GET", api.client.url + path, timeout=10)
+    answer = requests.request("POST" if "create" in path else "GET", api.client.url + path, timeout=120)
     assert (answer.status_code, "Basic" in answer.headers["WWW-Authenticate"]) == (401, True)
 
 
@@ -35,14 +35,14 @@ def test_a_wrong_user_or_password_is_not_heard(api: Served, user: str, password:
 @pytest.mark.parametrize("header", WRONG_HEADERS)
 def test_a_header_that_is_none_is_not_heard(api: Served, header: str) -> None:
     answer = requests.get(
-        f"{api.client.url}/operations/", headers={"Authorization": header.encode("latin-1")}, timeout=9
+        f"{api.client.url}/operations/", headers={"Authorization": header.encode("latin-1")}, timeout=120
     )
     assert answer.status_code == 401
 
 
 def test_a_refused_caller_changes_nothing(api: Served) -> None:
     body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
-    requests.post(f"{api.client.url}/clusters/demo/nodes/create", data=body, timeout=10)
+    requests.post(f"{api.client.url}/clusters/demo/nodes/create", data=body, timeout=120)
     assert api.store.nodes.live() == ()
 
 
@@ -51,7 +51,7 @@ def test_every_call_is_written_down_with_who_made_it(api: Served) -> None:
     assert until(lambda: len(api.calls.newest()) == 1)  # each is written once it is answered
     api.client.get("nodes", request_id="none")
     assert until(lambda: len(api.calls.newest()) == 2)
-    requests.get(f"{api.client.url}/operations/", timeout=10)
+    requests.get(f"{api.client.url}/operations/", timeout=120)
     assert until(lambda: len(api.calls.newest()) == 3)
     told = [(call.who, call.method, call.target, call.status, call.operation) for call in api.calls.newest()]
     assert told == [
@@ -173,7 +173,7 @@ def test_the_loopback_is_told_from_other_addresses() -> None:
 
 def test_what_is_no_http_leaves_no_line_in_the_log(api: Served, caplog: pytest.LogCaptureFixture) -> None:
     where = urlsplit(api.client.url)
-    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as stranger:
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=120) as stranger:
         stranger.sendall(b"\x16\x03\x01 hello\r\n\r\n")
         answered = stranger.recv(1024)
     assert (b" 400 " in answered, caplog.records) == (True, [])

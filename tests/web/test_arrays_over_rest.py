@@ -67,5 +67,5 @@ def test_nobody_asks_without_a_login(api: Served) -> None:
 def test_nothing_of_a_server_is_imported_before_it_is_served() -> None:
     modules = "autoscaler.commands.main, autoscaler.commands.run, autoscaler.commands.serve, autoscaler.commands._http"
     code = f"import sys, {modules}; print([name for name in {SERVING} if name in sys.modules])"
-    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=30, check=True)
+    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=120, check=True)
     assert told.stdout.strip() == "[]"

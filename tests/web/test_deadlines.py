@@ -37,7 +37,7 @@ class Connections:
     def open(self, sent: bytes = b"", *, receives: int | None = None) -> socket.socket:
         """`receives`: so many bytes wait to be taken in at most."""
         made = self._open_ones.enter_context(socket.socket())
-        made.settimeout(5.0)
+        made.settimeout(120.0)
         if receives is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
         made.connect((self._at.hostname, self._at.port))
@@ -130,7 +130,7 @@ def test_who_is_refused_before_his_body_came_reads_why(connections: Connections)
 
 def test_a_connection_serves_call_after_call(api: Served) -> None:
     at = urlsplit(api.client.url)
-    kept = HTTPConnection(at.hostname or "", at.port, timeout=5.0)
+    kept = HTTPConnection(at.hostname or "", at.port, timeout=120.0)
     kept.connect()
     first, answers = kept.sock, []
     for _ in range(3):

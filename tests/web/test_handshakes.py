@@ -30,7 +30,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     subprocess.run(
         ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", made),
-        check=True, capture_output=True, timeout=30,
+        check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     return made, key
 
@@ -50,13 +50,13 @@ def strangers() -> Iterator[ExitStack]:
 
 def connected(url: str, strangers: ExitStack, sent: bytes = b"") -> socket.socket:
     at = urlsplit(url)
-    made = strangers.enter_context(socket.create_connection((at.hostname, at.port), timeout=5.0))
+    made = strangers.enter_context(socket.create_connection((at.hostname, at.port), timeout=120))
     made.sendall(sent)
     return made
 
 
 def answered(url: str, certificate: tuple[Path, Path]) -> int:
-    return requests.get(f"{url}/operations/", verify=str(certificate[0]), timeout=10).status_code
+    return requests.get(f"{url}/operations/", verify=str(certificate[0]), timeout=120).status_code
 
 
 @pytest.mark.parametrize("sent", (b"", CLIENT_HELLO), ids=["nothing", "half a greeting"])

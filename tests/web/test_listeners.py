@@ -63,7 +63,7 @@ def connections(application: FastAPI, tmp_path: Path) -> Iterator[dict[Listener,
     ):
         made: dict[Listener, HTTPConnection] = {SOCKET: _Connection(path)}
         for listener, server in ((TCP, rest), (WORKERS, door)):
-            made[listener] = HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+            made[listener] = HTTPConnection(server.url.removeprefix("http://"), timeout=120)
         yield made
         for each in made.values():
             each.close()
@@ -153,7 +153,7 @@ def test_a_worker_cannot_say_that_it_speaks_for_another_address(auto_stops: Auto
     auto_stops.passed([worker(address="10.9.9.9")], Memory())
     door = Door(Endpoint("127.0.0.1", 0), auto_stops)
     try:
-        connection = HTTPConnection(*door.server_address, timeout=5)
+        connection = HTTPConnection(*door.server_address, timeout=120)
         connection.request("GET", path_of(), headers={"X-Forwarded-For": "10.9.9.9"})
         answer = connection.getresponse()
         told = answer.status, json.loads(answer.read())["error"]
@@ -170,7 +170,7 @@ def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops
     door = Door(Endpoint("127.0.0.1", 0), auto_stops)
 
     def ask(number: int) -> int:
-        connection = HTTPConnection(*door.server_address, timeout=30, source_address=(f"127.0.1.{number}", 0))
+        connection = HTTPConnection(*door.server_address, timeout=120, source_address=(f"127.0.1.{number}", 0))
         try:
             return status(connection, "GET", path_of(f"i-{number}"))
         finally:
@@ -182,7 +182,7 @@ def test_a_hundred_workers_wait_for_one_pass(store: Store, auto_stops: AutoStops
             assert until(lambda: len(store.auto_stops.open()) == 100, 20)
             store.auto_stops.answer_all({each.id: (STAYS, WHY) for each in workers}, auto_stops.clock() + 60)
             auto_stops.passed(workers, Memory())
-            told = {each.result(10) for each in waiting}
+            told = {each.result(120) for each in waiting}
     finally:
         door.end()
     assert told == {200}

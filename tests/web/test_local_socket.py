@@ -68,7 +68,7 @@ def served(store: Store, path: Path, rings: Rings) -> Iterator[Store]:
 
 class _Connection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=120)
         self._path = str(path)
 
     def connect(self) -> None:

@@ -181,7 +181,7 @@ def test_a_repeated_end_call_is_refused(api: Served) -> None:
 
 
 def test_what_failed_is_tried_again_when_a_caller_says_so(api: Served) -> None:
-    answer = requests.post(f"{api.client.url}/cloud/actions/retry/demo", auth=(USER, PASSWORD), timeout=10)
+    answer = requests.post(f"{api.client.url}/cloud/actions/retry/demo", auth=(USER, PASSWORD), timeout=120)
     assert answer.status_code == 200
     assert api.store.wishes.load().retried_at == pytest.approx(time.time(), abs=60)
 
@@ -190,7 +190,7 @@ def test_what_failed_is_tried_again_when_a_caller_says_so(api: Served) -> None:
 def test_nothing_is_tried_again_for_others(
     api: Served, cluster: str, login: tuple[str, str] | None, status: int
 ) -> None:
-    answer = requests.post(f"{api.client.url}/cloud/actions/retry/{cluster}", auth=login, timeout=10)
+    answer = requests.post(f"{api.client.url}/cloud/actions/retry/{cluster}", auth=login, timeout=120)
     assert (answer.status_code, api.store.wishes.load().retried_at) == (status, None)
 
 

@@ -20,7 +20,7 @@ def said(api: Served, line: str, **others: str) -> tuple[int, Any]:
     """Status and document that a line brings."""
     others = {"Standard_Hc44rs": "c5.xlarge", **others}
     words = argv(line, url=api.client.url, cluster="demo", user=USER, password=PASSWORD, **others)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
     body, _, status = done.stdout.rpartition("\n")
     return int(status), json.loads(body) if body.startswith(("{", "[")) else body
 

@@ -43,7 +43,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
     argv = (sys.executable, "-m", "autoscaler.commands.main", *words)
-    return subprocess.run(argv, env=environment, input=said, capture_output=True, text=True, cwd=ROOT, timeout=30)
+    return subprocess.run(argv, env=environment, input=said, capture_output=True, text=True, cwd=ROOT, timeout=120)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def test_alone_it_stores_and_says_that_no_loop_serves(environment: dict[str, str
     with serving(environment) as (process, client):
         answer = client.create(2)
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(120)
     assert (answer.json()["sets"], "only stored" in answer.headers["Warning"]) == ([{"added": 2}], True)
     assert (client.cluster, nodes_of(environment)) == ("default", ["execute-1", "execute-2"])
 
@@ -104,7 +104,7 @@ def test_calls_are_shown(environment: dict[str, str]) -> None:
         client.get("status")
         client.get("nothing")
         process.terminate()
-        process.wait(20)
+        process.wait(120)
     lines = run(environment, "serve", "calls").stdout.splitlines()
     assert [line.split("  ", 1)[1] for line in lines] == [
         "404  -  GET /clusters/default/nothing",
@@ -117,14 +117,14 @@ def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_
     subprocess.run(
         ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
-        check=True, capture_output=True, timeout=30,
+        check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
     with serving(environment, more) as (_, client):
         status = f"{client.url}/clusters/default/status"
-        answer = requests.get(status, auth=(USER, PASSWORD), verify=str(certificate), timeout=10)
+        answer = requests.get(status, auth=(USER, PASSWORD), verify=str(certificate), timeout=120)
         with pytest.raises(requests.ConnectionError):
-            requests.get(status.replace("https", "http"), timeout=10)
+            requests.get(status.replace("https", "http"), timeout=120)
     assert (status.startswith("https://"), answer.status_code) == (True, 200)
 
 
@@ -134,7 +134,7 @@ def test_a_request_that_was_answered_is_not_made_twice_by_the_next_process(envir
         with serving(environment) as (process, client):
             told.append(client.create(2, request_id="r").status_code)
             process.kill()
-            process.wait(10)
+            process.wait(120)
     assert (told, nodes_of(environment)) == ([202, 409], ["execute-1", "execute-2"])
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.ec2.models import ec2_backends
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from tests.clouds.aws import wire
@@ -31,6 +32,10 @@ Environ = dict[str, Any]
 Start = Callable[..., Any]
 CONTROL = "/control/"
 PRICES_A_PAGE = 2
+SOLD = frozenset({"c5", "c6g", "c7i", "g4dn", "m5", "mac1", "t2", "t3"})
+"""Families that the region's zones have. All of EC2's cost every test that looks a fifth of a second to read."""
+STANDING = frozenset({"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"})
+"""Calls whose answer nothing changes that a test does: moto makes it once."""
 SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
 
 
@@ -53,6 +58,8 @@ class Layer:
     """Machines that somebody protects from being ended."""
     gone_subnets: set[str] = field(default_factory=set)
     """Subnets that are deleted."""
+    standing: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    """Answers of `STANDING`, by what was asked."""
     on_look: Callable[[Sequence[Any]], None] = lambda _machines: None
     """Told of all machines before they are listed."""
     on_ended: Callable[[Any], None] = lambda _machine: None
@@ -63,6 +70,8 @@ class Layer:
         backend = self.backend()
         kept = {ami.architecture: ami for ami in backend.amis.values() if "amzn2" in (ami.name or "")}
         backend.amis = {ami.id: ami for ami in kept.values()}  # moto looks through all of them for every machine
+        for offerings in INSTANCE_TYPE_OFFERINGS.values():
+            offerings[REGION] = [each for each in offerings[REGION] if each["InstanceType"].split(".")[0] in SOLD]
 
     def backend(self) -> Any:
         return ec2_backends[DEFAULT_ACCOUNT_ID][REGION]
@@ -148,7 +157,11 @@ class Layer:
             return 412 if error.code == "DryRunOperation" else 400, wire.error(error.code, str(error)), "text/xml"
         if answered is not None:
             return 200, answered, "text/xml"
+        if name in STANDING and body in self.standing:
+            return *self.standing[body], "text/xml"
         status, said = self._forward(environ, body)
+        if name in STANDING:
+            self.standing[body] = status, said
         if name == "TerminateInstances" and status == 200:
             machines = self.machines()
             for worker_id in parameters["InstanceIds"]:

@@ -37,7 +37,7 @@ def rent_out_hosts(platform: Platform, tree: Path) -> Path:
 
     Returns the hosts file of that master in which the autoscaler may write.
     """
-    hosts, grid_engine = RealHosts.of(tree), Administrator(SystemRunner(), timeout=10.0)
+    hosts, grid_engine = RealHosts.of(tree), Administrator(SystemRunner(), timeout=60.0)
     script, types = worker_boot(Invocation(os.environ), "execute").script(), load_catalog().types
     hosts_file = Path(os.environ["HOME"]) / "hosts"
     hosts_file.write_text("")

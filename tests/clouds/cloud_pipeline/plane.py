@@ -30,7 +30,7 @@ class Process:
 
     def control(self, name: str, **asked: Any) -> Any:
         """Change the platform; returns its state, or what the change made."""
-        answer = self._session.post(f"{self.address}/control/{name}", json=asked, timeout=10)
+        answer = self._session.post(f"{self.address}/control/{name}", json=asked, timeout=120)
         answer.raise_for_status()
         return answer.json()
 

@@ -56,7 +56,7 @@ class CycleCloudPlane(ControlPlane):
 
     def tell(self, **wish: Any) -> dict[str, Any]:
         """Tell the server what to do wrong or otherwise; what it knows then."""
-        answer = requests.post(f"{self.url}/_control", json=wish, timeout=10)
+        answer = requests.post(f"{self.url}/_control", json=wish, timeout=120)
         return cast("dict[str, Any]", answer.json())
 
     def faults(self, **faults: Any) -> None:
@@ -119,7 +119,7 @@ class CycleCloudPlane(ControlPlane):
     def _manage(self, verb: str, worker_id: str) -> None:
         """By CycleCloud's own REST."""
         url = f"{self.url}/clusters/demo/nodes/{verb}"
-        requests.post(url, json={"ids": [worker_id]}, auth=HTTPBasicAuth(USER, PASSWORD), timeout=10).raise_for_status()
+        requests.post(url, json={"ids": [worker_id]}, auth=HTTPBasicAuth(USER, PASSWORD), timeout=60).raise_for_status()
 
     def heal(self) -> None:
         self.faults()

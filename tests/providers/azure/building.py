@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from autoscaler.core.model.fleet import ANY, PriceType, Worker
 from providers.azure.provider import AzureProvider
 from providers.contract import CELL
 from providers.interface import LaunchOrder
+from tests.deadlines import wait_for
 
 SMALL = "Standard_D2s_v5"
 
@@ -37,7 +37,4 @@ def the_worker(provider: AzureProvider) -> Worker:
 
 
 def until(what: Callable[[], bool], deadline: float = 5.0) -> None:
-    end = time.monotonic() + deadline
-    while not what():
-        assert time.monotonic() < end, f"not within {deadline:g} s"
-        time.sleep(0.02)
+    assert wait_for(what, deadline), f"not within {deadline:g} s of an idle machine"

@@ -1,0 +1,114 @@
+"""What a run has found so far: each failure is printed when it happens, and a JUnit file is whole after every test.
+
+pytest prints ids of failed tests and writes `--junitxml` at its end only; a run that is killed before names none.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import BinaryIO
+from xml.sax.saxutils import escape, quoteattr
+
+import pytest
+
+HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<testsuites>\n<testsuite name="sge-autoscaler">\n'
+TAIL = "</testsuite>\n</testsuites>\n"
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class JUnitFile:
+    """Test cases as they end. The file is rewritten in place, so that its owner stays who made it."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("wb")
+        self._file.write(HEAD.encode())
+        self._end = self._file.tell()
+        self._finish()
+
+    def add(self, report: pytest.TestReport) -> None:
+        """One element for each test that ran or was skipped; one more for what failed around it."""
+        if report.when != "call" and report.passed:
+            return
+        self._file.seek(self._end)
+        self._file.write(_element(report).encode())
+        self._end = self._file.tell()
+        self._finish()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _finish(self) -> None:
+        self._file.write(TAIL.encode())
+        self._file.truncate()
+        self._file.flush()
+
+
+def _element(report: pytest.TestReport) -> str:
+    where, _, name = report.nodeid.partition("::")
+    names = f"classname={quoteattr(_text(where))} name={quoteattr(_text(name))}"
+    inside = "".join(_outcome(report))
+    return f'<testcase {names} time="{report.duration:.3f}">{inside}</testcase>\n'
+
+
+def _outcome(report: pytest.TestReport) -> list[str]:
+    if report.failed:
+        kind = "failure" if report.when == "call" else "error"
+        sections = (f"---- {title} ----\n{content}" for title, content in report.sections)
+        told = _text("\n".join((report.longreprtext, *sections)))
+        return [f"<{kind} message={quoteattr(_text(headline(report)))}>{escape(told)}</{kind}>"]
+    if report.skipped:
+        return [f"<skipped message={quoteattr(_text(_why_skipped(report)))}/>"]
+    return []
+
+
+def _why_skipped(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2]
+    return str(getattr(report, "wasxfail", "")) or report.longreprtext
+
+
+def headline(report: pytest.TestReport) -> str:
+    """What went wrong, in one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = (crash.message if crash is not None else report.longreprtext).strip()
+    return str(said.splitlines()[0]) if said else ""
+
+
+def _text(told: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", told)
+
+
+class GrowingReport:
+    """The plugin; one in the process that the user started, none in the workers of xdist."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        path: Path | None = config.getoption("--growing-junit")
+        self._config, self._file = config, None if path is None else JUnitFile(path)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._file is not None:
+            self._file.add(report)
+        # Made after the conftest files were read.
+        terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            around = "" if report.when == "call" else f" in its {report.when}"
+            terminal.write_line(
+                f"\nFAILED {report.nodeid}{around} after {report.duration:.1f} s: {headline(report)}", red=True
+            )
+            terminal.flush()  # a file as output is written in blocks, and the last one would never be
+
+    def pytest_unconfigure(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def add_options(parser: pytest.Parser) -> None:
+    parser.addoption("--growing-junit", type=Path, metavar="PATH", help="a JUnit file that is whole after every test")
+
+
+def register(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(GrowingReport(config), "growing-report")

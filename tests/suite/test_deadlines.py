@@ -1,0 +1,76 @@
+"""Limits of the tests hold on an idle machine, and are stretched on a busy one by what was measured there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.deadlines import MEASURED_FOR, MOST, REFERENCE, Deadline, Machine
+
+
+@dataclass
+class Bench:
+    """A clock that a test turns, and a machine that is as slow as it says."""
+
+    now: float = 100.0
+    slower: float = 1.0
+    measured: int = field(default=0, init=False)
+
+    def clock(self) -> float:
+        return self.now
+
+    def measure(self) -> float:
+        self.measured += 1
+        return self.slower * REFERENCE
+
+    def deadline(self, seconds: float) -> Deadline:
+        return Deadline(seconds, Machine(self.measure, self.clock), self.clock)
+
+    def after(self, seconds: float, deadline: Deadline) -> bool:
+        self.now += seconds
+        return deadline.over()
+
+
+def test_on_an_idle_machine_a_limit_is_as_written() -> None:
+    bench = Bench()
+    deadline = bench.deadline(10)
+    assert [bench.after(9.9, deadline), bench.after(0.2, deadline)] == [False, True]
+
+
+def test_a_machine_that_is_slower_gets_as_many_times_the_limit() -> None:
+    bench = Bench(slower=3)
+    deadline = bench.deadline(10)
+    assert [bench.after(29, deadline), bench.after(2, deadline)] == [False, True]
+
+
+def test_nothing_is_measured_before_a_limit_is_over() -> None:
+    bench = Bench(slower=3)
+    deadline = bench.deadline(10)
+    bench.after(10, deadline)
+    assert bench.measured == 0
+
+
+def test_load_that_comes_while_a_test_waits_counts_and_what_it_took_is_not_lost_when_it_goes() -> None:
+    bench = Bench(slower=2)
+    deadline = bench.deadline(10)
+    told = [bench.after(15, deadline)]
+    bench.slower = 4
+    told += [bench.after(10, deadline)]
+    bench.slower = 1
+    told += [bench.after(10, deadline), bench.after(6, deadline)]
+    assert told == [False, False, False, True]
+
+
+def test_a_measurement_stands_for_a_while() -> None:
+    bench = Bench(slower=2)
+    machine = Machine(bench.measure, bench.clock)
+    machine.slower()
+    bench.now += MEASURED_FOR / 2
+    machine.slower()
+    assert bench.measured == 1
+
+
+@pytest.mark.parametrize(("slower", "factor"), ((0.2, 1.0), (500.0, MOST)))
+def test_no_limit_gets_shorter_and_none_endless(slower: float, factor: float) -> None:
+    assert Machine(Bench(slower=slower).measure).slower() == factor

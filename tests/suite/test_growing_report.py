@@ -1,0 +1,123 @@
+"""A run that is killed has named what failed until then, on its output and in a JUnit file that can be read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.deadlines import wait_for
+
+ROOT = Path(__file__).parents[2]
+CONFTEST = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests import growing_report
+
+def pytest_addoption(parser):
+    growing_report.add_options(parser)
+
+def pytest_configure(config):
+    growing_report.register(config)
+"""
+TESTS = r"""
+import os, time, pytest
+
+def test_good():
+    pass
+
+def test_bad():
+    assert "<&\x01" == "]]>", "\x02 no text"
+
+@pytest.fixture
+def broken():
+    raise ValueError("no such host")
+
+def test_in_need(broken):
+    pass
+
+@pytest.mark.skip(reason="not today")
+def test_left_out():
+    pass
+
+@pytest.fixture
+def leaves_late():
+    yield
+    raise OSError("left behind")
+
+def test_that_leaves_something(leaves_late):
+    pass
+
+def test_that_hangs():
+    time.sleep(600 if os.environ.get("HANG") else 0)
+"""
+FAILED = ("test_bad", "test_in_need", "test_that_leaves_something")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_some.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    return tmp_path
+
+
+def started(folder: Path, *more: str, **environ: str) -> subprocess.Popen[str]:
+    argv = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--growing-junit=told/junit.xml", *more)
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **environ}
+    with (folder / "output").open("w") as output:
+        return subprocess.Popen(argv, cwd=folder, env=environ, stdout=output, stderr=output, text=True)
+
+
+def told(folder: Path) -> dict[str, list[str]]:
+    """Of each test of the file, what was told of it."""
+    found: dict[str, list[str]] = {}
+    for case in ElementTree.parse(folder / "told" / "junit.xml").getroot().iter("testcase"):
+        found.setdefault(case.attrib["name"], []).extend(each.tag for each in case)
+    return found
+
+
+def hangs(folder: Path) -> bool:
+    """Whether all before the test that hangs was told."""
+    known = told(folder) if (folder / "told" / "junit.xml").exists() else {}
+    return "error" in known.get("test_that_leaves_something", ()) and FAILED[-1] in (folder / "output").read_text()
+
+
+@pytest.mark.parametrize("workers", ("0", "1"))
+def test_a_run_that_is_killed_has_named_what_failed_until_then(folder: Path, workers: str) -> None:
+    run = started(folder, "-n", workers, HANG="yes")
+    try:
+        assert wait_for(lambda: hangs(folder), 30), (folder / "output").read_text()
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait(120)
+    lines = (folder / "output").read_text().splitlines()
+    named = [line for line in lines if line.startswith("FAILED")]
+    assert [line.split()[1].partition("::")[2] for line in named] == list(FAILED)
+    assert named[1].endswith("ValueError: no such host")
+
+
+def test_the_file_tells_failures_errors_and_what_was_left_out(folder: Path) -> None:
+    assert started(folder).wait(300) == 1
+    assert told(folder) == {
+        "test_good": [],
+        "test_bad": ["failure"],
+        "test_in_need": ["error"],
+        "test_left_out": ["skipped"],
+        "test_that_leaves_something": ["error"],
+        "test_that_hangs": [],
+    }
+
+
+def test_a_file_of_an_earlier_run_is_replaced_and_keeps_its_owner(folder: Path) -> None:
+    file = folder / "told" / "junit.xml"
+    file.parent.mkdir()
+    file.write_text("x" * 100_000)
+    before = file.stat().st_ino
+    started(folder, "-k", "good").wait(300)
+    assert (told(folder), file.stat().st_ino) == ({"test_good": []}, before)
