@@ -324,6 +324,8 @@ def _set_up_host(tree: Tree, name: str, address: str, inner: str) -> None:
     (tree.place(name) / "hostname").write_text(f"{name}\n")
     _done(host, ("mount", "-t", "proc", "proc", "/proc"))
     _done(host, ("mount", "-t", "tmpfs", "-o", "mode=1777", "private", str(tree.private)))
+    if LOCKS.is_dir():  # another machine has other locks
+        _done(host, ("mount", "-t", "tmpfs", "-o", "mode=755", "locks", str(LOCKS)))
     _done(host, ("mount", "--bind", str(tree.place(name) / "hostname"), "/etc/hostname"))
     _done(host, ("hostname", name))
     _done(

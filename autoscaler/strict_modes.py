@@ -62,9 +62,7 @@ def _gid(group: str | None) -> int | None:
     try:
         return None if group is None else grp.getgrnam(group).gr_gid
     except KeyError:
-        raise SettingsError(
-            f"{GROUP_ENV}: there is no group {group!r}: name one that `getent group` knows"
-        ) from None
+        raise SettingsError(f"{GROUP_ENV}: there is no group {group!r}: name one that `getent group` knows") from None
 
 
 def _chain(path: Path) -> list[Path]:
@@ -120,4 +118,3 @@ def _group(gid: int) -> str:
         return grp.getgrgid(gid).gr_name
     except KeyError:
         return str(gid)
-

@@ -27,9 +27,7 @@ def test_what_only_we_may_write_is_gone_by(file: Path) -> None:
     assert exposure(file) is None
 
 
-@pytest.mark.parametrize(
-    ("mode", "mend"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group")
-)
+@pytest.mark.parametrize(("mode", "mend"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group"))
 @pytest.mark.parametrize("which", ("a.toml", "sge", "etc"))
 def test_what_others_may_write_is_named_with_the_command_that_mends_it(
     file: Path, which: str, mode: int, mend: str

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from autoscaler.core.requests.arrays import family_of, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.boot_script import LOAD_SENSOR, ORDER_IN_METADATA, WITH_METADATA, WorkerBoot
+from autoscaler.engine.cell_lease import CellLease, own_lease
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.health_checks import HealthChecks
 from autoscaler.engine.host_names import WorkerNames
@@ -56,6 +58,7 @@ from providers.registry import known_prefixes
 from sge.admin import Administrator
 from sge.groups import Groups
 from sge.jsv_setup import Place
+from sge.leases import Leases
 from sge.lookup import Lookup
 from sge.probe_hosts import ProbeHosts
 
@@ -110,6 +113,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         wakeup = Wakeup()
         stack.callback(wakeup.close)
         timeout = settings.process.grid_engine_timeout
+        decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
         lookup = Lookup(invocation.runner, timeout)
         means = ExecutionContext(
             grid_engine=Administrator(invocation.runner, timeout=timeout),
@@ -133,7 +137,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
             observer=looks,
-            decide=plan,
+            decide=decide,
             actor=Actor(means, on_late=wakeup.ring),
             store=store,
             reporter=PassReporter(store, settings.process.verbose, invocation.zone),
@@ -147,6 +151,12 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples).see,
         )
+
+
+def _lease(invocation: Invocation, wakeup: Wakeup) -> AbstractContextManager[CellLease]:
+    """Keeps an autoscaler on another machine away from this cell."""
+    leases = Leases(Administrator(invocation.runner, timeout=invocation.settings.process.grid_engine_timeout))
+    return CellLease(leases, own_lease(lock_directory()), wakeup.ring).kept()
 
 
 def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[[Snapshot, Policy], Snapshot]:

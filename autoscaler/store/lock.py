@@ -62,7 +62,7 @@ def lock_directory() -> Path:
     """
     if os.geteuid() == 0 or _ours(LOCKS) or (not LOCKS.exists() and _ours(LOCKS.parent)):
         return LOCKS
-    return Path(os.path.expanduser(f"~{_user()}")) / ".local" / "state" / "sge-autoscaler" / "lock"
+    return Path(f"~{_user()}").expanduser() / ".local" / "state" / "sge-autoscaler" / "lock"
 
 
 @contextmanager
