@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.fleet import Bucket, Interruption, Worker
 from autoscaler.core.plan import details_wanted, plan
@@ -25,6 +26,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.record import read_now, read_record
 from autoscaler.errors import WriteRefused
+from autoscaler.plain_text import plain_json
 from autoscaler.process import ReadOnlyRunner
 from autoscaler.report.document import document
 from autoscaler.settings.sharing import differing
@@ -93,19 +95,19 @@ def as_running(invocation: Invocation) -> Invocation:
     if who is None:
         cell = invocation.cell
         said = f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine"
-        click.echo(f"{said}: judged by this shell's settings", err=True)
+        echo(f"{said}: judged by this shell's settings", err=True)
         return invocation
     shared = invocation.settings_of_running
     if not shared:
         said = f"the autoscaler of this cell (process {who.pid}) does not tell its settings: judged by this shell's"
-        click.echo(said, err=True)
+        echo(said, err=True)
         return invocation
     others = differing(invocation.environ, shared)
     if others:
         told = ", ".join(
             f"{name} ({value} here, {there or 'not set'} there)" for name, (value, there) in others.items()
         )
-        click.echo(f"judged by the settings of the running autoscaler (process {who.pid}), not by: {told}", err=True)
+        echo(f"judged by the settings of the running autoscaler (process {who.pid}), not by: {told}", err=True)
     return invocation.as_running
 
 
@@ -149,7 +151,7 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
     who = invocation.running
     closed = who is not None and bool(who.state) and not os.access(who.state, os.W_OK | os.X_OK)
     if closed and lenient:
-        click.echo(f"{who.state if who else ''} may not be read by you: judged without what was remembered", err=True)
+        echo(f"{who.state if who else ''} may not be read by you: judged without what was remembered", err=True)
     if not (closed and lenient) and invocation.store_file.exists():
         with invocation.store() as store:
             yield store
@@ -163,7 +165,7 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
 
 
 def print_json(told: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    echo(plain_json(json.dumps(told, indent=2, ensure_ascii=False)))
 
 
 def _timed(decide: Callable[[], Plan]) -> tuple[Plan, float]:

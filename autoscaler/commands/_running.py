@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 
 
@@ -11,7 +10,7 @@ def tell_where_nobody_serves(invocation: Invocation) -> None:
     """Say so, on standard error, where no autoscaler runs that would heed this now."""
     if invocation.running is None:
         cell = invocation.cell
-        click.echo(
+        echo(
             f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine: this is kept in "
             f"{invocation.state_directory}, for one that starts with its state there",
             err=True,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import as_json, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
@@ -62,9 +63,9 @@ def refresh(invocation: Invocation, output: Path | None) -> None:
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
     changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
-    click.echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
+    echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
     if _own_file(invocation) != file:
-        click.echo(f"set {setting}={file} to use it")
+        echo(f"set {setting}={file} to use it")
 
 
 def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:

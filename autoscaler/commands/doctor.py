@@ -19,6 +19,7 @@ from autoscaler.constraints.rule_names import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import AutoscalerError
+from autoscaler.plain_text import plain
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
@@ -196,6 +197,6 @@ def _show(findings: Sequence[Finding]) -> None:
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         level = click.style(f"{finding.level.value:4}", fg=_COLOURS[finding.level])
-        click.echo(f"{level}  {finding.what:{width}}  {finding.found}")
+        click.echo(f"{level}  {plain(finding.what):{width}}  {plain(finding.found)}")
         if finding.remedy:
-            click.echo(f"{'':6}{'':{width}}  → {finding.remedy}")
+            click.echo(f"{'':6}{'':{width}}  → {plain(finding.remedy)}")

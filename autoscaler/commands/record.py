@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import observe
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.record import refuse_full, write_record
@@ -37,4 +38,4 @@ def command(invocation: Invocation, directory: Path) -> None:
         master=invocation.cell.master,
         now=datetime.fromtimestamp(snapshot.now, invocation.zone),
     )
-    click.echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")
+    echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")

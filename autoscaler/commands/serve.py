@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
+from autoscaler.plain_text import plain
 from autoscaler.report.log import configure_log
 from autoscaler.store import lock
 
@@ -35,11 +37,9 @@ def _serve(invocation: Invocation) -> None:
     from autoscaler.commands._http import cluster, rest
 
     with rest(invocation) as server:
-        click.echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
+        echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
         if lock.running(invocation.cell) is None:
-            click.echo(
-                "no loop serves this cell: requests are only stored; `sge-autoscaler run` acts on them", err=True
-            )
+            echo("no loop serves this cell: requests are only stored; `sge-autoscaler run` acts on them", err=True)
         server.serve()
 
 
@@ -60,7 +60,7 @@ def passwd(invocation: Invocation, user: str) -> None:
     )
     path = password_file(invocation)
     new = set_password(path, user, password)
-    click.echo(f"{user} {'may call' if new else 'has a new password'}: {path}")
+    echo(f"{user} {'may call' if new else 'has a new password'}: {path}")
 
 
 @command.command("calls")
@@ -72,14 +72,16 @@ def calls(invocation: Invocation, limit: int) -> None:
 
     path = invocation.store_file.with_suffix(".calls")
     if not path.exists():
-        click.echo("nobody has called yet")
+        echo("nobody has called yet")
         return
     log = CallLog.open(path)
     try:
         for call in log.newest(limit):
             when = datetime.fromtimestamp(call.at, invocation.zone).strftime("%Y-%m-%d %H:%M:%S")
-            click.echo(
-                f"{when}  {call.status}  {call.who or '-'}  {call.method} {call.target}  {call.operation}".rstrip()
+            echo(
+                plain(
+                    f"{when}  {call.status}  {call.who or '-'}  {call.method} {call.target}  {call.operation}".rstrip()
+                )
             )
     finally:
         log.close()
