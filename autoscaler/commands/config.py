@@ -24,6 +24,7 @@ from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.policies import registry as policies
 from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
 from providers.registry import known, known_prefixes, load, settings_of
 from providers.settings import main_names, read_settings
@@ -78,6 +79,7 @@ def check(file: Path | None) -> None:
         problems += _wrong_for_provider(settings) or _wrong_types(settings)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
+    problems += exposed_files(settings, os.environ)
     problems += _wrong_addresses(settings)
     for program in _programs_missing(settings):
         echo(f"note: {program}: no program that can be run is there, on this host")
@@ -91,7 +93,7 @@ def check(file: Path | None) -> None:
 def _wrong_in_files(settings: Settings) -> list[str]:
     """What is wrong in the files of rules and VM sizes, with its place."""
     try:
-        RuleFiles.load(settings.process.rules, settings.process.vm_sizes)
+        RuleFiles.load(settings.process.rules, settings.process.vm_sizes, group=settings.process.trusted_group)
     except SettingsError as error:
         return [str(error)]
     return []
@@ -109,7 +111,7 @@ def _wrong_addresses(settings: Settings) -> list[str]:
         if process.http:
             from autoscaler.api.server import address  # takes a while to import
 
-            address(process.http, process.http_certificate, process.http_key)
+            address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
     except SettingsError as error:
         wrong.append(str(error))
     return wrong

@@ -164,7 +164,7 @@ class Invocation:
         """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
         process = self.settings_in_force.process
         location = provider.location if isinstance(provider, HasLocation) else ""
-        return RuleFiles.load(process.rules, process.vm_sizes, location=location)
+        return RuleFiles.load(process.rules, process.vm_sizes, location=location, group=process.trusted_group)
 
     @property
     def who(self) -> str:

@@ -14,6 +14,7 @@ from socket import gethostbyname
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.background import on_thread
+from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation, with_platform
 from autoscaler.constraints.rule_files import RuleFiles
@@ -46,12 +47,14 @@ from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.policies import array_name
 from autoscaler.settings.sharing import given
 from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
+from autoscaler.strict_modes import exposure
 from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
@@ -97,6 +100,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
     """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
     settings = invocation.settings
     refuse_unusable(settings)
+    refuse_exposed_files(invocation, settings)
     dry_run = settings.process.dry_run
     with contextlib.ExitStack() as stack:
         if not dry_run:
@@ -200,6 +204,30 @@ def refuse_unusable(settings: Settings) -> None:
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if problems:
         raise SettingsError("; ".join(problems))
+
+
+def refuse_exposed_files(invocation: Invocation, settings: Settings) -> None:
+    """Raise SettingsError where others could write what we go by: each file with the command that mends it."""
+    problems = exposed_files(settings, invocation.environ)
+    for what, path in own_files(invocation):
+        found = exposure(path, group=settings.process.trusted_group, private=True)
+        problems += (
+            [] if found is None else [f"{what} {path} is not used, since others could change or read it: {found}"]
+        )
+    if problems:
+        raise SettingsError("\n  - ".join(("others may write what the autoscaler goes by:", *problems)))
+
+
+def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:
+    """What is kept in the state directory, as far as it is there."""
+    store = invocation.store_file
+    yield "the store", store
+    for suffix in (".sqlite-wal", ".sqlite-shm", ".calls", ".secret"):
+        if (path := store.with_suffix(suffix)).exists():
+            yield "the secret" if suffix == ".secret" else "the store", path
+    if invocation.settings.process.http_passwords is None:
+        yield "the password file", password_file(invocation)
+    yield "the token file", token_file(invocation)
 
 
 def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joins: bool = True) -> str:
@@ -319,8 +347,14 @@ def _reload(
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         settings = with_platform(settings, partial(_load, invocation), invocation.environ)
         refuse_unusable(settings)
+        refuse_exposed_files(invocation, settings)
         location = looks.rule_files.location if looks.rule_files is not None else ""
-        looks.rule_files = RuleFiles.load(settings.process.rules, settings.process.vm_sizes, location=location)
+        looks.rule_files = RuleFiles.load(
+            settings.process.rules,
+            settings.process.vm_sizes,
+            location=location,
+            group=settings.process.trusted_group,
+        )
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("not heeded before a restart: %s", ", ".join(fixed))

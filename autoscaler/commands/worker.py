@@ -40,7 +40,7 @@ def get(key: str, default: str | None) -> None:
         raise NotFound(
             f"this worker's configuration has no {key}; `sge-autoscaler worker config list` shows what it has"
         )
-    echo(default if found is None else found)
+    echo((default if found is None else found) or "")
 
 
 @config.command("list")

@@ -94,7 +94,8 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
 def test_a_lock_whose_file_is_deleted_while_it_is_taken_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, X
+    path = tmp_path / f"sge-autoscaler-{KEY.slug}.lock"
+    taken: list[int] = []
 
     def delete_the_first(descriptor: int, operation: int, real: Callable[[int, int], None] = fcntl.flock) -> None:
         if not taken:
