@@ -29,7 +29,7 @@ from autoscaler.process import Completed, Runner, Running, SystemRunner, start
 NETWORK = "10.1.0"
 """The /24 of every tree: each has a network namespace of its own, so that they may all use the same."""
 BRIDGE = "bridge"
-LOCKS = Path("/run/lock")
+LOCKS = Path("/run/sge-autoscaler/lock")
 SETUP_TIMEOUT = 30.0
 """Seconds for one command that makes a part of a namespace; each takes milliseconds on an idle machine."""
 _UNSHARE = ("unshare", "--pid", "--mount", "--net", "--uts", "--")
@@ -291,8 +291,10 @@ def _set_up_tree(tree: Tree, name: str) -> None:
     (tree.directory / "hostname").write_text(f"{name}\n")
     _done(tree.runner, ("mount", "-t", "proc", "proc", "/proc"))
     _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=1777", "private", str(tree.private)))
+    with contextlib.suppress(OSError):
+        LOCKS.mkdir(parents=True, exist_ok=True)
     if LOCKS.is_dir():  # locks of programs in the tree are the tree's own, and go with it
-        _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=1777", "locks", str(LOCKS)))
+        _done(tree.runner, ("mount", "-t", "tmpfs", "-o", "mode=755", "locks", str(LOCKS)))
     _done(tree.runner, ("mount", "--bind", str(tree.hosts_file), "/etc/hosts"))
     _done(tree.runner, ("mount", "--bind", str(tree.directory / "hostname"), "/etc/hostname"))
     _done(tree.runner, ("hostname", name))
@@ -322,6 +324,8 @@ def _set_up_host(tree: Tree, name: str, address: str, inner: str) -> None:
     (tree.place(name) / "hostname").write_text(f"{name}\n")
     _done(host, ("mount", "-t", "proc", "proc", "/proc"))
     _done(host, ("mount", "-t", "tmpfs", "-o", "mode=1777", "private", str(tree.private)))
+    if LOCKS.is_dir():  # another machine has other locks
+        _done(host, ("mount", "-t", "tmpfs", "-o", "mode=755", "locks", str(LOCKS)))
     _done(host, ("mount", "--bind", str(tree.place(name) / "hostname"), "/etc/hostname"))
     _done(host, ("hostname", name))
     _done(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.errors import GridEngineNotObservable, GridEngineRefused
+from autoscaler.plain_text import plain
 from autoscaler.process import Runner
 from sge import objects
 from sge.membership import Membership, listed, membership
@@ -239,8 +240,8 @@ class Administrator:
 
     def set_context(self, job: str, key: str, text: str) -> JobsOutcome:
         """Leave a text where `qstat -j` shows it. A comma would end it and becomes a semicolon; a line end, a space."""
-        plain = " ".join("".join(c if c.isprintable() else " " for c in text.replace(",", ";")).split())
-        return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={plain}", jobs=(job,))
+        words = plain(" ".join(text.replace(",", ";").split()))
+        return self._ask_for("qalter", "-ac", f"{usable('context variable', key)}={words}", jobs=(job,))
 
     def verify(self, jobs: Sequence[str]) -> str:
         """What the scheduler says of waiting jobs against the cluster as configured, were it empty; changes nothing.

@@ -94,6 +94,11 @@ def queue(name: str, *, host_group: str, pes: Iterable[str], slots_by_host: Mapp
     )
 
 
+def userset(name: str, entries: str) -> str:
+    """An access list for `qconf -Au`. `entries`: words with commas, as the caller has checked them."""
+    return _render("userset", userset=usable("queue", name), entries=entries)
+
+
 @contextmanager
 def as_file(text: str, name: str = "object") -> Iterator[Path]:
     """The text in a file that only we can write, for the length of one `qconf -A…`."""

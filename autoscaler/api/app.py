@@ -6,7 +6,7 @@ An error is one sentence. What nobody foresaw is logged and answered 500, withou
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -18,13 +18,16 @@ from starlette.requests import ClientDisconnect
 from autoscaler.api import routes
 from autoscaler.api.asking import Api, told
 from autoscaler.api.auto_stop import AutoStops
+from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
+from autoscaler.api.logins import Logins
 from autoscaler.api.models import NodeCreationRequest, NodeManagementRequest
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.refusal import Conflict
 from autoscaler.api.request_service import RequestService
+from autoscaler.api.tokens import Tokens
 from autoscaler.errors import StateNotKept
 from autoscaler.store.calls import CallLog
 
@@ -46,11 +49,14 @@ def make_app(
     requests: RequestService | None = None,
     auto_stops: AutoStops | None = None,
     *,
+    tokens: Tokens | None = None,
+    hosts: Collection[str] = (),
     version: str = "0",
 ) -> FastAPI:
     """The application for one cluster, for all listeners.
 
     `calls` is told of every call of the REST API; `requests` takes those for node arrays, `auto_stops` answers workers.
+    `hosts`: names, besides this machine's, by which it is called.
     """
     app = FastAPI(
         title="sge-autoscaler",
@@ -62,8 +68,10 @@ def make_app(
         openapi_url=None,  # FastAPI's own route would be there at every listener
         redirect_slashes=False,
     )
-    app.state.api = Api(operations, passwords, calls, requests, auto_stops)
-    app.add_middleware(Journalled)
+    logins = None if passwords is None and tokens is None else Logins(passwords, tokens)
+    app.state.api = Api(operations, logins, calls, requests, auto_stops)
+    app.add_middleware(Gate, hosts=hosts)
+    app.add_middleware(Journalled)  # outermost: what the gate refuses is written down, too
     for router in (routes.state, routes.clusters, routes.operations, routes.actions, routes.arrays):
         app.include_router(router)
     app.include_router(routes.description)

@@ -7,25 +7,37 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, HTTPException, Path, Request, Response
-from fastapi.security import HTTPBasic
+from fastapi.security.http import HTTPBase
 from pydantic import BaseModel, ValidationError
+from starlette.requests import HTTPConnection
 
 from autoscaler.api.auto_stop import AutoStops
+from autoscaler.api.gate import KINDS
 from autoscaler.api.listeners import PEER, SOCKET, TCP, listener_of
+from autoscaler.api.logins import REALM, LoginRefused, Logins
 from autoscaler.api.operations import Operations
-from autoscaler.api.passwords import Passwords
-from autoscaler.api.principal import Principal, by_password, of_process
+from autoscaler.api.principal import Principal, Role, of_process
 from autoscaler.api.request_service import LONGEST_DOCUMENT, RequestService
+from autoscaler.constraints.json_text import read_json
+from autoscaler.errors import SettingsError
 from autoscaler.store.calls import CallLog
 
 USER, OPERATION = "autoscaler.user", "autoscaler.operation"
 """Where a call's scope holds who made it and what it began, for the journal of calls."""
 LARGEST_BODY = 4 * 1024 * 1024
-REALM = {"WWW-Authenticate": 'Basic realm="sge-autoscaler", charset="UTF-8"'}
-BODY_KINDS = ("application/json", "text/plain")
-"""CycleCloud's own examples send JSON as text/plain; whatever a body is called, it is read as JSON."""
+BODY_KINDS = KINDS
 Body = TypeVar("Body", bound=BaseModel)
-_basic = HTTPBasic(auto_error=False, description="A user of the password file.")
+
+
+class _Told(HTTPBase):
+    """Says in OpenAPI how callers log in, and leaves the judging to `principal`."""
+
+    async def __call__(self, request: HTTPConnection) -> None:
+        return None
+
+
+_basic = _Told(scheme="basic", scheme_name="HTTPBasic", description="A user of the password file.")
+_bearer = _Told(scheme="bearer", scheme_name="HTTPBearer", description="A token of `serve token create`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +45,8 @@ class Api:
     """What an application works with. None: that part is served nowhere."""
 
     operations: Operations | None = None
-    """Nodes, at the TCP address; with `passwords` and `calls`."""
-    passwords: Passwords | None = None
+    """Nodes, at the TCP address; with `logins` and `calls`."""
+    logins: Logins | None = None
     calls: CallLog | None = None
     requests: RequestService | None = None
     """Takes what node arrays should hold."""
@@ -53,15 +65,21 @@ def operations_of(request: Request) -> Operations:
     return found
 
 
-def principal(request: Request, _: Annotated[Any, Depends(_basic)] = None) -> Principal:
-    """Who makes a call; else 401."""
-    found, passwords = None, api_of(request).passwords
+def principal(
+    request: Request, _: Annotated[Any, Depends(_basic)] = None, __: Annotated[Any, Depends(_bearer)] = None
+) -> Principal:
+    """Who makes a call; else 401, or 429 and 503 where it is not even judged."""
+    found, logins = None, api_of(request).logins
     if listener_of(request.scope) is SOCKET:
         found = of_process(request.scope["state"][PEER], request.headers)
-    elif listener_of(request.scope) is TCP and passwords is not None:
-        found = by_password(request.headers.get("Authorization", ""), passwords)
+    elif listener_of(request.scope) is TCP and logins is not None:
+        peer = request.client.host if request.client else ""
+        try:
+            found = logins.caller(request.headers.get("Authorization", ""), peer)
+        except LoginRefused as error:
+            raise HTTPException(error.status, error.text, error.headers) from error
     if found is None:
-        raise HTTPException(401, "user and password are needed", REALM)
+        raise HTTPException(401, "user and password are needed", {"WWW-Authenticate": REALM})
     request.scope[USER] = found.name
     return found
 
@@ -69,6 +87,16 @@ def principal(request: Request, _: Annotated[Any, Depends(_basic)] = None) -> Pr
 def user(caller: Annotated[Principal, Depends(principal)]) -> str:
     """The name of who makes a call; else 401."""
     return caller.name
+
+
+def at_least(role: Role) -> Callable[[Principal], None]:
+    """403 for those who may less."""
+
+    def check(caller: Annotated[Principal, Depends(principal)]) -> None:
+        if caller.role < role:
+            raise HTTPException(403, f"{caller.name} is a {caller.role}: this takes a {role}")
+
+    return check
 
 
 def of_cluster(
@@ -114,6 +142,10 @@ def body_of(model: type[Body]) -> Callable[[bytes], Body]:
     """Reads a body; 409 with the path of what is wrong, as CycleCloud answers invalid input."""
 
     def body(data: Annotated[bytes, Depends(body_bytes)]) -> Body:
+        try:
+            read_json(data.decode("utf-8"))  # of a name that is given twice, pydantic takes the last
+        except (SettingsError, UnicodeDecodeError) as error:
+            raise HTTPException(409, f"the body: {error}") from error
         try:
             return model.model_validate_json(data)
         except ValidationError as error:

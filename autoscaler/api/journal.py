@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from autoscaler.api.asking import OPERATION, USER, Api
 from autoscaler.api.listeners import TCP, listener_of
 from autoscaler.errors import StateNotKept
+from autoscaler.plain_text import plain
 from autoscaler.store.calls import Call, CallLog
 
 log = logging.getLogger("autoscaler.api")
@@ -44,9 +45,9 @@ class Journalled:
             query = scope.get("query_string", b"").decode("ascii", "replace")
             call = Call(
                 at=clock(),
-                who=scope.get(USER, ""),
-                method=scope["method"],
-                target=scope["path"] + (f"?{query}" if query else ""),
+                who=plain(scope.get(USER, "")),
+                method=plain(scope["method"]),
+                target=plain(scope["path"] + (f"?{query}" if query else "")),
                 status=status,
                 operation=scope.get(OPERATION, ""),
                 seconds=round(time.monotonic() - began, 4),

@@ -183,13 +183,23 @@ class Operations:
 
     # -- managing ------------------------------------------------------------------------------------------------
 
-    def manage(self, verb: ManagingVerb, request: NodeManagementRequest, who: str) -> NodeManagementResult:
-        """Do something with all nodes that are meant, each for itself. Raises Conflict, having done nothing."""
+    def manage(
+        self, verb: ManagingVerb, request: NodeManagementRequest, who: str, *, own_only: bool = False
+    ) -> NodeManagementResult:
+        """Do something with all nodes that are meant, each for itself. `own_only`: only with those that this caller
+        created; of others the answer says so. Raises Conflict, having done nothing.
+        """
         with self.store.database.transaction():
             self._refuse_repeated(request.request_id)
             view = self.view()
             meant = selected(view, request)
-            told = [self._managed(verb, node, view, who) for node in meant]
+            creators = self.store.nodes.creators([node.id for node in meant]) if own_only else {}
+            told = [
+                self._managed(verb, node, view, who)
+                if not own_only or creators.get(node.id) == who
+                else ManagedNode(id=node.id, name=node.name, status="Error", error=_of_another(creators.get(node.id)))
+                for node in meant
+            ]
             operation = self._begin(verb, who, [node.id for node in meant], request.request_id)
         _tell(who, f"asks to {verb}", [each.name for each in told if each.status == "OK"])
         self.ring()
@@ -237,6 +247,11 @@ class Operations:
         if not begun:  # the transaction excludes it
             raise Conflict(f"a request with id {request_id} was made before")
         return operation
+
+
+def _of_another(creator: str | None) -> str:
+    whose = f"was created by {creator}" if creator else "was not created by a caller"
+    return f"this node {whose}: only an admin may do that"
 
 
 def _tell(who: str, does: str, names: Sequence[str]) -> None:

@@ -1,24 +1,26 @@
-"""Who may call: a file of user names with salted hashes of their passwords (scrypt), read again when it changes.
+"""Who may call: a file of user names with salted hashes of their passwords (scrypt) and roles, read again when it
+changes.
 
 A password is compared in constant time, and an unknown user costs as long as a known one. What once proved right is
-remembered by a keyed digest until the file changes, since scrypt is meant to be slow and a client asks every second.
+remembered by a keyed digest until the user's line changes, since scrypt is meant to be slow and a client asks every
+second. Nobody waits for another's scrypt: how many are worked on at once is for `logins` to say.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import hmac
-import os
 import secrets
-import stat
-import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler.api.login_file import changed, replace_file, state_of
+from autoscaler.api.principal import Role
 from autoscaler.errors import SettingsError
+from autoscaler.strict_modes import exposure
 
 COST, BLOCK, PARALLEL = 2**14, 8, 1
 """scrypt's parameters for new entries: 16 MiB and some 50 ms for each guess."""
@@ -46,98 +48,112 @@ def proves(password: str, entry: str) -> bool:
         return False
 
 
-def set_password(path: Path, user: str, password: str) -> bool:
-    """Write a user's entry into the file (made with mode 0600); tells whether the user is new. Whole or not at all."""
+def set_password(path: Path, user: str, password: str, role: Role | None = None) -> bool:
+    """Write a user's entry into the file (made with mode 0600); tells whether the user is new. Whole or not at all.
+    Without a role a user keeps their own; a new one is an admin.
+    """
     if not user or _FORBIDDEN.intersection(user):
         raise SettingsError(f"{user!r} is no user name: it may hold no colon and no line break")
     if not password:
         raise SettingsError("an empty password lets everybody in: give one")
     entries = _read(path) if path.exists() else {}
-    lines = [f"{name}:{entry}\n" for name, entry in {**entries, user: hashed(password)}.items()]
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(made).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(made).unlink()
-        raise
+    own = role or (entries[user].role if user in entries else Role.ADMIN)
+    written = {**entries, user: Entry(hashed(password), own)}
+    replace_file(path, (f"{name}:{entry.hash}:{entry.role}\n" for name, entry in written.items()))
     return user not in entries
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A user's line."""
+
+    hash: str
+    role: Role
 
 
 class Passwords:
     """The file, for one process. Raises SettingsError where it cannot be used."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, group: str | None = None, *, may_be_empty: bool = False) -> None:
+        """`may_be_empty`: callers have tokens, so there need not be a user, nor a file."""
+        self._path, self._group, self._may_be_empty = path, group, may_be_empty
         self._guard = threading.Lock()
         self._key = secrets.token_bytes(32)
         self._proved: dict[str, bytes] = {}
         self._nobody = hashed(secrets.token_hex(16))
-        self._seen: tuple[int, int, int] | None = None
-        self._entries: Mapping[str, str] = {}
-        self._look()
-        if not self._entries:
+        self._seen = state_of(path)
+        self._entries: Mapping[str, Entry] = {} if self._seen is None and may_be_empty else self._checked()
+        if not self._entries and not may_be_empty:
             raise SettingsError(f"{path} names no user: write one with `sge-autoscaler serve passwd USER`")
 
-    def right(self, user: str, password: str) -> bool:
-        """Whether this is a user's password. One at a time, so that guesses do not take all processors."""
+    def proven(self, user: str, password: str) -> Role | None:
+        """The role of a user who proved this password before; None: not yet. Never waits for a guess."""
         with self._guard:
             self._look()
             entry = self._entries.get(user)
-            digest = hmac.digest(self._key, f"{user}\0{password}".encode("utf-8", "surrogatepass"), "sha256")
-            if entry is not None and hmac.compare_digest(self._proved.get(user, b""), digest):
-                return True
-            right = proves(password, entry or self._nobody) and entry is not None
-            if right:
-                self._proved[user] = digest
-            return right
+            known = hmac.compare_digest(self._proved.get(user, b""), self._digest(user, password))
+            return entry.role if entry is not None and known else None
+
+    def role(self, user: str, password: str) -> Role | None:
+        """The role of this user where the password is theirs; None: it is not. Takes as long as scrypt does."""
+        with self._guard:
+            self._look()
+            entry = self._entries.get(user)
+        right = proves(password, entry.hash if entry else self._nobody) and entry is not None
+        if not right or entry is None:
+            return None
+        with self._guard:
+            if self._entries.get(user) == entry:  # it may have changed meanwhile
+                self._proved[user] = self._digest(user, password)
+        return entry.role
+
+    def right(self, user: str, password: str) -> bool:
+        """Whether this is a user's password."""
+        return (self.proven(user, password) or self.role(user, password)) is not None
+
+    def _digest(self, user: str, password: str) -> bytes:
+        return hmac.digest(self._key, f"{user}\0{password}".encode("utf-8", "surrogatepass"), "sha256")
 
     def _look(self) -> None:
         """Read the file if it changed. While it cannot be read, nobody gets in."""
+        now = state_of(self._path)
+        if now == self._seen:
+            return
+        self._seen, before = now, self._entries
         try:
-            now = self._path.stat()
-        except OSError as error:
-            if self._seen is None:
-                raise SettingsError(
-                    f"cannot read the passwords: {error}; write them with `sge-autoscaler serve passwd USER`"
-                ) from error
-            self._entries, self._proved, self._seen = {}, {}, (0, 0, 0)
-            return
-        seen = now.st_mtime_ns, now.st_size, now.st_ino
-        if seen == self._seen:
-            return
-        first, self._seen, self._proved = self._seen is None, seen, {}
-        if now.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+            self._entries = self._checked()
+        except SettingsError as error:
+            changed(error)
             self._entries = {}
-            if first:
-                raise SettingsError(f"{self._path} may be read or changed by others: chmod 600 {self._path}")
-            return
-        try:
-            self._entries = _read(self._path)
-        except SettingsError:
-            self._entries = {}
-            if first:
-                raise
+        self._proved = {
+            user: digest for user, digest in self._proved.items() if before.get(user) == self._entries.get(user)
+        }
+
+    def _checked(self) -> Mapping[str, Entry]:
+        if (exposed := exposure(self._path, group=self._group, private=True)) is not None:
+            raise SettingsError(f"the passwords {self._path} may be read or changed by others: {exposed}")
+        return _read(self._path)
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, Entry]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read the passwords in {path}: {error}") from error
-    entries: dict[str, str] = {}
+        raise SettingsError(
+            f"cannot read the passwords in {path}: {error}; write them with `sge-autoscaler serve passwd USER`"
+        ) from error
+    entries: dict[str, Entry] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        user, separator, entry = line.strip().partition(":")
-        if not (user and separator and entry.startswith("scrypt$")):
-            raise SettingsError(f"{path}, line {number}, is no USER:scrypt$…; `serve passwd USER` writes one")
-        entries[user] = entry
+        user, separator, rest = line.strip().partition(":")
+        entry, _, role = rest.partition(":")
+        if (
+            not (user and separator and entry.startswith("scrypt$"))
+            or (role or "admin").upper() not in Role.__members__
+        ):
+            raise SettingsError(f"{path}, line {number}, is no USER:scrypt$…:ROLE; `serve passwd USER` writes one")
+        entries[user] = Entry(entry, Role[(role or "admin").upper()])
     return entries
 
 

@@ -1,18 +1,31 @@
-"""Who makes a call: at the TCP address whoever proves it by a password, at the Unix socket whom the kernel names."""
+"""Who makes a call, and what they may: at the TCP address whoever proves it by a password or a token, at the Unix
+socket whom the kernel names.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from autoscaler.api.passwords import Passwords
+from enum import IntEnum
 
 ON_BEHALF = "X-Asked-By"
 """Root, and whoever runs the service, may say for whom they ask, as `sudo` does."""
+
+
+class Role(IntEnum):
+    """What one may; each may what those before it may."""
+
+    READER = 1
+    """Looks: status, nodes, usage, operations, requests."""
+    CALLER = 2
+    """Asks for nodes and node arrays, and ends what it asked for itself."""
+    ADMIN = 3
+    """Ends every node and request set."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +33,21 @@ class Principal:
     """One caller, for the length of a call."""
 
     name: str
+    """No two of different kinds have the same: that of a token begins with `token:`, which no user's name can."""
     by: str
     """The name as it stands in the store and the log."""
+    role: Role = Role.ADMIN
 
 
-def by_password(header: str, passwords: Passwords) -> Principal | None:
-    """The user of a Basic `Authorization` header; None: nothing is proven."""
-    name, password = _credentials(header)
-    return Principal(name, f"{name} (REST)") if name and passwords.right(name, password) else None
+def of_rest(name: str, role: Role) -> Principal:
+    """A caller of the REST API."""
+    return Principal(name, f"{name} (REST)", role)
 
 
 def of_process(uid: int, headers: Mapping[str, str]) -> Principal:
-    """The user that a local process runs as; what root or our own user says in its place, marked so."""
+    """The user that a local process runs as; what root or our own user says in its place, marked so. The socket's
+    owner, group and mode say who gets here, so whoever does may all that is there.
+    """
     try:
         own = pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -40,14 +56,3 @@ def of_process(uid: int, headers: Mapping[str, str]) -> Principal:
     may = uid in (0, os.geteuid()) and other.isprintable() and len(other) <= 64
     by = f"{other} (as {own})" if other and other != own and may else own
     return Principal(own, by)
-
-
-def _credentials(header: str) -> tuple[str, str]:
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        return "", ""
-    try:
-        name, _, password = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return "", ""
-    return name, password

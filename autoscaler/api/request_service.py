@@ -31,6 +31,10 @@ STOPPING = "all workers are being given back (`sge-autoscaler stop`), and what i
 Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
+class NotYours(AutoscalerError):
+    """A caller wants to change what another asked for."""
+
+
 def _always() -> bool:
     return True
 
@@ -55,9 +59,11 @@ class RequestService:
     cluster: str = ""
     """How callers name the cluster; '': it has no name, and any will do."""
 
-    def update(self, body: str | bytes, by: str) -> Answer:
-        """Replace all that a set wants: `{"arrays": […], "request_set": …, "expiration_interval": …}`."""
-        return self._answered(lambda: self._update(body, by))
+    def update(self, body: str | bytes, by: str, *, own_only: bool = False) -> Answer:
+        """Replace all that a set wants: `{"arrays": […], "request_set": …, "expiration_interval": …}`. `own_only`: not
+        where another asked for that set.
+        """
+        return self._answered(lambda: self._update(body, by, own_only))
 
     def show(self) -> Answer:
         """Every live request, and what each node array has now."""
@@ -72,10 +78,11 @@ class RequestService:
         """What the autoscaler serves by, without secrets, by environment name."""
         return self._answered(lambda: dict(self.store.service_settings.load() or {}))
 
-    def end(self, set_name: str, by: str) -> Answer:
-        """Take a whole set back."""
+    def end(self, set_name: str, by: str, *, own_only: bool = False) -> Answer:
+        """Take a whole set back. `own_only`: not where another asked for it."""
 
         def take_back() -> dict[str, Any]:
+            self._refuse_foreign(set_name, by if own_only else None)
             ended = self.store.requests.end(set_name)
             if ended:
                 log.info("%s took request set %s back", by, set_name)
@@ -84,7 +91,7 @@ class RequestService:
 
         return self._answered(take_back)
 
-    def _update(self, body: str | bytes, by: str) -> dict[str, Any]:
+    def _update(self, body: str | bytes, by: str, own_only: bool) -> dict[str, Any]:
         given = table(read_json(_text(body)), "the request")
         for name in given:
             known(name, ("arrays", "request_set", "expiration_interval"), "the request")
@@ -93,6 +100,7 @@ class RequestService:
         set_name, interval = given.get("request_set"), given.get("expiration_interval")
         set_name = STANDARD if set_name is None else set_name
         interval = DEFAULT_EXPIRATION if interval is None else interval  # nobody from outside asks for ever by a null
+        self._refuse_foreign(set_name, by if own_only else None)
         now = self.clock()
         asked = ask(
             self.store,
@@ -113,9 +121,17 @@ class RequestService:
         note = "; ".join(filter(None, (note, not_offered(named, self.offered()))))
         return {"request_set": set_name, "expires_at": now + float(interval), "arrays": arrays, "note": note}
 
+    def _refuse_foreign(self, set_name: Any, by: str | None) -> None:
+        sets = () if by is None else self.store.requests.load(self.clock()).sets
+        other = next((one.by for one in sets if one.name == set_name and one.by != by), None)
+        if other is not None:
+            raise NotYours(f"request set {set_name} was asked for by {other}: only they, or an admin, may change it")
+
     def _answered(self, do: Callable[[], dict[str, Any]]) -> Answer:
         try:
             return HTTPStatus.OK, do()
+        except NotYours as error:
+            return HTTPStatus.FORBIDDEN, {"error": str(error)}
         except SettingsError as error:
             return HTTPStatus.BAD_REQUEST, {"error": str(error)}
         except AutoscalerError as error:

@@ -21,6 +21,7 @@ from autoscaler.api.asking import (
     BODY_KINDS,
     accepted,
     api_of,
+    at_least,
     body_bytes,
     body_of,
     known_only,
@@ -43,7 +44,7 @@ from autoscaler.api.models import (
     OperationStatus,
 )
 from autoscaler.api.operations import ManagingVerb
-from autoscaler.api.principal import Principal
+from autoscaler.api.principal import Principal, Role
 from autoscaler.api.records import node_records
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.status import status_of
@@ -67,7 +68,8 @@ def _said(description: str) -> dict[str, Any]:
 
 _ALWAYS: dict[int | str, dict[str, Any]] = {
     400: _said("The query is refused; the text says why."),
-    401: _said("No right user and password were given."),
+    401: _said("No right user and password, nor a token, were given."),
+    403: _said("The caller's role does not allow it, or the call is from a page of another site."),
     404: _said("There is no such cluster, operation or node array."),
     503: _said("What was asked for cannot be written down now; ask again."),
 }
@@ -99,12 +101,14 @@ _UPDATE = {
 _ARRAYS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The update is refused; `error` says where and why."},
     401: _ALWAYS[401],
+    403: {"description": "The caller's role does not allow it, or another caller asked for that request set."},
     404: {"description": "Only nodes are served here."},
     413: _said("The body is too large."),
     503: {"description": "What was asked for cannot be written down now; ask again."},
 }
 
 User = Annotated[str, Depends(user)]
+asks = Depends(at_least(Role.CALLER))
 Creation = Annotated[NodeCreationRequest, Depends(body_of(NodeCreationRequest))]
 Management = Annotated[NodeManagementRequest, Depends(body_of(NodeManagementRequest))]
 Caller = Annotated[Principal, Depends(principal)]
@@ -114,7 +118,7 @@ state = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster
 clusters = APIRouter(prefix="/clusters/{cluster}", dependencies=[Depends(of_cluster)], route_class=_rest)
 operations = APIRouter(dependencies=[Depends(user)], route_class=_rest)
 actions = APIRouter(dependencies=[Depends(user)], route_class=_rest)
-description = APIRouter(include_in_schema=False, route_class=_rest)
+description = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=_rest)
 arrays = APIRouter(dependencies=[Depends(user)], route_class=_local)
 local = APIRouter(include_in_schema=False, dependencies=[Depends(user)], route_class=served_at(SOCKET))
 workers = APIRouter(include_in_schema=False, route_class=served_at(WORKERS))
@@ -229,7 +233,7 @@ def _told(operation: Operation) -> OperationStatus:
 
 @clusters.post(
     "/nodes/create",
-    dependencies=[Depends(known_only())],
+    dependencies=[asks, Depends(known_only())],
     status_code=202,
     responses=_BEGUN,
     openapi_extra=_body_schema(NodeCreationRequest),
@@ -243,14 +247,15 @@ def create(request: Request, response: Response, caller: User, body: Creation) -
 
 
 def _add_verb(verb: ManagingVerb, description: str) -> None:
-    def manage(request: Request, response: Response, caller: User, body: Management) -> NodeManagementResult:
-        result = operations_of(request).manage(verb, body, caller)
+    def manage(request: Request, response: Response, caller: Caller, body: Management) -> NodeManagementResult:
+        own_only = caller.role < Role.ADMIN
+        result = operations_of(request).manage(verb, body, caller.name, own_only=own_only)
         accepted(request, response, result.operation_id)
         return result
 
     clusters.post(
         f"/nodes/{verb}",
-        dependencies=[Depends(known_only())],
+        dependencies=[asks, Depends(known_only())],
         status_code=202,
         responses=_BEGUN,
         openapi_extra=_body_schema(NodeManagementRequest),
@@ -267,7 +272,7 @@ for _verb, _description in VERBS.items():
 
 @clusters.post(
     "/scale/{nodearray}",
-    dependencies=[Depends(known_only("totalCoreCount", "totalNodeCount"))],
+    dependencies=[asks, Depends(known_only("totalCoreCount", "totalNodeCount"))],
     status_code=202,
     responses=_BEGUN,
     response_model_exclude_none=True,
@@ -287,7 +292,7 @@ def scale(
 
 
 @actions.post(
-    "/cloud/actions/retry/{cluster}", dependencies=[Depends(of_cluster), Depends(known_only())], responses=_ALWAYS
+    "/cloud/actions/retry/{cluster}", dependencies=[asks, Depends(of_cluster), Depends(known_only())], responses=_ALWAYS
 )
 def retry(request: Request, response: Response, caller: User) -> dict[str, str]:
     """Try again at once what the provider lacked or refused, instead of waiting until its rest is over."""
@@ -309,10 +314,10 @@ def _service(request: Request) -> RequestService:
 Service = Annotated[RequestService, Depends(_service)]
 
 
-@arrays.post("/autoscale", responses=_ARRAYS, openapi_extra=_UPDATE)
+@arrays.post("/autoscale", dependencies=[asks], responses=_ARRAYS, openapi_extra=_UPDATE)
 def autoscale(service: Service, caller: Caller, body: Annotated[bytes, Depends(body_bytes)]) -> JSONResponse:
     """Replace all that a request set wants node arrays to hold."""
-    status, told = service.update(body, caller.by)
+    status, told = service.update(body, caller.by, own_only=caller.role < Role.ADMIN)
     return Document(told, status)
 
 
@@ -330,12 +335,12 @@ def settings(service: Service) -> JSONResponse:
     return Document(told, status)
 
 
-@arrays.delete("/requests/{request_set:path}", responses=_ARRAYS)
+@arrays.delete("/requests/{request_set:path}", dependencies=[asks], responses=_ARRAYS)
 def end_request(service: Service, caller: Caller, request_set: str) -> JSONResponse:
     """Take a whole request set back."""
     if not request_set:
         raise HTTPException(404, "say which request set: DELETE /requests/SET")
-    status, told = service.end(request_set, caller.by)
+    status, told = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
     return Document(told, status)
 
 

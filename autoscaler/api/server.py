@@ -37,14 +37,18 @@ class Address:
     port: int
     certificate: Path | None = None
     key: Path | None = None
+    plain: bool = False
+    """Whether it may be served without TLS where other machines reach it."""
 
     @property
     def scheme(self) -> str:
         return "https" if self.certificate else "http"
 
 
-def address(text: str, certificate: Path | None = None, key: Path | None = None) -> Address:
-    """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError."""
+def address(text: str, certificate: Path | None = None, key: Path | None = None, *, plain: bool = False) -> Address:
+    """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError, also
+    where others reach it without TLS and nobody said that they may (`plain`).
+    """
     host, separator, port = text.strip().rpartition(":")
     if not separator:
         host = ""
@@ -52,7 +56,13 @@ def address(text: str, certificate: Path | None = None, key: Path | None = None)
         raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is no ADDRESS:PORT: write 127.0.0.1:8080")
     if (certificate is None) != (key is None):
         raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")
-    return Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key)
+    made = Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key, plain)
+    if not (certificate or plain or on_loopback(made.host)):
+        raise SettingsError(
+            f"CP_CAP_AUTOSCALE_HTTP={text!r} is reached by other machines, and passwords would go there in the clear: "
+            "set CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY, or CP_CAP_AUTOSCALE_HTTP_PLAIN=true"
+        )
+    return made
 
 
 def on_loopback(host: str) -> bool:

@@ -10,11 +10,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.api.auto_stop import AutoStops
+from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands._requests import cluster, service
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
-from autoscaler.commands.serve import password_file
-from autoscaler.commands.serving import auto_stop_endpoint, order_secret
+from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse_exposed_files
 from autoscaler.engine.loop import Loop
 from autoscaler.errors import SettingsError
 from autoscaler.store import lock
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from autoscaler.api.operations import Operations
     from autoscaler.api.passwords import Passwords
     from autoscaler.api.server import Address, Server
+    from autoscaler.api.tokens import Tokens
     from autoscaler.api.view import Place
 
 log = logging.getLogger("autoscaler.api")
@@ -52,7 +53,7 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         requests = service(invocation, loop.store, arrays, ring, loop.offered)
         auto_stops = AutoStops(loop.store.auto_stops, order_secret(invocation), ring) if endpoint else None
-        passwords, calls = (None, None) if http is None else stack.enter_context(_logins(invocation))
+        passwords, tokens, calls = (None, None, None) if http is None else stack.enter_context(_logins(invocation))
         # Callers from elsewhere never wait for the loop's connection.
         store = loop.store if http is None else stack.enter_context(invocation.store())
 
@@ -60,8 +61,10 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
         def app() -> Any:
             from autoscaler.api.app import make_app
 
-            operations = _operations(invocation, store, loop.observer.provider, ring)
-            return make_app(operations, passwords, calls, requests, auto_stops, version=_VERSION)
+            operations, hosts = _operations(invocation, store, loop.observer.provider, ring), _hosts(invocation)
+            return make_app(
+                operations, passwords, calls, requests, auto_stops, tokens=tokens, hosts=hosts, version=_VERSION
+            )
 
         if endpoint is not None and auto_stops is not None:
             from autoscaler.api.listeners import WORKERS
@@ -86,11 +89,14 @@ def rest(invocation: Invocation) -> Iterator[Server]:
     from autoscaler.api.server import Server
 
     at = _address(invocation)
-    with _logins(invocation) as (passwords, calls), invocation.store() as store:
+    refuse_exposed_files(invocation, invocation.settings)
+    with _logins(invocation) as (passwords, tokens, calls), invocation.store() as store:
         provider = invocation.provider() if invocation.settings.process.provider is not None else None
         operations = _operations(invocation, store, provider, ring=lambda: None)
         requests = service(invocation, store, lambda: _names(invocation, store), ring=lambda: None)
-        yield Server(make_app(operations, passwords, calls, requests, version=_VERSION), at)
+        hosts = _hosts(invocation)
+        app = make_app(operations, passwords, calls, requests, tokens=tokens, hosts=hosts, version=_VERSION)
+        yield Server(app, at)
 
 
 @contextlib.contextmanager
@@ -113,13 +119,21 @@ def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Itera
 
 
 @contextlib.contextmanager
-def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, CallLog]]:
+def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, Tokens, CallLog]]:
     """Who may call from elsewhere, and where it is written down."""
     from autoscaler.api.passwords import Passwords
+    from autoscaler.api.tokens import Tokens
 
-    passwords = Passwords(password_file(invocation))
+    group = invocation.settings.process.trusted_group
+    tokens = Tokens(token_file(invocation), group)
+    passwords = Passwords(password_file(invocation), group, may_be_empty=bool(tokens))
     with contextlib.closing(CallLog.open(invocation.store_file.with_suffix(".calls"))) as calls:
-        yield passwords, calls
+        yield passwords, tokens, calls
+
+
+def _hosts(invocation: Invocation) -> tuple[str, ...]:
+    """Names by which callers may call, besides those that this machine gives itself."""
+    return (invocation.cell.master, *invocation.settings.process.http_hosts)
 
 
 def _operations(
@@ -143,7 +157,7 @@ def _address(invocation: Invocation) -> Address:
     process = invocation.settings.process
     if process.http is None:
         raise SettingsError("say where to serve: set CP_CAP_AUTOSCALE_HTTP, to 127.0.0.1:8651 for example")
-    return address(process.http, process.http_certificate, process.http_key)
+    return address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
 
 
 def _names(invocation: Invocation, store: Store) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TextIO
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.constraints.autoscale_json import import_autoscale, settings_lines
 from autoscaler.constraints.json_text import read_json
 from autoscaler.errors import SettingsError
@@ -43,11 +44,11 @@ def command(document: TextIO, folder: Path | None) -> None:
     if found.rules:
         texts[where / RULES] = json.dumps(found.rules, indent=2, ensure_ascii=False) + "\n"
     if folder is None:
-        click.echo("\n".join(f"# {path}\n{text}" for path, text in texts.items()), nl=False)
+        echo("\n".join(f"# {path}\n{text}" for path, text in texts.items()).rstrip("\n"))
     else:
         _write(texts)
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
 
 
 def _write(texts: dict[Path, str]) -> None:
@@ -60,6 +61,6 @@ def _write(texts: dict[Path, str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
                 file.write(text)
-            click.echo(f"wrote {path}")
+            echo(f"wrote {path}")
     except OSError as error:
         raise SettingsError(f"cannot write {error.filename}: {error.strerror}") from error

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.fleet import Bucket, Interruption, Worker
 from autoscaler.core.plan import details_wanted, plan
@@ -25,6 +26,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.record import read_now, read_record
 from autoscaler.errors import WriteRefused
+from autoscaler.plain_text import plain_json
 from autoscaler.process import ReadOnlyRunner
 from autoscaler.report.document import document
 from autoscaler.settings.sharing import differing
@@ -164,7 +166,7 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
 
 
 def print_json(told: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    echo(plain_json(json.dumps(told, indent=2, ensure_ascii=False)))
 
 
 def _timed(decide: Callable[[], Plan]) -> tuple[Plan, float]:

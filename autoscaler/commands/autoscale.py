@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from autoscaler.commands._duration import Duration
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import as_json, print_json
 from autoscaler.commands._requests import own_store, reachable, service
 from autoscaler.commands.context import Invocation
@@ -72,7 +73,7 @@ def command(
         return
     wanted = ", ".join(told["arrays"]) or "nothing"
     left = told["expires_at"] - time.time()
-    click.echo(
+    echo(
         f"request set {told['request_set']}: {wanted} for {left:.0f} s" + (f"; {told['note']}" if told["note"] else "")
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import as_json, from_record, look, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.documents import constraint_from, read_document
@@ -54,9 +55,9 @@ def command(
         return
     print_buckets(shown)
     for note in unknown_types(seen.snapshot.requests, seen.snapshot.policy):
-        click.echo(text(note))
+        echo(text(note))
     if len(shown) < len(rows):
-        click.echo(f"{len(rows) - len(shown)} more are not allowed by the settings; --all shows them")
+        echo(f"{len(rows) - len(shown)} more are not allowed by the settings; --all shows them")
 
 
 def _asked(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:

@@ -11,6 +11,7 @@ from typing import TextIO
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import as_json, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
@@ -65,9 +66,9 @@ def refresh(invocation: Invocation, output: Path | None) -> None:
     _write(file, catalog_text(offers))
     new = sum(offer.type.name not in before for offer in offers)
     changed = sum(offer.type.name in before and _differs(offer, before[offer.type.name]) for offer in offers)
-    click.echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
+    echo(f"{file}: {len(offers)} types of {offers[0].region}; {new} are new, {changed} have other prices")
     if _own_file(invocation) != file:
-        click.echo(f"set {setting}={file} to use it")
+        echo(f"set {setting}={file} to use it")
 
 
 @command.command("sizes")
@@ -82,10 +83,10 @@ def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None) -> None:
     comment = f"Made by `sge-autoscaler catalog sizes` on {datetime.now(UTC).date()} of Azure's list of SKUs."
     text = vm_sizes_text(read_json(skus.read()), comment=comment, only=only)
     if output is None:
-        click.echo(text, nl=False)
+        echo(text.rstrip("\n"))
         return
     _write(output, text)
-    click.echo(f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it")
+    echo(f"wrote {output}; set CP_CAP_AUTOSCALE_VM_SIZES={output} to use it")
 
 
 def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:

@@ -10,6 +10,7 @@ import time
 import click
 
 from autoscaler import namespaces
+from autoscaler.commands._echo import echo
 from autoscaler.errors import NotFound
 from autoscaler.lab import cell_folder
 from autoscaler.lab.cell import FIRST_HOST, Cell, ExecHost
@@ -46,13 +47,13 @@ def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
         cell_folder.claim(name) as place,
         Cell.up(hosts=declared, directory=place, prepared=not bare) as cell,
     ):
-        click.echo(f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}")
-        click.echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
+        echo(f"cell {place.name} is up: master and {count(hosts, 'host')}, SGE_ROOT {cell.root}")
+        echo(f"enter it with: sge-autoscaler cell exec {place.name} -- qstat -f")
         if sys.stdin.isatty():
             _run(cell, ("bash", "--norc"), None)
         else:
             _hold(cell)
-    click.echo(f"cell {place.name} is gone")
+    echo(f"cell {place.name} is gone")
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
@@ -84,14 +85,14 @@ def down(name: str | None) -> None:
         if time.monotonic() > deadline:
             raise CellError(f"cell {place.name} did not end within 10 s")
         time.sleep(0.02)
-    click.echo(f"cell {place.name} is gone")
+    echo(f"cell {place.name} is gone")
 
 
 @command.command("list")
 def show() -> None:
     """Name the cells that live on this machine."""
     for name in cell_folder.living():
-        click.echo(name)
+        echo(name)
 
 
 def _run(cell: Cell, argv: tuple[str, ...], host: str | None) -> int:

@@ -18,12 +18,14 @@ from rich.table import Table
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.commands import _import
+from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import with_platform
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.policies import registry as policies
 from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.pages import Row, generated, given_rows, model_rows, shown_rows
 from providers.registry import known, known_prefixes, load, settings_of
 from providers.settings import main_names, read_settings
@@ -55,7 +57,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
     rows += _of_provider(settings) + _of_policies(settings)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
+        echo(json.dumps({"schema": 1, "settings": [asdict(row) for row in rows]}, indent=2))
         return
     table = Table("setting", "value", "from", box=None, pad_edge=False)
     for row in rows:
@@ -64,7 +66,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     for warning in settings.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
 
 
 @command.command()
@@ -73,7 +75,7 @@ def check(file: Path | None) -> None:
     """Check settings before the autoscaler is started; unknown names are errors here."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes, strict=True)
     for warning in settings.warnings:
-        click.echo(f"note: {warning}")
+        echo(f"note: {warning}")
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if settings.process.provider is None:
         problems.append("no provider: set CP_CAP_AUTOSCALE_PROVIDER (`local`, or an import path package.module:Class)")
@@ -81,20 +83,21 @@ def check(file: Path | None) -> None:
         problems += _wrong_for_provider(settings) or _wrong_types(settings)
     problems += policies.problems(settings.process.policies, settings.for_provider(os.environ))
     problems += _wrong_in_files(settings)
+    problems += exposed_files(settings, os.environ)
     problems += _wrong_addresses(settings)
     for program in _programs_missing(settings):
-        click.echo(f"note: {program}: no program that can be run is there, on this host")
+        echo(f"note: {program}: no program that can be run is there, on this host")
     for problem in problems:
-        click.echo(f"error: {problem}", err=True)
+        echo(f"error: {problem}", err=True)
     if problems:
         sys.exit(2)
-    click.echo("settings are good")
+    echo("settings are good")
 
 
 def _wrong_in_files(settings: Settings) -> list[str]:
     """What is wrong in the files of rules and VM sizes, with its place."""
     try:
-        RuleFiles.load(settings.process.rules, settings.process.vm_sizes)
+        RuleFiles.load(settings.process.rules, settings.process.vm_sizes, group=settings.process.trusted_group)
     except SettingsError as error:
         return [str(error)]
     return []
@@ -112,7 +115,7 @@ def _wrong_addresses(settings: Settings) -> list[str]:
         if process.http:
             from autoscaler.api.server import address  # takes a while to import
 
-            address(process.http, process.http_certificate, process.http_key)
+            address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
     except SettingsError as error:
         wrong.append(str(error))
     return wrong
@@ -138,10 +141,10 @@ def docs(only_check: bool, root: Path) -> None:
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         if only_check:
-            click.echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
+            echo(f"{path} is out of date: run `sge-autoscaler config docs`", err=True)
         else:
             path.write_text(texts[path], "utf-8")
-            click.echo(f"wrote {path}")
+            echo(f"wrote {path}")
     sys.exit(1 if only_check and stale else 0)
 
 
@@ -154,7 +157,7 @@ def _of_provider(settings: Settings) -> list[Row]:
         model = settings_of(name)
         own = read_settings(model, settings.for_provider(os.environ))
     except SettingsError as error:
-        click.echo(f"warning: {error}", err=True)
+        echo(f"warning: {error}", err=True)
         return []
     return list(given_rows(own, main_names(model), settings.origins))
 
@@ -167,7 +170,7 @@ def _of_policies(settings: Settings) -> list[Row]:
             model = policies.settings_of(name)
             own = read_settings(model, settings.for_provider(os.environ), of=f"the autoscale policy {name}")
         except SettingsError as error:
-            click.echo(f"warning: {error}", err=True)
+            echo(f"warning: {error}", err=True)
         else:
             rows += given_rows(own, main_names(model), settings.origins)
     return rows
@@ -187,7 +190,7 @@ def _wrong_types(settings: Settings) -> list[str]:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
         return list(unknown_types(settings, told_types(provider)))
     except AutoscalerError as error:
-        click.echo(f"note: provider {settings.process.provider} cannot be asked for its instance types here: {error}")
+        echo(f"note: provider {settings.process.provider} cannot be asked for its instance types here: {error}")
         return []
 
 

@@ -12,8 +12,7 @@ from datetime import date, tzinfo
 from functools import cached_property
 from pathlib import Path
 
-import click
-
+from autoscaler.commands._echo import echo
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.core.policy import Policy
 from autoscaler.engine.observe import LocalZone
@@ -45,7 +44,7 @@ class Invocation:
         """Say something that is not the answer, on standard error; once, however often a command looks."""
         if said not in self._noted:
             self._noted.add(said)
-            click.echo(said, err=True)
+            echo(said, err=True)
 
     @cached_property
     def settings(self) -> Settings:
@@ -173,7 +172,7 @@ class Invocation:
         """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
         process = self.settings_in_force.process
         location = provider.location if isinstance(provider, HasLocation) else ""
-        return RuleFiles.load(process.rules, process.vm_sizes, location=location)
+        return RuleFiles.load(process.rules, process.vm_sizes, location=location, group=process.trusted_group)
 
     @property
     def who(self) -> str:

@@ -14,15 +14,20 @@ import click
 from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
+from autoscaler.commands.serving import own_files
 from autoscaler.constraints.rule_files import RuleFiles
 from autoscaler.constraints.rule_names import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import AutoscalerError
+from autoscaler.plain_text import plain
 from autoscaler.report.admission_file import archive, fresh_for
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import text
 from autoscaler.settings import this_machine
+from autoscaler.settings.guarded_files import guarded_files
+from autoscaler.store.lock import lock_directory
+from autoscaler.strict_modes import exposure
 from providers.interface import Problem
 from sge import jsv_setup
 from sge.access import read_restrictions
@@ -60,6 +65,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *check_all(facts),
         *access_findings(invocation, facts.user),
         *settings_findings(invocation),
+        *mode_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
         *rule_findings(invocation),
@@ -115,6 +121,22 @@ def settings_findings(invocation: Invocation) -> tuple[Finding, ...]:
     return tuple(Finding("settings", Level.WARN, warning, remedy) for warning in warnings)
 
 
+def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
+    """Files that others could write or read: all of them, with the command that mends each."""
+    try:
+        settings, environ = invocation.settings, invocation.environ
+        group = settings.process.trusted_group
+        looked = [(each.what, each.exposure(settings, environ)) for each in guarded_files(settings, environ)]
+        looked += [(what, exposure(path, group=group, private=True)) for what, path in own_files(invocation)]
+        looked.append(("the lock's directory", exposure(lock_directory())))
+    except AutoscalerError as error:
+        return (Finding("file modes", Level.FAIL, str(error), "see `sge-autoscaler config check`"),)
+    found = {(str(each), each.mend): f"{what}: {each.path} {each.how}" for what, each in looked if each is not None}
+    return tuple(Finding("file modes", Level.FAIL, told, mend) for (_, mend), told in found.items()) or (
+        Finding("file modes", Level.OK, "nobody else may write what the autoscaler goes by"),
+    )
+
+
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Instance types and families that are set and that the provider does not have."""
     try:
@@ -132,7 +154,9 @@ def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
     """Rules that are wrong, or name what is not there."""
     try:
         path = invocation.settings.process.rules
-        rules = RuleFiles.load(path, invocation.settings.process.vm_sizes).rules()
+        rules = RuleFiles.load(
+            path, invocation.settings.process.vm_sizes, group=invocation.settings.process.trusted_group
+        ).rules()
     except AutoscalerError as error:
         return (Finding("rules", Level.FAIL, str(error), "correct the file; docs/rules.md tells what may stand there"),)
     if rules is None:
@@ -197,6 +221,6 @@ def _show(findings: Sequence[Finding]) -> None:
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         level = click.style(f"{finding.level.value:4}", fg=_COLOURS[finding.level])
-        click.echo(f"{level}  {finding.what:{width}}  {finding.found}")
+        click.echo(f"{level}  {plain(finding.what):{width}}  {plain(finding.found)}")
         if finding.remedy:
-            click.echo(f"{'':6}{'':{width}}  → {finding.remedy}")
+            click.echo(f"{'':6}{'':{width}}  → {plain(finding.remedy)}")

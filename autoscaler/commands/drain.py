@@ -6,6 +6,7 @@ import time
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.store.overrides import Verb
@@ -27,10 +28,10 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
             ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
             ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
             known = any(ended)
-            click.echo(f"{name} is no longer to be drained" if known else f"{name} was not to be drained")
+            echo(f"{name} is no longer to be drained" if known else f"{name} was not to be drained")
             return
         kept = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
         new = store.wishes.ask(Verb.DRAIN, who=invocation.who, at=now, host=name)
-    click.echo(
+    echo(
         f"{name} will be drained" + ("; it is no longer kept" if kept else "") if new else f"{name} is draining already"
     )

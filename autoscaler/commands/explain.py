@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import Look, as_json, from_record, look, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.core.demand.categories import category_key
@@ -17,6 +18,7 @@ from autoscaler.core.model.complexes import has_task
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import NotFound
+from autoscaler.plain_text import plain
 from autoscaler.report.explain import (
     Ended,
     Past,
@@ -60,7 +62,7 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
         print_json(told)
         return
     for line in lines:
-        click.echo(line)
+        echo(plain(line))
 
 
 def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
     try:
         found = read_ends(invocation.common / "accounting", job)
     except OSError as error:
-        click.echo(f"{error.filename} cannot be read: {error.strerror}", err=True)
+        echo(f"{error.filename} cannot be read: {error.strerror}", err=True)
         return ()
     return tuple(
         Ended(

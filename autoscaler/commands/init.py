@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.boot_script import WITH_METADATA
 from autoscaler.errors import GridEngineRefused
@@ -76,14 +77,14 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
                 _carry_out(administrator, difference, saved)
             done.append(difference)
             if not as_json:
-                click.echo(f"{'created' if difference.missing else 'changed'}: {difference.kind} {difference.name}")
+                echo(f"{'created' if difference.missing else 'changed'}: {difference.kind} {difference.name}")
     if as_json:
-        click.echo(json.dumps(_document(found, done, saved), indent=2))
+        echo(json.dumps(_document(found, done, saved), indent=2))
     elif any(not difference.missing for difference in done):
-        click.echo(f"what was there is kept in {saved}")
+        echo(f"what was there is kept in {saved}")
     if any(difference not in done for difference in missing):
         if not as_json:
-            click.echo("nothing was created: run it again with --yes", err=True)
+            echo("nothing was created: run it again with --yes", err=True)
         return UNPREPARED
     return 0
 
@@ -97,11 +98,11 @@ def _withdraw(administrator: Administrator, place: jsv_setup.Place, saved: Path,
     """Take the verifier away, if it is ours."""
     done = jsv_setup.withdraw(administrator, place, saved)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "differences": [], "saved": str(saved) if done else None}, indent=2))
+        echo(json.dumps({"schema": 1, "differences": [], "saved": str(saved) if done else None}, indent=2))
     elif done:
-        click.echo(f"no submission is verified by us any more; what the configuration said is kept in {saved}")
+        echo(f"no submission is verified by us any more; what the configuration said is kept in {saved}")
     else:
-        click.echo("Grid Engine asks no verifier of ours; nothing to do")
+        echo("Grid Engine asks no verifier of ours; nothing to do")
     return 0
 
 
@@ -144,12 +145,12 @@ def _names(wanted: Sequence[Preparation]) -> set[str]:
 
 def _show(found: Sequence[Difference], applied: Sequence[str]) -> None:
     if not found:
-        click.echo("all is prepared; nothing to do")
+        echo("all is prepared; nothing to do")
     for difference in found:
-        click.echo(difference.shown)
+        echo(difference.shown)
         if not difference.missing and difference.name not in applied:
-            click.echo(f"left as it is; to change it as shown: --apply {difference.name}")
-        click.echo()
+            echo(f"left as it is; to change it as shown: --apply {difference.name}")
+        echo()
 
 
 def _document(found: Sequence[Difference], done: Sequence[Difference], saved: Path) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.errors import SettingsError
 
 MARK = "sge-autoscaler jetpack --install"
@@ -101,13 +102,13 @@ def command(change: str | None) -> None:
         raise click.UsageError("say --install or --remove")
     if change == "install":
         for path in place.install(_quoted(Path(sys.executable).parent / "sge-autoscaler")):
-            click.echo(f"wrote {path}")
+            echo(f"wrote {path}")
         return
     removed = place.remove()
     for path in removed:
-        click.echo(f"removed {path}")
+        echo(f"removed {path}")
     if not removed:
-        click.echo("nothing of ours was there")
+        echo("nothing of ours was there")
 
 
 def _ours(path: Path) -> bool:

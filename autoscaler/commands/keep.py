@@ -6,6 +6,7 @@ import time
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.store.overrides import Verb
@@ -22,12 +23,10 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
         name, now = invocation.host(store, host), time.time()
         if undo:
             known = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
-            click.echo(f"{name} is no longer kept" if known else f"{name} was not kept")
+            echo(f"{name} is no longer kept" if known else f"{name} was not kept")
             return
         ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
         ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
         drained = any(ended)
         new = store.wishes.ask(Verb.KEEP, who=invocation.who, at=now, host=name)
-    click.echo(
-        f"{name} will be kept" + ("; it is no longer to be drained" if drained else "") if new else f"{name} is kept"
-    )
+    echo(f"{name} will be kept" + ("; it is no longer to be drained" if drained else "") if new else f"{name} is kept")

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from autoscaler import commands
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError
 from autoscaler.settings import CONFIG_ENV
@@ -67,13 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(args=None if arguments is None else list(arguments), prog_name=NAME, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except AutoscalerError as error:
-        click.echo(f"{NAME}: {error}", err=True)
+        echo(f"{NAME}: {error}", err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except PermissionError as error:
-        click.echo(f"{NAME}: {error.filename}: {NOT_YOURS}", err=True)
+        echo(f"{NAME}: {error.filename}: {NOT_YOURS}", err=True)
         return AutoscalerError.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.loop import LAST_CALLS, Pass
 from autoscaler.report.document import document
@@ -33,7 +34,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         loop.actor.finish(LAST_CALLS)
         outcomes = [*done.outcomes, *loop.actor.ended()]
     if as_json:
-        click.echo(json.dumps(_document(invocation, Pass(done.observation, done.plan, outcomes)), indent=2))
+        echo(json.dumps(_document(invocation, Pass(done.observation, done.plan, outcomes)), indent=2))
     failed = any(outcome.result in (Result.FAILED, Result.REFUSED) for outcome in outcomes)
     return FAILED if failed else 0
 

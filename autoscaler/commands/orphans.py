@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import as_json, from_record, observe, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.actions import Terminate
@@ -53,7 +54,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, which: s
         if not yes:
             click.confirm(f"end {orphans[0].worker.id}?", abort=True, err=True)
         _end(orphans[0], snapshot, invocation)
-        click.echo(f"{orphans[0].worker.id} is ended", err=as_json)
+        echo(f"{orphans[0].worker.id} is ended", err=as_json)
 
 
 def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.store.overrides import Verb
@@ -18,6 +19,6 @@ def command(invocation: Invocation) -> None:
     tell_where_nobody_serves(invocation)
     with invocation.store() as store:
         if store.wishes.ask(Verb.PAUSE, who=invocation.who, at=time.time()):
-            click.echo("paused; `sge-autoscaler resume` goes on")
+            echo("paused; `sge-autoscaler resume` goes on")
         else:
-            click.echo(f"paused already, by {store.wishes.load().paused_by}")
+            echo(f"paused already, by {store.wishes.load().paused_by}")

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import observe
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.anonymous import write_anonymous
@@ -36,7 +37,7 @@ def command(invocation: Invocation, directory: Path, name: str | None) -> None:
         directory = directory / name
     else:
         _write(invocation, directory)
-    click.echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")
+    echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")
 
 
 def _write(invocation: Invocation, directory: Path) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._look import as_json, print_json, reading_store
 from autoscaler.commands._requests import own_store, reachable
 from autoscaler.commands.context import Invocation
@@ -22,13 +23,13 @@ from autoscaler.report.requests import requests_document, requests_text
 def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
     """Show every live request, who asked and until when, and what each node array is asked to hold in sum."""
     if ended is not None:
-        click.echo(f"request set {ended} " + ("is taken back" if _end(invocation, ended) else "is not there"))
+        echo(f"request set {ended} " + ("is taken back" if _end(invocation, ended) else "is not there"))
         return
     told = _live(invocation)
     if as_json:
         print_json(told)
     else:
-        click.echo(requests_text(told, invocation.zone))
+        echo(requests_text(told, invocation.zone))
 
 
 def _live(invocation: Invocation) -> dict[str, Any]:

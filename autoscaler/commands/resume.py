@@ -6,6 +6,7 @@ import time
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.store.overrides import Verb
@@ -32,4 +33,4 @@ def command(invocation: Invocation) -> None:
     ended += ["the brake"] if memory.brake is not None else []
     ended += [f"the refusal of launches for {array}" for array in memory.stopped]
     ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]
-    click.echo(f"ended: {', '.join(ended)}" if ended else "nothing was paused")
+    echo(f"ended: {', '.join(ended)}" if ended else "nothing was paused")

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 
@@ -28,4 +29,4 @@ def command(invocation: Invocation) -> None:
     again += [f"{array} ({message})" for array, message in memory.stopped.items()]
     again += [f"node {name}" for name in nodes]
     again += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]
-    click.echo(f"tried again: {', '.join(dict.fromkeys(again))}" if again else "nothing rests, and no node has failed")
+    echo(f"tried again: {', '.join(dict.fromkeys(again))}" if again else "nothing rests, and no node has failed")

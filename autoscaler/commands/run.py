@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._instance_types import told_types, unknown_types
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError, NotObservable
@@ -34,7 +35,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
     """
     settings = invocation.settings
     if not settings.scales:
-        click.echo("CP_CAP_AUTOSCALE is false: this cluster is not to be scaled; nothing is done")
+        echo("CP_CAP_AUTOSCALE is false: this cluster is not to be scaled; nothing is done")
         return 0
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from datetime import datetime
-from pathlib import Path
 
 import click
 
+from autoscaler.commands._duration import Duration
+from autoscaler.commands._echo import echo
+from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands.context import Invocation
+from autoscaler.errors import NotFound
+from autoscaler.plain_text import plain
 from autoscaler.report.log import configure_log
 from autoscaler.store import lock
+
+_ROLES = click.Choice(("reader", "caller", "admin"))
 
 
 @click.group("serve", invoke_without_command=True)
@@ -25,34 +32,33 @@ def command(context: click.Context) -> None:
         _serve(context.ensure_object(Invocation))
 
 
-def password_file(invocation: Invocation) -> Path:
-    """Who may call."""
-    return invocation.settings.process.http_passwords or invocation.state_directory / "http-passwords"
-
-
 def _serve(invocation: Invocation) -> None:
     configure_log(invocation.settings.process, invocation.environ)
     from autoscaler.commands._http import rest
     from autoscaler.commands._requests import cluster
 
     with rest(invocation) as server:
-        click.echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
+        echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
         if lock.running(invocation.cell) is None:
-            click.echo(
-                "no loop serves this cell: requests are only stored; `sge-autoscaler run` acts on them", err=True
-            )
+            echo("no loop serves this cell: requests are only stored; `sge-autoscaler run` acts on them", err=True)
         server.serve()
 
 
 @command.command("passwd")
 @click.argument("user")
+@click.option(
+    "--role",
+    type=_ROLES,
+    help="What USER may. Without it a known user's stays, and a new one is an admin.",
+)
 @click.pass_obj
-def passwd(invocation: Invocation, user: str) -> None:
+def passwd(invocation: Invocation, user: str, role: str | None) -> None:
     """Let USER call, or give a new password, which is asked for, or read from standard input where that is no terminal.
 
     Only its salted hash is written.
     """
     from autoscaler.api.passwords import set_password
+    from autoscaler.api.principal import Role
 
     password = (
         click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)
@@ -60,8 +66,8 @@ def passwd(invocation: Invocation, user: str) -> None:
         else sys.stdin.readline().rstrip("\r\n")
     )
     path = password_file(invocation)
-    new = set_password(path, user, password)
-    click.echo(f"{user} {'may call' if new else 'has a new password'}: {path}")
+    new = set_password(path, user, password, None if role is None else Role[role.upper()])
+    echo(f"{user} {'may call' if new else 'has a new password'}: {path}")
 
 
 @command.command("calls")
@@ -73,14 +79,67 @@ def calls(invocation: Invocation, limit: int) -> None:
 
     path = invocation.store_file.with_suffix(".calls")
     if not path.exists():
-        click.echo("nobody has called yet")
+        echo("nobody has called yet")
         return
     log = CallLog.open(path)
     try:
         for call in log.newest(limit):
             when = datetime.fromtimestamp(call.at, invocation.zone).strftime("%Y-%m-%d %H:%M:%S")
-            click.echo(
-                f"{when}  {call.status}  {call.who or '-'}  {call.method} {call.target}  {call.operation}".rstrip()
+            echo(
+                plain(
+                    f"{when}  {call.status}  {call.who or '-'}  {call.method} {call.target}  {call.operation}".rstrip()
+                )
             )
     finally:
         log.close()
+
+
+@command.group("token")
+def token() -> None:
+    """Tokens, in the place of user and password: `Authorization: Bearer TOKEN`."""
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--role", type=_ROLES, required=True, help="What whoever has it may.")
+@click.option(
+    "--expires",
+    type=Duration(),
+    default="90d",
+    show_default=True,
+    help="It is good for so long, as 12h or 90d.",
+)
+@click.pass_obj
+def create_token(invocation: Invocation, name: str, role: str, expires: float) -> None:
+    """Make a token and print it, now and never again: only its hash is kept. NAME stands in the journal of calls."""
+    from autoscaler.api import tokens
+    from autoscaler.api.principal import Role
+
+    echo(tokens.create(token_file(invocation), name, Role[role.upper()], time.time() + expires))
+
+
+@token.command("list")
+@click.pass_obj
+def list_tokens(invocation: Invocation) -> None:
+    """Show who has a token: name, role, until when."""
+    from autoscaler.api import tokens
+
+    found = sorted(tokens.read(token_file(invocation)).values(), key=lambda each: each.name)
+    for each in found:
+        until = datetime.fromtimestamp(each.expires_at, invocation.zone).strftime("%Y-%m-%d %H:%M:%S")
+        ended = " (has expired)" if each.expires_at <= time.time() else ""
+        echo(plain(f"{each.name}  {each.role}  until {until}{ended}"))
+    if not found:
+        echo("there is no token")
+
+
+@token.command("revoke")
+@click.argument("name")
+@click.pass_obj
+def revoke_token(invocation: Invocation, name: str) -> None:
+    """Take a token away; it lets nobody in from now on."""
+    from autoscaler.api import tokens
+
+    if not tokens.revoke(token_file(invocation), name):
+        raise NotFound(f"there is no token {name}: `sge-autoscaler serve token list` shows all")
+    echo(f"token {name} is revoked")

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from socket import gethostbyname
 
 from autoscaler.api.auto_stop import Endpoint
 from autoscaler.background import on_thread
+from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands._requests import cluster
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation, with_platform
@@ -24,6 +26,7 @@ from autoscaler.core.requests.arrays import family_of, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.boot_script import LOAD_SENSOR, ORDER_IN_METADATA, WITH_METADATA, WorkerBoot
+from autoscaler.engine.cell_lease import CellLease, own_lease
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.health_checks import HealthChecks
 from autoscaler.engine.host_names import WorkerNames
@@ -42,16 +45,19 @@ from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
+from autoscaler.process import Runner
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
 from autoscaler.settings import Settings, load_settings, master_type_problem
+from autoscaler.settings.guarded_files import exposed_files
 from autoscaler.settings.policies import array_name
 from autoscaler.settings.sharing import given
 from autoscaler.store.identity import cell_secret
 from autoscaler.store.journal import OrderRecord
 from autoscaler.store.lock import hold, lock_directory
 from autoscaler.store.store import Store
+from autoscaler.strict_modes import exposure
 from autoscaler.worker_configuration import of_node_array, order_key, write
 from providers.interface import HasRunLog, Provider
 from providers.registry import known_prefixes
@@ -59,6 +65,7 @@ from sge.admin import Administrator
 from sge.batches import Batches
 from sge.groups import Groups
 from sge.jsv_setup import Place
+from sge.leases import Leases
 from sge.lookup import Lookup
 from sge.probe_hosts import ProbeHosts
 
@@ -97,6 +104,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
     """A loop that serves this cell alone until the end of the block. Raises LockHeld, SettingsError."""
     settings = invocation.settings
     refuse_unusable(settings)
+    refuse_exposed_files(invocation, settings)
     dry_run = settings.process.dry_run
     with contextlib.ExitStack() as stack:
         if not dry_run:
@@ -116,6 +124,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         guard = QmasterGuard(invocation.runner)
         lookup = Lookup(guard, timeout)
         administrator = Administrator(guard, timeout=timeout)
+        decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup, guard)).guarded(plan)
         means = ExecutionContext(
             grid_engine=administrator,
             provider=provider,
@@ -140,7 +149,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         looks.gather = Failures(accounting, store.starts, lambda: store.memory.saved_at).gather
         yield Loop(
             observer=looks,
-            decide=plan,
+            decide=decide,
             actor=Actor(means, on_late=wakeup.ring),
             store=store,
             reporter=PassReporter(store, settings.process.verbose, invocation.zone),
@@ -155,6 +164,12 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             monitor=Monitor(store.samples).see,
             guard=guard,
         )
+
+
+def _lease(invocation: Invocation, wakeup: Wakeup, runner: Runner) -> AbstractContextManager[CellLease]:
+    """Keeps an autoscaler on another machine away from this cell."""
+    leases = Leases(Administrator(runner, timeout=invocation.settings.process.grid_engine_timeout))
+    return CellLease(leases, own_lease(lock_directory()), wakeup.ring).kept()
 
 
 def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[[Snapshot, Policy], Snapshot]:
@@ -199,6 +214,30 @@ def refuse_unusable(settings: Settings) -> None:
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if problems:
         raise SettingsError("; ".join(problems))
+
+
+def refuse_exposed_files(invocation: Invocation, settings: Settings) -> None:
+    """Raise SettingsError where others could write what we go by: each file with the command that mends it."""
+    problems = exposed_files(settings, invocation.environ)
+    for what, path in own_files(invocation):
+        found = exposure(path, group=settings.process.trusted_group, private=True)
+        problems += (
+            [] if found is None else [f"{what} {path} is not used, since others could change or read it: {found}"]
+        )
+    if problems:
+        raise SettingsError("\n  - ".join(("others may write what the autoscaler goes by:", *problems)))
+
+
+def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:
+    """What is kept in the state directory, as far as it is there."""
+    store = invocation.store_file
+    yield "the store", store
+    for suffix in (".sqlite-wal", ".sqlite-shm", ".calls", ".secret"):
+        if (path := store.with_suffix(suffix)).exists():
+            yield "the secret" if suffix == ".secret" else "the store", path
+    if invocation.settings.process.http_passwords is None:
+        yield "the password file", password_file(invocation)
+    yield "the token file", token_file(invocation)
 
 
 def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joins: bool = True) -> str:
@@ -318,8 +357,14 @@ def _reload(
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
         settings = with_platform(settings, partial(_load, invocation), invocation.environ)
         refuse_unusable(settings)
+        refuse_exposed_files(invocation, settings)
         location = looks.rule_files.location if looks.rule_files is not None else ""
-        looks.rule_files = RuleFiles.load(settings.process.rules, settings.process.vm_sizes, location=location)
+        looks.rule_files = RuleFiles.load(
+            settings.process.rules,
+            settings.process.vm_sizes,
+            location=location,
+            group=settings.process.trusted_group,
+        )
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
             log.warning("not heeded before a restart: %s", ", ".join(fixed))

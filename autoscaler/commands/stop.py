@@ -7,9 +7,11 @@ import time
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import LockHeld
+from autoscaler.plain_text import plain
 from autoscaler.report.log import configure_log
 from autoscaler.store.lock import running
 from autoscaler.store.overrides import Verb
@@ -40,12 +42,12 @@ def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
         _ask(store, Verb(verb), invocation.who)
         if no_wait:
             tell_where_nobody_serves(invocation)
-            click.echo("the wish stands; `sge-autoscaler status` shows what is left")
+            echo("the wish stands; `sge-autoscaler status` shows what is left")
             return 0
         if _served(invocation) and _wait(invocation, store, Verb(verb)):
             return 0
         if not _wished(store, Verb(verb)):
-            click.echo("somebody took the wish to stop back")
+            echo("somebody took the wish to stop back")
             return 1
     return _serve_until_released(invocation)
 
@@ -59,7 +61,7 @@ def _ask(store: Store, verb: Verb, who: str) -> None:
         for host in kept:
             store.wishes.end(Verb.KEEP, who=who, at=now, host=host)
     if kept:
-        click.echo(f"no longer kept: {', '.join(kept)}")
+        echo(f"no longer kept: {', '.join(kept)}")
 
 
 def _served(invocation: Invocation) -> bool:
@@ -72,18 +74,18 @@ def _wished(store: Store, verb: Verb) -> bool:
 
 def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
     """Follow the running autoscaler until it has fulfilled the wish; False when it ended before, or was told not to."""
-    click.echo("waiting for the running autoscaler; Ctrl-C ends the waiting, not the wish")
+    echo("waiting for the running autoscaler; Ctrl-C ends the waiting, not the wish")
     told = store.history.passes(1)[0].number if store.history.passes(1) else 0
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
             if done.number > told:
                 told = done.number
-                click.echo(done.sentence)
+                echo(plain(done.sentence))
         if not _wished(store, verb):
             break
         time.sleep(LOOK_EVERY)
     if store.wishes.fulfilled(verb):
-        click.echo("all workers are given back")
+        echo("all workers are given back")
         return True
     return False
 
@@ -96,6 +98,6 @@ def _serve_until_released(invocation: Invocation) -> int:
         with serving(invocation) as loop, loop.signals():
             loop.run()
     except LockHeld:
-        click.echo("an autoscaler was started meanwhile; it carries the wish out", err=True)
+        echo("an autoscaler was started meanwhile; it carries the wish out", err=True)
         raise
     return INTERRUPTED if loop.stopped_by == "SIGINT" else 0

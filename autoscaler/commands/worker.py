@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from autoscaler.commands._echo import echo
 from autoscaler.errors import NotFound
+from autoscaler.plain_text import plain_json
 from autoscaler.worker_configuration import FILE, FOLDERS, answer, nested, read
 
 
@@ -38,7 +40,7 @@ def get(key: str, default: str | None) -> None:
         raise NotFound(
             f"this worker's configuration has no {key}; `sge-autoscaler worker config list` shows what it has"
         )
-    click.echo(default if found is None else found)
+    echo((default if found is None else found) or "")
 
 
 @config.command("list")
@@ -47,10 +49,10 @@ def list_(as_json: bool) -> None:
     """Print every key with its value."""
     values = _values()
     if as_json:
-        click.echo(json.dumps(nested(values), indent=2, ensure_ascii=False))
+        echo(plain_json(json.dumps(nested(values), indent=2, ensure_ascii=False)))
         return
     for key, value in sorted(values.items()):
-        click.echo(f"{key} = {value}")
+        echo(f"{key} = {value}")
 
 
 def _values(folders: tuple[Path, ...] = FOLDERS) -> dict[str, str]:

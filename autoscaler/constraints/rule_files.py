@@ -17,6 +17,7 @@ from autoscaler.core.constraints.node import SizeFacts
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Worker
 from autoscaler.errors import SettingsError
+from autoscaler.strict_modes import refuse_exposed
 
 log = logging.getLogger("autoscaler.rules")
 
@@ -30,15 +31,21 @@ class RuleFiles:
     sizes: VmSizes
     location: str = ""
     """Region of the workers as their provider tells it; a location in the rules wins."""
+    group: str | None = None
+    """Whose members may write the files."""
     _rules: Rules | None = field(default=None, init=False)
     _complaint: str = field(default="", init=False)
     _unknown: frozenset[str] = field(default=frozenset(), init=False)
 
     @classmethod
-    def load(cls, path: Path | None, sizes: Path | None = None, *, location: str = "") -> RuleFiles:
-        """Raises SettingsError naming the file and the place inside it."""
-        files = cls(path, load_vm_sizes(sizes), location)
-        files._rules = None if path is None else files._located(load_rules(path))
+    def load(
+        cls, path: Path | None, sizes: Path | None = None, *, location: str = "", group: str | None = None
+    ) -> RuleFiles:
+        """Raises SettingsError naming the file and the place inside it, or the command that closes it to others."""
+        if sizes is not None:
+            refuse_exposed("the file of VM sizes", sizes, group=group)
+        files = cls(path, load_vm_sizes(sizes), location, group)
+        files._rules = None if path is None else files._read(path)
         return files
 
     def rules(self) -> Rules | None:
@@ -46,7 +53,7 @@ class RuleFiles:
         if self.path is None:
             return None
         try:
-            self._rules = self._located(load_rules(self.path))
+            self._rules = self._read(self.path)
         except SettingsError as error:
             if str(error) != self._complaint:
                 log.error("rules are kept as they were: %s", error)  # noqa: TRY400 - a sentence, no traceback
@@ -72,6 +79,10 @@ class RuleFiles:
         known = ((name, self.sizes.facts(rules.location, name)) for name in sorted(types - rules.facts.keys()))
         facts: Mapping[str, SizeFacts] = {name: each for name, each in known if each is not None}
         return replace(rules, facts={**facts, **rules.facts})
+
+    def _read(self, path: Path) -> Rules:
+        refuse_exposed("the file of rules", path, group=self.group)
+        return self._located(load_rules(path))
 
     def _located(self, rules: Rules) -> Rules:
         return replace(rules, location=rules.location or self.location)

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import AutoscalerError
+from autoscaler.plain_text import plain
 from autoscaler.process import Runner
 from autoscaler.report.wording import text
 from autoscaler.settings.table import OwnerNotice
@@ -154,8 +155,8 @@ def as_owner(account: pwd.struct_passwd, own_uid: int, argv: tuple[str, ...]) ->
 
 def _letter(job: JobOwner, what: str, reason: Reason) -> str:
     """Plain words; no line begins with what a mail program might take for a command of its own."""
-    name = " ".join("".join(c if c.isprintable() else " " for c in job.name).split())[:_LONGEST_NAME]
-    return f"Job {job.job} ({name}) was {what} by sge-autoscaler:\n  {text(reason)}\n"
+    name = plain(" ".join(job.name.split()))[:_LONGEST_NAME]
+    return f"Job {job.job} ({name}) was {what} by sge-autoscaler:\n  {plain(text(reason))}\n"
 
 
 def _last_line(stderr: bytes) -> str:

@@ -29,7 +29,7 @@ from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
-from autoscaler.errors import AutoscalerError, NotObservable, StateNotKept
+from autoscaler.errors import AutoscalerError, LockHeld, NotObservable, StateNotKept
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
@@ -304,6 +304,8 @@ class Loop:
             return self._cannot(f"not observable, so nothing is done: {error}", error)
         except StateNotKept as error:
             return self._cannot(str(error), error)
+        except LockHeld:  # another one acts now: whatever we do may be done twice
+            raise
         except Exception:  # the loop's edge: the next pass looks anew
             log.exception("this pass failed by a defect; nothing more is done in it")
             return self._backoff()

@@ -7,6 +7,8 @@ import os
 import socket
 from collections.abc import Mapping
 
+from autoscaler.plain_text import plain
+
 
 class Notifier:
     """The other end of NOTIFY_SOCKET."""
@@ -28,7 +30,7 @@ class Notifier:
 
     def status(self, text: str) -> None:
         """The line that `systemctl status` shows."""
-        self._send("STATUS=" + text.replace("\n", " "))
+        self._send("STATUS=" + plain(text.replace("\n", " ")))
 
     def _send(self, message: str) -> None:
         if not self._address:

@@ -127,7 +127,8 @@ def code() -> str:
 
 def _sources() -> Iterator[tuple[str, bytes]]:
     autoscaler, sge = files("autoscaler"), files("sge")
-    yield "autoscaler/__init__.py", autoscaler.joinpath("__init__.py").read_bytes()
+    for name in ("__init__.py", "plain_text.py"):
+        yield f"autoscaler/{name}", autoscaler.joinpath(name).read_bytes()
     yield from _modules(autoscaler.joinpath("core"), "autoscaler/core")
     for name in ("__init__.py", "admission.py", "wording.py"):
         yield f"autoscaler/report/{name}", autoscaler.joinpath("report", name).read_bytes()

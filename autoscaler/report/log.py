@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import sys
+import textwrap
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,6 +25,7 @@ if not _seen:
     del sys.modules["rich"]
 
 from autoscaler.errors import SettingsError  # noqa: E402
+from autoscaler.plain_text import plain, plain_lines  # noqa: E402
 from autoscaler.settings import Process, is_secret  # noqa: E402
 
 FILE_NAME = "sge-autoscaler.log"
@@ -101,14 +103,18 @@ class Redaction:
 
 
 def plain_line(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-    """`2026-11-21 09:04:23 pass 812: …`; levels above info are named, further fields follow as name=value."""
+    """`2026-11-21 09:04:23 pass 812: …`; levels above info are named, further fields follow as name=value.
+
+    One line whatever it says, so that nobody forges another; a traceback follows, indented.
+    """
     when = str(event.pop("time", ""))[:19].replace("T", " ")
     level = str(event.pop("level", "info"))
     trace = event.pop("exception", None)
     loud = "" if level in ("info", "debug") else f"{level.upper()}: "
     message = str(event.pop("event", ""))
     fields = "".join(f" {name}={value}" for name, value in event.items())
-    return f"{when} {loud}{message}{fields}" + (f"\n{trace}" if trace else "")
+    line = plain(" | ".join(f"{message}{fields}".split("\n")))
+    return f"{when} {loud}{line}" + (f"\n{textwrap.indent(plain_lines(str(trace)), '  ')}" if trace else "")
 
 
 def _levelled(handler: logging.Handler, level: str) -> logging.Handler:

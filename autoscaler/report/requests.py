@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
+from autoscaler.plain_text import plain
 from autoscaler.report.wording import count
 
 NONE_LIVES: Mapping[str, int] = MappingProxyType({})
@@ -64,7 +65,7 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
         types += f" (the provider does not offer {strange})" if strange and types else ""
         kept = f"; its workers stay (KeepAlive of {', '.join(array['keep_alive'])})" if array["keep_alive"] else ""
         lines.append(f"  {array['name']}: {_wish(array) or 'nothing'}{types}{there}{kept}{flagged}")
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def asked_line(told: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from autoscaler.core.model.reasons import Fact, Reason
+from autoscaler.plain_text import plain
 from autoscaler.report.reasons.table import REASONS
 
 SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -56,7 +57,7 @@ def facts_of(template: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def shown(name: str, value: Fact) -> str:
-    """A fact as people read it."""
+    """A fact as people read it: a name that somebody else chose never ends the line."""
     if value is None:
         return "?"
     if isinstance(value, bool):
@@ -64,9 +65,9 @@ def shown(name: str, value: Fact) -> str:
     if name.endswith("_setting") and isinstance(value, tuple):
         return _setting(*value)
     if isinstance(value, tuple):
-        return ", ".join(value) if value else "none"
+        return plain(", ".join(value)) if value else "none"
     if isinstance(value, str):
-        return value
+        return plain(value)
     if name.endswith("_s"):
         return duration(value)
     if name.endswith("_at"):

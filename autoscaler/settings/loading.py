@@ -24,6 +24,7 @@ from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_paramet
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
 from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, served
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
+from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 
 PREFIX = "CP_CAP_AUTOSCALE_"
 PROVIDER_ENV = "CP_CAP_AUTOSCALE_PROVIDER"
@@ -129,7 +130,7 @@ def load_settings(
     unknown environment variables errors too; otherwise they are in `.warnings`.
     """
     path = file or (Path(environ[CONFIG_ENV]) if environ.get(CONFIG_ENV) else None)
-    in_file = read_file(path) if path else {}
+    in_file = read_file(path, environ.get(GROUP_ENV) or None) if path else {}
     prefixes = (*known_prefixes(environ.get(PROVIDER_ENV) or in_file.get(PROVIDER_ENV)), POLICY_PREFIX)
     in_env = {key: value for key, value in environ.items() if key.startswith("CP_CAP_") and value != ""}
     values = {key: Origin(value, f"file {path}") for key, value in in_file.items()}
@@ -214,7 +215,11 @@ def is_secret(name: str) -> bool:
     return plain not in _PATHS and bool(_SECRET.search(name))
 
 
-def read_file(path: Path) -> dict[str, str]:
+def read_file(path: Path, group: str | None = None) -> dict[str, str]:
+    """A settings file. It may name classes to import, so others must not be able to write it; `group`: whose members
+    may, which the file itself cannot say. Raises SettingsError.
+    """
+    refuse_exposed("the settings file", path, group=group)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autoscaler.settings.loading import is_secret, read_file
 from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
+from autoscaler.strict_modes import GROUP_ENV
 
 PREFIX = "CP_CAP_"
 _OF_LAUNCHER = frozenset(
@@ -20,7 +21,7 @@ _OF_LAUNCHER = frozenset(
 
 def given(environ: Mapping[str, str]) -> dict[str, str]:
     """All that settings are read from: the environment, and under it the settings file. Raises SettingsError."""
-    file = read_file(Path(environ[CONFIG_ENV])) if environ.get(CONFIG_ENV) else {}
+    file = read_file(Path(environ[CONFIG_ENV]), environ.get(GROUP_ENV) or None) if environ.get(CONFIG_ENV) else {}
     named = {name: value for name, value in environ.items() if _is_read(name) and value != ""}
     return {name: value for name, value in {**file, **named}.items() if not is_secret(name)}
 

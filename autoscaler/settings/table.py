@@ -144,6 +144,13 @@ class Process(_Section):
         None,
         "Where state is kept. Default: /var/lib/sge-autoscaler for root, else the user's state directory.",
     )
+    trusted_group: str | None = setting(
+        "CP_CAP_AUTOSCALE_TRUSTED_GROUP",
+        None,
+        "Group whose members may write what the autoscaler goes by (settings, rules, passwords, state …) and the "
+        "directories on the way to it. What anybody else but root and our own user may write is refused. For the "
+        "settings file itself only the environment can say it. Default: none.",
+    )
     log_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_LOGDIR", None, "Also write the log to a file in this directory."
     )
@@ -326,6 +333,18 @@ class Process(_Section):
         None,
         "Address and port at which `run` serves CycleCloud's REST API, 127.0.0.1:8651 for example; without an address "
         "the loopback. Default: it is not served.",
+    )
+    http_plain: bool = setting(
+        "CP_CAP_AUTOSCALE_HTTP_PLAIN",
+        False,
+        "Serve it without TLS at an address that other machines reach, where whoever is in between reads passwords and "
+        "tokens. Without it such an address needs CP_CAP_AUTOSCALE_HTTP_CERT.",
+    )
+    http_hosts: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
+        "CP_CAP_AUTOSCALE_HTTP_HOSTS",
+        (),
+        "Further host names by which callers call it (`Host`), with commas: an alias, or a proxy's own name. This "
+        "machine's names and all addresses may always; calls for any other name are refused.",
     )
     http_passwords: Path | None = setting(
         "CP_CAP_AUTOSCALE_HTTP_PASSWORDS",

@@ -5,9 +5,11 @@ The lock itself is the kernel's (`flock`), so it cannot be left behind; the note
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import pwd
 import socket
 import time
 from collections.abc import Iterator
@@ -15,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from autoscaler.errors import LockHeld, SettingsError
+from autoscaler.strict_modes import refuse_exposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +52,31 @@ class Holder:
     """Where it listens for callers; '' where it did not say."""
 
 
-LOCKS = Path("/run/lock")
+LOCKS = Path("/run/sge-autoscaler/lock")
+"""Of root, or of the user for whom systemd made `/run/sge-autoscaler`."""
 
 
 def lock_directory() -> Path:
-    """The same for every process of this machine whatever its settings: two state directories are no two cells."""
-    return LOCKS if os.access(LOCKS, os.W_OK) else Path("/tmp")
+    """The same for every process of this user on this machine, whatever its settings: two state directories are no two
+    cells. Nobody else can write there: a lock that anybody may hold or delete is none.
+    """
+    if os.geteuid() == 0 or _ours(LOCKS) or (not LOCKS.exists() and _ours(LOCKS.parent)):
+        return LOCKS
+    return Path(f"~{_user()}").expanduser() / ".local" / "state" / "sge-autoscaler" / "lock"
 
 
 @contextmanager
 def hold(
     key: CellKey, directory: Path, *, now: float | None = None, state: str = "", socket_path: str = ""
 ) -> Iterator[Holder]:
-    """Serve this cell alone until the end of the block. Raises LockHeld, which says by whom, when somebody does."""
+    """Serve this cell alone until the end of the block. Raises LockHeld, which says by whom, when somebody does, and
+    SettingsError where others could hold or delete the lock.
+    """
     path = _path(key, directory)
-    lock = FileLock(path, mode=0o600)
     try:
-        lock.acquire(blocking=False)
-    except Timeout:
+        _make(directory)
+        descriptor = _locked(path)
+    except BlockingIOError:
         raise LockHeld(_held(key, holder(key, directory))) from None
     except OSError as error:
         raise SettingsError(
@@ -81,7 +89,37 @@ def hold(
         yield own
     finally:
         _note(path).unlink(missing_ok=True)
-        lock.release()
+        os.close(descriptor)
+
+
+def _make(directory: Path) -> None:
+    """Everybody may look a holder up; only its owner may change anything."""
+    for missing in [each for each in (directory, *directory.parents) if not each.exists()][::-1]:
+        missing.mkdir(exist_ok=True)
+        missing.chmod(0o755)
+    refuse_exposed("the lock's directory", directory)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that holds the lock of the file that has this name now. Raises BlockingIOError where it is held."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            refuse_exposed("the lock", path)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was deleted while we waited for it: that lock keeps nobody away
+
+
+def _is(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def holder(key: CellKey, directory: Path) -> Holder | None:
@@ -95,23 +133,27 @@ def holder(key: CellKey, directory: Path) -> Holder | None:
 def held(key: CellKey, directory: Path) -> bool:
     """Whether an autoscaler serves this cell now."""
     path = _path(key, directory)
-    if not path.exists():
-        return False
-    lock = FileLock(path, mode=0o600)
     try:
-        lock.acquire(blocking=False)
-    except (Timeout, OSError):
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:  # not ours to try
         return True
-    lock.release()
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
     return False
 
 
 def running(key: CellKey) -> Holder | None:
-    """Who serves this cell on this machine now, wherever its lock stands; None: nobody.
+    """Who serves this cell on this machine now, as root, as systemd's user or as we ourselves; None: nobody.
 
-    A note in a directory that is everybody's is believed where root or we ourselves have written it.
+    A note is believed where root or we ourselves have written it.
     """
-    for directory in dict.fromkeys((lock_directory(), LOCKS, Path("/tmp"))):
+    for directory in dict.fromkeys((lock_directory(), LOCKS)):
         if not held(key, directory):
             continue
         found = holder(key, directory)
@@ -124,6 +166,20 @@ def running(key: CellKey) -> Holder | None:
         if os.access(_path(key, directory), os.R_OK | os.W_OK) or _lives(found):
             return found if trusted else Holder(found.pid, found.host, found.since)
     return None
+
+
+def _ours(path: Path) -> bool:
+    try:
+        return path.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""
 
 
 def _owners() -> tuple[int, ...]:
@@ -147,7 +203,7 @@ def _path(key: CellKey, directory: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """The directory may be everybody's: a link that somebody left there is not followed."""
+    """Never through a link."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
         file.write(text)

@@ -124,6 +124,15 @@ class NodeTable:
         """The newest ones, newest first."""
         return tuple(self._operations("ORDER BY at DESC, rowid DESC LIMIT ?", (limit,)))
 
+    def creators(self, node_ids: Iterable[str]) -> dict[str, str]:
+        """Who created each of these nodes; those that no caller created are left out."""
+        rows = self._database.rows(
+            "SELECT value AS node, who FROM operations, json_each(operations.nodes)"
+            " WHERE action = 'create' AND value IN (SELECT value FROM json_each(?))",
+            (encoding.write(list(node_ids)),),
+        )
+        return {row["node"]: row["who"] for row in rows}
+
     def _operations(self, clause: str, values: Sequence[Any]) -> Iterator[Operation]:
         for row in self._database.rows(f"SELECT * FROM operations {clause}", values):
             yield Operation(

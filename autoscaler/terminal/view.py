@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from autoscaler.plain_text import plain
 from autoscaler.terminal.screen import HostRow, Screen
 
 _COLOURS = {"busy": "green", "idle": "cyan", "booting": "yellow", "joining": "yellow", "draining": "magenta"}
@@ -68,7 +69,9 @@ class PlainView:
             )
 
     def _print(self, line: str) -> None:
-        self._console.print(f"{time.monotonic() - self._began:6.1f}s  {line}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"{time.monotonic() - self._began:6.1f}s  {plain(line)}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 class LiveView:
@@ -78,7 +81,7 @@ class LiveView:
         self._live, self._title, self._tasks = live, title, tasks
 
     def say(self, line: str) -> None:
-        self._live.console.print(Text(line, style="dim"))
+        self._live.console.print(Text(plain(line), style="dim"))
 
     def show(self, screen: Screen) -> None:
         self._live.update(picture(screen, self._title, self._tasks))
@@ -114,8 +117,8 @@ def _host_table(screen: Screen) -> Table:
     table = Table("host", "type", "state", "slots", "an hour", "so far", "for", box=None, pad_edge=False)
     for row in screen.hosts:
         table.add_row(
-            row.name,
-            row.type,
+            Text(plain(row.name)),
+            Text(plain(row.type)),
             Text(row.state, style=_COLOURS.get(row.state, "")),
             _slots(row),
             "" if row.price_per_hour is None else f"{row.price_per_hour:.3f}",
@@ -134,7 +137,7 @@ def _slots(row: HostRow) -> RenderableType:
 def _sentence_lines(screen: Screen) -> list[RenderableType]:
     newest = screen.sentences[-_SHOWN_SENTENCES:]
     lines = [
-        Text.assemble((f"{datetime.fromtimestamp(record.at).astimezone():%H:%M:%S}  ", "dim"), record.sentence)
+        Text.assemble((f"{datetime.fromtimestamp(record.at).astimezone():%H:%M:%S}  ", "dim"), plain(record.sentence))
         for record in newest
     ]
     return [*lines, *([Text("")] * (_SHOWN_SENTENCES - len(lines)))]

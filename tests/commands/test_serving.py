@@ -178,7 +178,7 @@ def test_settings_read_again_give_the_new_policy(invocation: Invocation) -> None
 
 def test_the_service_unit_is_one_that_systemd_would_notify() -> None:
     unit = resources.files("autoscaler.conf").joinpath("sge-autoscaler.service").read_text(encoding="utf-8")
-    wanted = {"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "RestartPreventExitStatus=0 2 5"}
+    wanted = {"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "RestartPreventExitStatus=0 2", "Restart=on-failure"}
     assert wanted <= set(unit.splitlines())
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from autoscaler.errors import LockHeld, SettingsError
 from autoscaler.store.identity import FILE, cell_tag
 from autoscaler.store.lock import CellKey, held, hold
+from autoscaler.strict_modes import exposure
 
 KEY = CellKey("master", 6444, "default", "/opt/sge")
 HOLDER = """
@@ -58,6 +61,71 @@ def test_the_holders_death_releases_the_lock(tmp_path: Path) -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert (before, held(KEY, tmp_path)) == (True, False)
+
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+@as_root
+def test_a_lock_that_another_user_made_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    path = tmp_path / f"sge-autoscaler-{KEY.slug}.lock"
+    path.touch()
+    os.chown(path, NOBODY, -1)
+    with pytest.raises(SettingsError, match=rf"chown root {path}"), hold(KEY, tmp_path):
+        pass
+
+
+def test_a_directory_in_which_anybody_could_hold_or_delete_the_lock_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks").chmod(0o777)
+    with pytest.raises(SettingsError, match=rf"chmod o-w {tmp_path}/locks"), hold(KEY, tmp_path / "locks"):
+        pass
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (tmp_path / f"sge-autoscaler-{KEY.slug}.lock").symlink_to(victim)
+    with pytest.raises(SettingsError, match="cannot lock"), hold(KEY, tmp_path):
+        pass
+    assert not victim.exists()
+
+
+def test_a_lock_whose_file_is_deleted_while_it_is_taken_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"sge-autoscaler-{KEY.slug}.lock"
+    taken: list[int] = []
+
+    def delete_the_first(descriptor: int, operation: int, real: Callable[[int, int], None] = fcntl.flock) -> None:
+        if not taken:
+            path.unlink()
+        taken.append(descriptor)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", delete_the_first)
+    with hold(KEY, tmp_path):
+        monkeypatch.undo()
+        assert (len(taken), held(KEY, tmp_path)) == (2, True)
+
+
+def test_the_locks_directory_is_made_so_that_only_its_owner_writes_there(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with hold(KEY, tmp_path / "run" / "lock"):
+            mode = (tmp_path / "run" / "lock").stat().st_mode & 0o777
+    finally:
+        os.umask(before)
+    assert mode == 0o755
+
+
+@as_root
+def test_root_never_locks_where_others_may_write() -> None:
+    """On a machine as it is installed, whatever the fixtures of these tests set."""
+    code = "from autoscaler.store.lock import lock_directory; print(lock_directory())"
+    told = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=30).stdout
+    assert exposure(Path(told.strip())) is None
+    assert not any(each.stat().st_mode & 0o022 for each in Path(told.strip()).parents if each.exists())
 
 
 def test_a_tag_is_made_once_and_kept_beside_the_cell(tmp_path: Path) -> None:

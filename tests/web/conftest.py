@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from autoscaler.api.app import make_app
 from autoscaler.api.asking import Api
+from autoscaler.api.logins import Logins
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
 from autoscaler.api.server import Address, Server
@@ -34,7 +35,7 @@ def api(served_app: tuple[FastAPI, str], tmp_path: Path) -> Iterator[Served]:
     """A server whose loop has looked once at an empty cluster."""
     app, url = served_app
     with behind(tmp_path / "store.sqlite") as (operations, calls):
-        app.state.api = Api(operations, app.state.api.passwords, calls)
+        app.state.api = Api(operations, Logins(app.state.api.logins.passwords), calls)
         made = Served(Client(url), operations, calls)
         made.see()
         yield made

@@ -124,7 +124,7 @@ def test_a_file_that_others_may_change_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     set_password(path, "anna", "one")
     path.chmod(0o646)
-    with pytest.raises(SettingsError, match="chmod 600"):
+    with pytest.raises(SettingsError, match=f"chmod o= {path}"):
         Passwords(path)
 
 
@@ -152,7 +152,13 @@ def test_a_user_that_cannot_be_is_not_written(tmp_path: Path, user: str, passwor
      ("[::1]:8443", "::1", 8443), ("0.0.0.0:1", "0.0.0.0", 1)),
 )  # fmt: skip
 def test_an_address_without_a_host_is_the_loopback(text: str, host: str, port: int) -> None:
-    assert address(text) == Address(host, port)
+    assert address(text, plain=True) == Address(host, port, plain=True)
+
+
+@pytest.mark.parametrize("text", ("0.0.0.0:8080", "10.0.0.1:8080", "[::]:8080", "head:8080"))
+def test_plain_http_where_other_machines_reach_it_needs_a_setting(text: str) -> None:
+    with pytest.raises(SettingsError, match="CP_CAP_AUTOSCALE_HTTP_PLAIN"):
+        address(text)
 
 
 @pytest.mark.parametrize("text", ("", "host", "host:port", "host:99999"))

@@ -24,7 +24,7 @@ def api(api: Served, served_app: tuple[FastAPI, str]) -> Served:
     """A server that takes requests for node arrays, too."""
     app, _ = served_app
     service = RequestService(api.store, lambda: ["execute"])
-    app.state.api = Api(api.operations, app.state.api.passwords, api.calls, service)
+    app.state.api = Api(api.operations, app.state.api.logins, api.calls, service)
     return api
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import socket
 from base64 import b64encode
@@ -17,7 +18,7 @@ from autoscaler.api.listeners import TCP
 from tests.web.served import PASSWORD, USER, Served, until
 
 AT_ONCE = TCP.at_once
-HEAD = b"POST /clusters/demo/nodes/create HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n"
+HEAD = b"POST /clusters/demo/nodes/create HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
 LOGIN = f"Basic {b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
 
 
@@ -112,7 +113,9 @@ def test_a_client_that_does_not_take_in_its_answers_is_given_up(
 ) -> None:
     monkeypatch.setattr(deadlines, "UNTAKEN", 0.3)
     calls = 200
-    deaf = connections.open(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * calls, receives=4096)
+    login = base64.b64encode(f"{USER}:{PASSWORD}".encode())
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + login + b"\r\n\r\n"
+    deaf = connections.open(asked * calls, receives=4096)
 
     def answered() -> int:
         return len(api.calls.newest(calls))

@@ -88,7 +88,7 @@ def test_who_is_greeted_is_left_alone(
     for _ in range(handshakes.UNDER_WAY + 1):
         connected(url, strangers)
     assert not until(lambda: greeted.fileno() < 0, 0.6)
-    greeted.sendall(b"GET /operations/ HTTP/1.1\r\nHost: a\r\n\r\n")
+    greeted.sendall(b"GET /operations/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert greeted.recv(65536).startswith(b"HTTP/1.1 401")
 
 

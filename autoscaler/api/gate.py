@@ -1,0 +1,111 @@
+"""Refuses what no client of the REST API sends and a page in somebody's browser does: a call for another host name or
+from another site. Decided from the head alone, before anybody's password is looked at.
+
+A browser adds a login that it knows to whatever a page asks for, and takes a name that a stranger's DNS leads here for
+that stranger's own. It says where a page is from, and the name that it was led by; programs say neither `Origin` nor
+`Sec-Fetch-Site`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from autoscaler.api.listeners import TCP, listener_of
+from autoscaler.plain_text import plain
+
+KINDS = ("application/json", "text/plain")
+"""CycleCloud's own examples send JSON as text/plain; whatever a body is called, it is read as JSON."""
+_ALSO = ("application/x-www-form-urlencoded",)
+"""What `curl -d` calls every body that nobody named."""
+HOSTS_SETTING = "CP_CAP_AUTOSCALE_HTTP_HOSTS"
+_OWN_SITE = ("same-origin", "none")
+_CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+Refusal = tuple[int, str]
+
+
+def own_names() -> frozenset[str]:
+    """By which this machine knows itself."""
+    return frozenset(name.lower() for name in ("localhost", socket.gethostname(), socket.getfqdn()))
+
+
+class Gate:
+    """An application behind it. `hosts`: names by which callers may call; addresses they may always."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
+        self._app = app
+        self._hosts = own_names() | {name.lower().rstrip(".") for name in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = _refused(scope, self._hosts) if scope["type"] == "http" else None
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        status, text = refused
+        headers = {"Connection": "close"}  # what else comes on this connection is not to be believed
+        over_tcp = listener_of(scope) is TCP
+        answer: Response = (
+            PlainTextResponse(text, status, headers) if over_tcp else JSONResponse({"error": text}, status, headers)
+        )
+        await answer(scope, receive, send)
+
+
+def _refused(scope: Scope, hosts: Collection[str]) -> Refusal | None:
+    headers = Headers(scope=scope)
+    if "transfer-encoding" in headers and "content-length" in headers:
+        return 400, "Transfer-Encoding and Content-Length are given both: give one"
+    if listener_of(scope) is not TCP:
+        return None
+    named = headers.getlist("host")
+    if len(named) > 1:
+        return 400, "Host is given more than once"
+    host = named[0] if named else ""
+    if named and not _known(host, hosts):
+        return 421, f"{plain(host)[:100]} is not served here; {HOSTS_SETTING} names the hosts that are"
+    return _of_another_site(headers, host) or _of_another_kind(scope["method"], headers)
+
+
+def _known(host: str, hosts: Collection[str]) -> bool:
+    """A name that a stranger's DNS leads here is not; an address is nobody's to lead."""
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        ipaddress.ip_address(name)
+    except ValueError:
+        return _name(host) in hosts
+    return True
+
+
+def _name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _of_another_site(headers: Headers, host: str) -> Refusal | None:
+    site = headers.get("sec-fetch-site", "none").lower()
+    for name in ("origin", "referer"):
+        from_page = headers.get(name)
+        if from_page is not None and _place(from_page) != host.lower():
+            return 403, f"this call is from a page of another site ({name})"
+    return None if site in _OWN_SITE else (403, "this call is from a page of another site (Sec-Fetch-Site)")
+
+
+def _place(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _of_another_kind(method: str, headers: Headers) -> Refusal | None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if method not in _CHANGING or not kind or kind in (*KINDS, *_ALSO):
+        return None
+    return 415, f"a body of type {plain(kind)[:100]} is not taken: send JSON, as application/json"

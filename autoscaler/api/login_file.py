@@ -1,0 +1,43 @@
+"""What the files of users and of tokens have in common: noticed when they change, and replaced whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+log = logging.getLogger("autoscaler.api")
+State = tuple[int, int, int, int, int]
+
+
+def state_of(path: Path) -> State | None:
+    """Differs once the file or its mode has changed; None: it is not there."""
+    try:
+        now = path.stat()
+    except OSError:
+        return None
+    return now.st_mtime_ns, now.st_size, now.st_ino, now.st_mode, now.st_uid
+
+
+def changed(error: Exception) -> None:
+    """Say that what the file has become lets nobody in."""
+    log.error("until it is mended nobody gets in by it: %s", error)
+
+
+def replace_file(path: Path, lines: Iterable[str]) -> None:
+    """Write the file anew, with mode 0600."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(made).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(made).unlink()
+        raise

@@ -1,0 +1,153 @@
+"""Judges what a caller of the REST API proves: user and password (Basic), or a token (Bearer).
+
+Whoever proved it before is let in at once: they never wait for those who have not. Guesses are limited by address, few
+are worked on at once, and none waits for long, so that guessing neither takes all processors nor keeps others out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.principal import Principal, of_rest
+from autoscaler.api.tokens import Tokens
+from autoscaler.plain_text import plain
+
+BURST, EVERY = 20, 3.0
+"""So many wrong logins of one address at once, and one more each so many seconds."""
+AT_ONCE = 4
+"""So many unproven callers are judged at once; further ones are told to ask again."""
+_MOST_ADDRESSES = 10_000
+_TOLD_EVERY = 60.0
+REALM = 'Basic realm="sge-autoscaler", charset="UTF-8"'
+
+log = logging.getLogger("autoscaler.api")
+
+
+class LoginRefused(Exception):
+    """Nothing is proven. `status`: 401, or 429 and 503 where it is not even judged."""
+
+    def __init__(self, status: int, text: str, retry_after: int | None = None) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+        self.headers = {"WWW-Authenticate": REALM} if status == 401 else {"Retry-After": str(retry_after or 1)}
+
+
+@dataclass(slots=True)
+class _Address:
+    """What an address may still try, and what it did."""
+
+    left: float = float(BURST)
+    since: float = 0.0
+    failures: int = 0
+    told_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Logins:
+    """For one process. Any thread may call."""
+
+    passwords: Passwords | None = None
+    tokens: Tokens | None = None
+    stopwatch: Callable[[], float] = time.monotonic
+    failures: int = 0
+    """Wrong logins since the start."""
+    _addresses: OrderedDict[str, _Address] = field(default_factory=OrderedDict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
+
+    def caller(self, header: str, peer: str) -> Principal:
+        """Who says this in `Authorization`, from this address. Raises LoginRefused."""
+        scheme, _, given = header.partition(" ")
+        if scheme.lower() == "bearer" and self.tokens is not None:
+            return self._by_token(given.strip(), peer)
+        pair = _pair(given) if scheme.lower() == "basic" else None
+        if pair is None or self.passwords is None:
+            raise LoginRefused(401, "user and password are needed")
+        name, password = pair
+        role = self.passwords.proven(name, password)
+        if role is not None:
+            return of_rest(name, role)
+        self._take(peer)
+        if not self._turns.acquire(blocking=False):
+            self._give_back(peer)
+            raise LoginRefused(503, "too many log in at once: ask again", 1)
+        try:
+            role = self.passwords.role(name, password)
+        finally:
+            self._turns.release()
+        if role is None:
+            self._failed(peer, name)
+            raise LoginRefused(401, "user and password are needed")
+        self._give_back(peer)
+        return of_rest(name, role)
+
+    def _by_token(self, token: str, peer: str) -> Principal:
+        assert self.tokens is not None
+        found = self.tokens.owner(token)
+        if found is not None:
+            return of_rest(f"token:{found.name}", found.role)
+        self._take(peer)
+        self._failed(peer, "a token")
+        raise LoginRefused(401, "this token is not known, or has expired")
+
+    def _take(self, peer: str) -> None:
+        """Count one try, before it is known whether it is a wrong one: many may come at once."""
+        now = self.stopwatch()
+        with self._guard:
+            known = self._address(peer, now)
+            known.left = min(float(BURST), known.left + (now - known.since) / EVERY)
+            known.since = now
+            if known.left < 1:
+                wait = int((1 - known.left) * EVERY) + 1
+                raise LoginRefused(429, "too many wrong logins from this address", wait)
+            known.left -= 1
+
+    def _give_back(self, peer: str) -> None:
+        with self._guard:
+            known = self._address(peer, self.stopwatch())
+            known.left = min(float(BURST), known.left + 1)
+
+    def _failed(self, peer: str, name: str) -> None:
+        now = self.stopwatch()
+        with self._guard:
+            self.failures += 1
+            known = self._address(peer, now)
+            known.failures += 1
+            count, tell = known.failures, now - known.told_at >= _TOLD_EVERY
+            known.told_at = now if tell else known.told_at
+        if tell:
+            log.warning("wrong login from %s as %s; %d from there so far", peer, plain(name)[:64], count)
+
+    def _address(self, peer: str, now: float) -> _Address:
+        key = _network(peer)
+        known = self._addresses.pop(key, None) or _Address(since=now)
+        self._addresses[key] = known
+        if len(self._addresses) > _MOST_ADDRESSES:
+            self._addresses.popitem(last=False)
+        return known
+
+
+def _network(peer: str) -> str:
+    """An IPv6 host has a whole /64 to call from."""
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return peer
+    return peer if address.version == 4 else str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def _pair(encoded: str) -> tuple[str, str] | None:
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+    return (name, password) if name and colon else None

@@ -1,0 +1,222 @@
+"""One autoscaler a cell, on whichever machine: a lease in Grid Engine that its holder renews, and without which no pass
+acts.
+
+No clock of one machine is compared with that of another. Who wants the lease watches it: where it stays as it is for
+EXPIRES seconds of the watcher's own clock, its holder lives no more. The holder acts only in the first VALID seconds
+after the beginning of a renewal, by its own clock, which goes on while the machine is suspended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import hashlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
+from sge.leases import FREE, Lease
+
+RENEW = 15.0
+"""Seconds between two renewals."""
+VALID = 45.0
+"""Seconds for which the holder relies on a renewal."""
+EXPIRES = 60.0
+"""Seconds without a renewal after which another one may take the lease."""
+
+log = logging.getLogger("autoscaler.run")
+Given = TypeVar("Given")
+Done = TypeVar("Done")
+
+
+class LeaseStore(Protocol):
+    """`sge.leases.Leases`."""
+
+    def newest(self) -> int: ...
+    def read(self, number: int) -> Lease | None: ...
+    def add(self, lease: Lease) -> bool: ...
+    def put(self, lease: Lease) -> bool: ...
+    def drop(self, number: int) -> None: ...
+    def drop_before(self, number: int) -> None: ...
+
+
+class LeaseNotHeld(NotObservable):
+    """Whether another autoscaler serves the cell is not known yet; the message says who may."""
+
+
+def since_boot() -> float:
+    """Seconds, those in which the machine was suspended included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def own_lease(locks: Path) -> Lease:
+    """Who we are. Two processes are the same holder only where the lock in `locks` keeps one of them away: same boot of
+    the same machine, same directory, same user.
+    """
+    where = locks.stat()
+    words = [socket.gethostname(), str(where.st_dev), str(where.st_ino), str(os.geteuid())]
+    for file in (Path("/proc/sys/kernel/random/boot_id"), Path("/etc/machine-id")):
+        with contextlib.suppress(OSError):
+            words.append(file.read_text(encoding="utf-8").strip())
+    digest = hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+    return Lease(0, digest, socket.gethostname(), _user(), os.getpid())
+
+
+@dataclass(slots=True)
+class CellLease:
+    """For the life of a process. Any thread may call."""
+
+    store: LeaseStore
+    own: Lease
+    ring: Callable[[], None] = lambda: None
+    """Wakes the loop: the lease is lost."""
+    clock: Callable[[], float] = since_boot
+    _held: Lease | None = None
+    _renewed_at: float = 0.0
+    _seen: Lease | None = None
+    """Another's lease as it is watched, and since when it has been as it is."""
+    _since: float = 0.0
+    _impossible: bool = False
+    """Grid Engine does not let us have one."""
+    _lost: LockHeld | None = None
+    _guard: threading.RLock = field(default_factory=threading.RLock)
+
+    def guarded(self, decide: Callable[[Given], Done]) -> Callable[[Given], Done]:
+        """The same decision, where the lease is held. Raises LockHeld where another has it, and NotObservable where
+        that is not known.
+        """
+
+        def decided(given: Given) -> Done:
+            self.check()
+            return decide(given)
+
+        return decided
+
+    def check(self) -> None:
+        """Return only while no other autoscaler can be serving this cell."""
+        with self._guard:
+            if self._held is None or not self._valid():
+                self.step()
+            if self._impossible or (self._held is not None and self._valid()):
+                return
+            seen = self._seen
+            if seen is not None:
+                left = max(0.0, self._since + EXPIRES - self.clock())
+                raise LeaseNotHeld(
+                    f"{seen.who} has served this cell; unless it shows itself, its lease expires in {left:.0f} s"
+                )
+            raise LeaseNotHeld("the cell's lease could not be renewed in time")
+
+    def step(self) -> None:
+        """Renew the lease, take it, or watch who has it. Raises LockHeld, NotObservable, CommandError."""
+        with self._guard:
+            if self._lost is not None:
+                raise self._lost
+            if self._impossible:
+                return
+            if self._held is not None:
+                self._renew()
+            if self._held is None:
+                self._try()
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[CellLease]:
+        """Renewed beside the passes until the end of the block, and given back then."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._keep, args=(ended,), name="lease", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            ended.set()
+            thread.join(RENEW)
+            self._give_back()
+
+    def _keep(self, ended: threading.Event) -> None:
+        while not ended.wait(RENEW):
+            try:
+                with self._guard:
+                    if self._held is not None:
+                        self.step()
+            except LockHeld:
+                self.ring()
+                return
+            except AutoscalerError as error:
+                log.debug("the cell's lease is not renewed: %s", error)
+
+    def _valid(self) -> bool:
+        return self.clock() - self._renewed_at < VALID
+
+    def _renew(self) -> None:
+        assert self._held is not None
+        began, renewed = self.clock(), replace(self._held, beat=self._held.beat + 1)
+        there = self.store.put(renewed)
+        newest = self.store.newest()
+        if newest > self._held.number:
+            self._lose(newest)
+        elif there:
+            self._held, self._renewed_at = renewed, began
+        else:
+            self._held = None  # somebody deleted it
+
+    def _lose(self, number: int) -> None:
+        other = self.store.read(number)
+        self._held = None
+        if other is None or other.holder in (FREE, self.own.holder):
+            return  # that one is gone, too
+        self._lost = LockHeld(f"another autoscaler has taken this cell over: {other.who}")
+        raise self._lost
+
+    def _try(self) -> None:
+        """Take the lease where it is free, ours, or has not changed for long enough."""
+        number, now = self.store.newest(), self.clock()
+        found = self.store.read(number) if number else None
+        if found is None or found.holder in (FREE, self.own.holder):
+            self._take(number + 1, found)
+            return
+        if self._seen is None or self._seen.number != found.number:
+            self._seen, self._since = found, now
+        elif self._seen != found:
+            raise LockHeld(f"another autoscaler serves this cell: {found.who}")
+        elif now - self._since >= EXPIRES:
+            log.warning("the lease of %s has expired: this autoscaler serves the cell now", found.who)
+            self._take(number + 1, found)
+
+    def _take(self, number: int, before: Lease | None) -> None:
+        began, wanted = self.clock(), replace(self.own, number=number, beat=0)
+        try:
+            if not self.store.add(wanted):
+                return  # another was faster: the next look shows who
+        except GridEngineRefused as error:
+            self._impossible = True
+            log.warning("an autoscaler on another machine is not kept away from this cell: no lease: %s", error)
+            return
+        still = self.store.read(before.number) if before is not None else None
+        if self.store.newest() != number or (still is not None and still != before):
+            self.store.drop(number)  # whoever was there before lives, or yet another was faster
+            self._seen = None
+            return
+        self._held, self._renewed_at, self._seen = wanted, began, None
+        self.store.drop_before(number)
+
+    def _give_back(self) -> None:
+        """Whoever comes next need not wait."""
+        with self._guard:
+            held, self._held = self._held, None
+            if held is not None:
+                with contextlib.suppress(AutoscalerError):
+                    self.store.put(replace(held, holder=FREE, beat=held.beat + 1))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.geteuid())

@@ -1,0 +1,67 @@
+"""The files that settings name and that the autoscaler goes by: who may write them decides what it does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaler.settings.loading import Settings
+from autoscaler.settings.table import CONFIG_ENV
+from autoscaler.strict_modes import GROUP_ENV, Exposure, exposure
+
+_SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL")
+_REFERENCE = "file:"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedFile:
+    """One of them. `private`: others must not read it either."""
+
+    what: str
+    path: Path
+    private: bool = False
+    of_environment: bool = False
+    """Only the environment can say which group may write it."""
+
+    def exposure(self, settings: Settings, environ: Mapping[str, str]) -> Exposure | None:
+        """What is wrong with its mode, owner or place; None: nothing. Raises SettingsError."""
+        group = (environ.get(GROUP_ENV) or None) if self.of_environment else settings.process.trusted_group
+        return exposure(self.path, group=group, private=self.private)
+
+
+def guarded_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[GuardedFile]:
+    """All that are named, there or not; those below the state directory are the store's own."""
+    process = settings.process
+    if environ.get(CONFIG_ENV):
+        yield GuardedFile("the settings file", Path(environ[CONFIG_ENV]), of_environment=True)
+    named = (
+        ("the file of rules", process.rules, False),
+        ("the file of VM sizes", process.vm_sizes, False),
+        ("the script of workers", process.worker_bootstrap, False),
+        ("the password file", process.http_passwords, True),
+        ("the certificate", process.http_certificate, False),
+        ("the certificate's key", process.http_key, True),
+    )
+    yield from (GuardedFile(what, path, private) for what, path, private in named if path is not None)
+    for queue in settings.queues.values():
+        if queue.health_check:
+            yield GuardedFile("the health check", Path(shlex.split(queue.health_check)[0]))
+        yield GuardedFile("the directory of health checks", queue.health_checks)
+        if queue.health_checks.is_dir():
+            checks = sorted(queue.health_checks.iterdir())
+            yield from (GuardedFile("the health check", path) for path in checks)
+    for name, value in sorted(settings.for_provider(environ).items()):
+        if name.startswith("CP_CAP_") and value.startswith(_REFERENCE):
+            path = Path(value.removeprefix(_REFERENCE))
+            yield GuardedFile(f"the file of {name}", path, private=bool(_SECRET.search(name)))
+
+
+def exposed_files(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    """What is wrong with each of these files that others could change or read, with the command that mends it. Raises
+    SettingsError where there is no such group.
+    """
+    found = dict.fromkeys((each, each.exposure(settings, environ)) for each in guarded_files(settings, environ))
+    return [f"{each.what}: {exposed}" for each, exposed in found if exposed is not None]

@@ -1,0 +1,120 @@
+"""Whether others could change a file that the autoscaler goes by, as sshd's StrictModes has it.
+
+A file is exposed where somebody else than root and our own user owns it, or may write it, or may put another in its
+place: by any directory on the way to it, or to where a link on the way leads. In a directory with the sticky bit (/tmp)
+nobody takes away what is another's, so that one exposes nothing that is ours.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import shlex
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaler.errors import SettingsError
+
+GROUP_ENV = "CP_CAP_AUTOSCALE_TRUSTED_GROUP"
+_MOST_LINKS = 40
+"""As many as the kernel follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What is wrong with the mode or owner of one file or directory, and the command that mends it."""
+
+    path: Path
+    how: str
+    mend: str
+    of_group: bool = False
+    """Whether a group may write that a setting could allow."""
+
+    def __str__(self) -> str:
+        besides = f" (or name the group in {GROUP_ENV})" if self.of_group else ""
+        return f"{self.path} {self.how}: {self.mend}{besides}"
+
+
+def exposure(path: Path, *, group: str | None = None, private: bool = False) -> Exposure | None:
+    """The first thing on the way to this file, the file included, that others could use; None: nothing. What is not
+    there, or cannot be looked at, is not told of.
+
+    `group`: whose members may write, besides. `private`: others must not be able to read the file either. Raises
+    SettingsError where there is no such group.
+    """
+    allowed = _gid(group)
+    *directories, last = _chain(path.absolute())
+    for directory in directories:
+        if (found := _judged(directory, allowed)) is not None:
+            return found
+    return _judged(last, allowed, private=private)
+
+
+def refuse_exposed(what: str, path: Path, *, group: str | None = None, private: bool = False) -> None:
+    """Raise SettingsError, which names the command that mends it, where others could change (or read) this file."""
+    if (found := exposure(path, group=group, private=private)) is not None:
+        raise SettingsError(f"{what} {path} is not used, since others could change or read it: {found}")
+
+
+def _gid(group: str | None) -> int | None:
+    try:
+        return None if group is None else grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise SettingsError(f"{GROUP_ENV}: there is no group {group!r}: name one that `getent group` knows") from None
+
+
+def _chain(path: Path) -> list[Path]:
+    """Every directory on the way, of links as well, from the root; the file itself, without links, is the last."""
+    found: dict[Path, None] = {}
+    left = _MOST_LINKS
+
+    def walk(here: Path) -> Path:
+        nonlocal left
+        place = Path(here.anchor)
+        found.setdefault(place)
+        for part in here.parts[1:]:
+            place = place.parent if part == ".." else place / part
+            while place.is_symlink() and left > 0:
+                left -= 1
+                place = walk(place.parent / place.readlink())
+            found.setdefault(place)
+        return place
+
+    last = walk(path)
+    found.pop(last, None)
+    return [*found, last]
+
+
+def _judged(path: Path, allowed: int | None, *, private: bool = False) -> Exposure | None:
+    try:
+        seen = path.lstat()
+    except OSError:
+        return None
+    quoted, mode = shlex.quote(str(path)), seen.st_mode
+    if seen.st_uid not in (0, os.geteuid()):
+        return Exposure(path, f"belongs to {_user(seen.st_uid)}", f"chown {_user(os.geteuid())} {quoted}")
+    if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        return None
+    if private and mode & (stat.S_IRWXO & ~stat.S_IXOTH):
+        return Exposure(path, "may be read by everybody", f"chmod o= {quoted}")
+    if mode & stat.S_IWOTH:
+        return Exposure(path, "may be written by everybody", f"chmod o-w {quoted}")
+    if mode & stat.S_IWGRP and seen.st_gid != allowed:
+        return Exposure(path, f"may be written by group {_group(seen.st_gid)}", f"chmod g-w {quoted}", of_group=True)
+    return None
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

@@ -1,0 +1,54 @@
+"""A second autoscaler on another master's machine is refused, by a lease that qmaster keeps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autoscaler.engine.cell_lease import LeaseStore
+from autoscaler.lab.cell import Cell
+from sge.admin import Administrator
+from sge.leases import FREE, PREFIX, Leases
+from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.waiting import Until
+from tests.leases import LeaseStoreContract
+
+
+class TestLeasesOfGridEngine(LeaseStoreContract):
+    @pytest.fixture(autouse=True)
+    def _cell(self, cell: Cell) -> None:
+        self.cell = cell
+
+    def leases(self) -> LeaseStore:
+        return Leases(Administrator(self.cell.runner))
+
+
+def test_an_autoscaler_on_a_shadow_masters_machine_waits_and_is_refused_and_takes_over_once_the_first_ended(
+    cell: Cell, until: Until
+) -> None:
+    shadow = cell.declared[0].name
+    cell.out("qconf", "-ah", shadow)
+    leases = Leases(Administrator(cell.runner))
+    first = Autoscaling(cell)
+    state, log = cell.home / "shadow-state", cell.home / "shadow.log"
+    other = {**first.environment, "CP_CAP_AUTOSCALE_WORKDIR": str(state), "CP_CAP_AUTOSCALE_PROVIDER": "fake"}
+
+    with first.running():
+        until(lambda: leases.newest() == 1, 30.0, "the first has the lease")
+        second = cell.start(("sge-autoscaler", "run"), host=shadow, env=other, output=log)
+        code = second.wait(60.0)
+        said = log.read_text()
+    assert code == 5, said
+    assert re.search(r"another autoscaler serves this cell: process \d+ of \S+ on master", said), said
+    given_back = leases.read(1)
+    assert given_back is not None
+    assert given_back.holder == FREE
+
+    third = cell.start(("sge-autoscaler", "run"), host=shadow, env=other, output=log)
+    until(lambda: leases.newest() == 2, 30.0, "the other has the lease at once")
+    third.terminate(10.0)
+    held = leases.read(2)
+    assert held is not None
+    assert held.host == shadow
+    assert PREFIX in cell.out("qconf", "-sul")

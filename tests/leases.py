@@ -1,0 +1,78 @@
+"""The lease of a cell in memory, and what it and Grid Engine's own have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from autoscaler.engine.cell_lease import LeaseStore
+from sge.leases import FREE, Lease
+
+ANNA = Lease(0, "a1", "master", "root", 11)
+BEN = Lease(0, "b2", "shadow", "sgeadmin", 22)
+
+
+@dataclass
+class MemoryLeases:
+    """`before`: called before each operation, where another process may come in between."""
+
+    kept: dict[int, Lease] = field(default_factory=dict)
+    before: Callable[[], None] = lambda: None
+
+    def newest(self) -> int:
+        self.before()
+        return max(self.kept, default=0)
+
+    def read(self, number: int) -> Lease | None:
+        self.before()
+        return self.kept.get(number)
+
+    def add(self, lease: Lease) -> bool:
+        self.before()
+        return self.kept.setdefault(lease.number, lease) is lease
+
+    def put(self, lease: Lease) -> bool:
+        self.before()
+        if lease.number not in self.kept:
+            return False
+        self.kept[lease.number] = lease
+        return True
+
+    def drop(self, number: int) -> None:
+        self.before()
+        self.kept.pop(number, None)
+
+    def drop_before(self, number: int) -> None:
+        for older in sorted(self.kept):
+            if older < number:
+                self.drop(older)
+
+
+class LeaseStoreContract:
+    """A subclass says where leases are kept, which are none at first."""
+
+    def leases(self) -> LeaseStore:
+        raise NotImplementedError
+
+    def test_of_two_who_add_a_number_one_has_it(self) -> None:
+        leases = self.leases()
+        added = [leases.add(replace(one, number=7)) for one in (ANNA, BEN)]
+        assert (added, leases.newest(), leases.read(7)) == ([True, False], 7, replace(ANNA, number=7))
+
+    def test_what_is_not_there_is_not_written_over(self) -> None:
+        leases = self.leases()
+        assert (leases.newest(), leases.read(3), leases.put(replace(ANNA, number=3))) == (0, None, False)
+
+    def test_what_is_written_over_is_read_again(self) -> None:
+        leases = self.leases()
+        leases.add(replace(ANNA, number=1))
+        written = leases.put(replace(ANNA, number=1, beat=41, holder=FREE))
+        assert (written, leases.read(1)) == (True, replace(ANNA, number=1, beat=41, holder=FREE))
+
+    def test_older_ones_are_taken_away(self) -> None:
+        leases = self.leases()
+        for number in (1, 2, 10):
+            leases.add(replace(ANNA, number=number))
+        leases.drop_before(10)
+        leases.drop(3)
+        assert (leases.newest(), leases.read(2), leases.read(10)) == (10, None, replace(ANNA, number=10))

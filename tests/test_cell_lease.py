@@ -1,0 +1,198 @@
+"""One autoscaler a cell, on whichever machine it runs."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from autoscaler.engine.cell_lease import EXPIRES, RENEW, VALID, CellLease, own_lease
+from autoscaler.errors import AutoscalerError, GridEngineRefused, LockHeld, NotObservable
+from sge.leases import FREE, Lease
+from tests.leases import ANNA, BEN, LeaseStoreContract, MemoryLeases
+
+
+class TestMemoryLeases(LeaseStoreContract):
+    def leases(self) -> MemoryLeases:
+        return MemoryLeases()
+
+
+@dataclass
+class Machines:
+    """Two machines of one cell, each with a clock of its own that has nothing to do with the other's."""
+
+    leases: MemoryLeases = field(default_factory=MemoryLeases)
+    now: float = 0.0
+
+    def autoscaler(self, own: Lease, ahead: float = 0.0) -> CellLease:
+        return CellLease(self.leases, own, clock=lambda: self.now + ahead)
+
+
+def acts(lease: CellLease) -> bool:
+    """Whether a pass would act now."""
+    try:
+        lease.check()
+    except (LockHeld, NotObservable):
+        return False
+    return True
+
+
+@pytest.fixture
+def machines() -> Machines:
+    return Machines()
+
+
+def test_who_comes_first_acts_and_the_second_is_refused_once_the_first_shows_itself(machines: Machines) -> None:
+    first, second = machines.autoscaler(ANNA), machines.autoscaler(BEN, ahead=-86_400)
+    both = acts(first), acts(second)
+    machines.now += RENEW
+    first.step()
+    with pytest.raises(LockHeld, match="process 11 of root on master"):
+        second.check()
+    assert both == (True, False)
+
+
+def test_a_lease_that_is_renewed_never_expires(machines: Machines) -> None:
+    first, second = machines.autoscaler(ANNA), machines.autoscaler(BEN)
+    first.check()
+    acts(second)
+    for _ in range(20):
+        machines.now += RENEW
+        first.step()
+        assert (acts(first), acts(second)) == (True, False)
+
+
+def test_the_lease_of_one_who_died_is_taken_once_it_has_expired_by_the_watchers_own_clock(machines: Machines) -> None:
+    first, second = machines.autoscaler(ANNA, ahead=1e9), machines.autoscaler(BEN)
+    first.check()
+    said = [acts(second)]
+    machines.now += EXPIRES - 1
+    said.append(acts(second))
+    machines.now += 1
+    said.append(acts(second))
+    assert said == [False, False, True]
+
+
+def test_one_that_was_suspended_acts_no_more_before_another_may(machines: Machines) -> None:
+    first, second = machines.autoscaler(ANNA), machines.autoscaler(BEN)
+    first.check()
+    acts(second)
+    machines.now += EXPIRES
+    assert acts(second)
+    with pytest.raises(LockHeld, match="process 22 of sgeadmin on shadow"):
+        first.check()
+
+
+def test_while_grid_engine_cannot_be_reached_the_lease_runs_out_for_its_holder_before_it_does_for_others(
+    machines: Machines,
+) -> None:
+    lease = machines.autoscaler(ANNA)
+    lease.check()
+
+    def away() -> None:
+        raise NotObservable("no answer")
+
+    machines.leases.before = away
+    machines.now += VALID - 1
+    before = acts(lease)
+    machines.now += 1
+    after = acts(lease)
+    machines.leases.before = lambda: None
+    assert (before, after, acts(lease), VALID < EXPIRES) == (True, False, True, True)
+
+
+def test_the_next_process_of_the_same_machine_need_not_wait(machines: Machines) -> None:
+    machines.autoscaler(ANNA).check()
+    assert acts(machines.autoscaler(replace(ANNA, pid=12)))
+
+
+def test_who_ends_gives_the_lease_back(machines: Machines) -> None:
+    with machines.autoscaler(ANNA).kept() as lease:
+        lease.check()
+    held = next(iter(machines.leases.kept.values())).holder
+    assert (held, acts(machines.autoscaler(BEN))) == (FREE, True)
+
+
+def test_a_lease_that_somebody_deleted_is_taken_again(machines: Machines) -> None:
+    lease = machines.autoscaler(ANNA)
+    lease.check()
+    machines.leases.kept.clear()
+    lease.step()
+    assert (acts(lease), len(machines.leases.kept)) == (True, 1)
+
+
+def test_where_grid_engine_lets_us_keep_no_lease_passes_go_on_and_that_is_said(
+    machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(MemoryLeases):
+        def add(self, lease: Lease) -> bool:
+            raise GridEngineRefused('denied: "anna" must be manager for this operation')
+
+    lease = CellLease(Refusing(), ANNA)
+    for _ in range(3):
+        lease.check()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "must be manager" in caplog.text
+
+
+@pytest.mark.parametrize("died", (False, True), ids=("free", "expired"))
+@pytest.mark.parametrize("moment", range(12))
+def test_whenever_another_comes_in_between_at_most_one_of_two_acts(machines: Machines, moment: int, died: bool) -> None:
+    """Before each call of the one the other makes a whole step; the first holder, too, may come back then."""
+    old = machines.autoscaler(replace(ANNA, holder="c3", pid=33))
+    old.check()
+    one, other = machines.autoscaler(ANNA), machines.autoscaler(BEN)
+    if died:
+        acts(one), acts(other)
+        machines.now += EXPIRES
+    else:
+        old._give_back()
+    calls = 0
+
+    def meanwhile() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == moment + 1:
+            machines.leases.before = lambda: None
+            for each in (other, old) if died else (other,):
+                _step(each)
+
+    machines.leases.before = meanwhile
+    _step(one)
+    machines.leases.before = lambda: None
+    assert sum(acts(each) for each in (one, other, old)) <= 1
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_a_holder_that_comes_back_while_its_lease_is_taken_never_acts_beside_the_taker(
+    machines: Machines, moment: int
+) -> None:
+    old, taker = machines.autoscaler(ANNA), machines.autoscaler(BEN)
+    old.check()
+    acts(taker)
+    machines.now += EXPIRES
+    calls, acted = 0, []
+
+    def meanwhile() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == moment + 1:
+            machines.leases.before = lambda: None
+            acted.append(acts(old))
+
+    machines.leases.before = meanwhile
+    takes = acts(taker)
+    machines.leases.before = lambda: None
+    assert not (takes and any(acted))
+
+
+def _step(lease: CellLease) -> None:
+    with contextlib.suppress(AutoscalerError):
+        lease.step()
+
+
+def test_two_directories_of_locks_are_two_holders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    places = [tmp_path_factory.mktemp("locks") for _ in range(2)]
+    holders = [own_lease(place).holder for place in (*places, places[0])]
+    assert (holders[0] == holders[2], holders[0] == holders[1]) == (True, False)

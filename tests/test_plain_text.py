@@ -1,0 +1,274 @@
+"""What a job's owner, a host or a stranger writes reaches no terminal and no log as a command or as a line of ours."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+import click
+import pytest
+import structlog
+from rich.console import Console
+
+from autoscaler.api.app import make_app
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.server import Address, Server
+from autoscaler.api.view import Place
+from autoscaler.commands import main as entry
+from autoscaler.commands.main import main
+from autoscaler.core.model.reasons import Code, because
+from autoscaler.engine.job_owners import Notices
+from autoscaler.engine.systemd import Notifier
+from autoscaler.plain_text import plain, plain_json, plain_lines
+from autoscaler.process import Completed
+from autoscaler.report.log import configure_log
+from autoscaler.report.requests import requests_text
+from autoscaler.report.tables import print_pairs, print_rows
+from autoscaler.report.wording import text
+from autoscaler.settings import Process
+from autoscaler.settings.table import OwnerNotice
+from autoscaler.store.calls import CallLog
+from autoscaler.store.store import Store
+from autoscaler.terminal.view import PlainView
+from sge.admin import Administrator
+from sge.lookup import JobOwner
+from tests.commands.test_commands import environ
+from tests.sge.printed import qstat, queue_list, running_job, waiting_job
+from tests.web.served import password_file, until
+
+__all__ = ["environ"]
+
+FORGED = "2031-01-02 09:00:00 pass 9: root resumed"
+HOSTILE = (
+    f"zz\n{FORGED}",
+    f"zz\r\n{FORGED}",
+    "\x1b]0;owned\x07",
+    "\x1b[2J\x1b[31m",
+    "\x9b31m",
+    "\x08\x08\x08\x7f",
+    "\u202egnp.exe",
+    f"a\u2028{FORGED}",
+    "\udc80",
+)
+COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def harmless(said: str) -> bool:
+    """No command to the terminal, and no line that begins as one of our log's."""
+    return COMMANDS.search(said) is None and not any(line.startswith(FORGED[:10]) for line in said.splitlines())
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_plain_text_is_one_line_of_characters_that_show_and_stays_as_it_is(hostile: str) -> None:
+    once = plain(hostile)
+    assert (harmless(once), len(once.splitlines()), plain(once)) == (True, 1, once)
+
+
+def test_words_of_any_language_stay_as_they_are() -> None:
+    for words in ("jüßß", "日本語", "naïve—“x”", "a b", "C:\\new", "→ 5 %"):
+        assert plain(words) == words
+
+
+def test_lines_of_our_own_stay_lines() -> None:
+    assert plain_lines("a\n  - b\x1b[0m") == "a\n  - b\\x1b[0m"
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_json_says_the_same(hostile: str) -> None:
+    document = plain_json(json.dumps({"name": hostile}, indent=2, ensure_ascii=False))
+    assert (json.loads(document), harmless(document)) == ({"name": hostile}, True)
+
+
+# -- edge by edge --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers[:]:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("_logging_as_before")
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("as_json", (False, True))
+def test_the_log_and_its_file(hostile: str, as_json: bool, tmp_path: Path) -> None:
+    console = io.StringIO()
+    configure_log(Process(log_directory=tmp_path), {}, console=console, as_json=as_json)
+    logger = logging.getLogger("autoscaler.test")
+    logger.warning("hold %s: refused", hostile)
+    structlog.get_logger("autoscaler").info("pass 1", queue=hostile)
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        logger.exception("a defect")
+    for said in (console.getvalue(), (tmp_path / "sge-autoscaler.log").read_text(encoding="utf-8")):
+        own = [line for line in said.splitlines() if as_json or line[:2] == "20"]
+        assert (len(own), COMMANDS.search(said), FORGED in [line[:40] for line in own]) == (3, None, False)
+
+
+def record(folder: Path, hostile: str) -> Path:
+    """A recorded cell in which everything that others name is hostile."""
+    odd = hostile.encode("utf-8", "replace").decode().replace("&", "").replace("<", "")
+    odd = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", odd)  # what is no XML never comes from a reader
+    request = f'<hard_request name="arch" resource_contribution="0.0">{odd}</hard_request>'
+    pe = f'<requested_pe name="{odd}">2</requested_pe>'
+    queue = f"<hard_req_queue>{odd}</hard_req_queue>"
+    listed = qstat(
+        [
+            waiting_job(1, name=odd, owner=odd, more=request),
+            waiting_job(2, name=odd, owner=odd, more=pe),
+            waiting_job(3, name=odd, owner=odd, more=queue),
+        ],
+        [queue_list(f"{odd}@{odd}", running_job(4, more=request)), queue_list(f"main.q@{odd}", running_job(5))],
+    )
+    folder.mkdir()
+    (folder / "qstat.xml").write_bytes(listed)
+    return folder
+
+
+@pytest.mark.usefixtures("environ")
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_every_command_that_tells_of_jobs_and_hosts(
+    hostile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = record(tmp_path / "record", hostile)
+    spoken = [["jobs"], ["workers"], ["plan"], *(["explain", str(job)] for job in range(1, 6)), ["explain", hostile]]
+    for words in spoken:
+        for form in ([], ["--json"]):
+            main([*words, "--from", str(folder), *form])
+            said = capsys.readouterr()
+            assert harmless(said.out), (words, form)
+            assert harmless(said.err), (words, form)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_the_sentence_of_a_reason(hostile: str) -> None:
+    for fact in (hostile, (hostile, "b")):
+        assert harmless(text(because(Code.IGNORED, what=fact, why="odd")))
+
+
+class Heard:
+    """Runs nothing; keeps what it was told to."""
+
+    def __init__(self) -> None:
+        self.argv: list[str] = []
+        self.stdin = b""
+
+    def __call__(self, argv: object, *, timeout: float, stdin: bytes | None = None, **_: object) -> Completed:
+        assert isinstance(argv, list | tuple)
+        self.argv, self.stdin = [str(word) for word in argv], stdin or b""
+        return Completed(tuple(self.argv), 0, b"", b"", 0.0)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_jobs_context(hostile: str) -> None:
+    runner = Heard()
+    Administrator(runner).set_context("4", "autoscaler_reason", f"asks for {hostile}")
+    assert harmless(runner.argv[2])
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_mail_to_a_jobs_owner(hostile: str) -> None:
+    class Finds:
+        def owner(self, job: int) -> JobOwner:
+            return JobOwner(job, "ann", hostile, addresses=("ann@example.org",))
+
+        def mailer(self) -> str:
+            return "/bin/mail"
+
+    runner = Heard()
+    notices = Notices(OwnerNotice.MAIL, Finds(), runner)  # type: ignore[arg-type]
+    notices.tell(("4",), "held", because(Code.IGNORED, what=hostile, why="odd"))
+    assert harmless(runner.stdin.decode())
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_the_line_that_systemctl_shows(hostile: str, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "notify"))
+        Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).status(hostile)
+        said = heard.recv(4096).decode()
+    assert (harmless(said), "\n" in said) == (True, False)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_tables_pairs_requests_and_the_demos_lines(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(("name", hostile), [(hostile, "b")], after=hostile)
+    print_pairs([(hostile, hostile)])
+    PlainView(Console(), 1).say(hostile)
+    sets = [{"name": hostile, "by": hostile, "expires_at": None, "targets": [], "arrays": [hostile]}]
+    print(requests_text({"request_sets": sets, "nodes": [], "node_arrays": []}, UTC))
+    assert harmless(capsys.readouterr().out)
+
+
+URLS = (
+    f"/clusters/%0a{FORGED.replace(' ', '%20')}",
+    "/operations/%1b%5d0;owned%07",
+    "/%c2%9b31m?a=%1b%5b2J",
+    "/x?\x1b]0;owned\x07",
+    "/%e2%80%ae",
+)
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_the_journal_of_calls_and_how_it_is_shown(
+    url: str, environ: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reaches the address can have a line written, without any password."""
+    from autoscaler.commands.context import Invocation
+
+    kept = Invocation(environ).store_file.with_suffix(".calls")
+    kept.parent.mkdir(parents=True)
+    calls = CallLog.open(kept)
+    app = make_app(Operations(Store.open(None), Place("demo")), Passwords(password_file(tmp_path / "pw")), calls)
+    with Server(app, Address("127.0.0.1", 0)).beside() as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+            stranger.sendall(f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode("latin-1"))
+            answer = b"".join(iter(lambda: stranger.recv(4096), b""))
+        refused = answer.startswith(b"HTTP/1.1 400")
+        assert refused or until(lambda: len(calls.newest()) == 1)
+    main(["serve", "calls"])
+    said = capsys.readouterr().out
+    assert (harmless(said), len(said.splitlines())) == (True, 0 if refused else 1)
+    assert all(harmless(call.target) and harmless(call.method) for call in calls.newest())
+    calls.close()
+
+
+# -- no edge is forgotten ------------------------------------------------------------------------------------------
+
+
+def test_no_command_prints_but_through_the_one_function() -> None:
+    """Those that are left print plain parts with colours of their own, or what a shell is to run."""
+    here = Path(entry.__file__).parent
+    found = {
+        path.name for path in here.glob("*.py") if re.search(r"\bclick\.s?echo\(|(?<![\w.])print\(", path.read_text())
+    }
+    assert found == {"_echo.py", "doctor.py", "completion.py"}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_an_error_that_ends_a_command(
+    hostile: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autoscaler.errors import NotFound
+
+    def fails(*_: object, **__: object) -> None:
+        raise NotFound(f"there is no {plain(hostile)}")
+
+    monkeypatch.setattr(click.Command, "main", fails)
+    assert main(["explain", "4"]) == 3
+    assert harmless(capsys.readouterr().err)

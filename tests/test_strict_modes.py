@@ -1,0 +1,111 @@
+"""What others may write is not gone by: files, directories on the way to them, and links."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoscaler.errors import SettingsError
+from autoscaler.strict_modes import exposure, refuse_exposed
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "etc" / "sge" / "a.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    path.chmod(0o644)
+    return path
+
+
+def test_what_only_we_may_write_is_gone_by(file: Path) -> None:
+    assert exposure(file) is None
+
+
+@pytest.mark.parametrize(("mode", "mend"), ((0o646, "chmod o-w"), (0o664, "chmod g-w")), ids=("everybody", "a group"))
+@pytest.mark.parametrize("which", ("a.toml", "sge", "etc"))
+def test_what_others_may_write_is_named_with_the_command_that_mends_it(
+    file: Path, which: str, mode: int, mend: str
+) -> None:
+    exposed = next(each for each in (file, *file.parents) if each.name == which)
+    exposed.chmod(mode | (0o111 if exposed.is_dir() else 0))
+    found = exposure(file)
+    assert found is not None
+    assert (found.path, found.mend) == (exposed, f"{mend} {exposed}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("which", ("a.toml", "sge"))
+def test_what_belongs_to_another_user_is_exposed(file: Path, which: str) -> None:
+    exposed = next(each for each in (file, *file.parents) if each.name == which)
+    os.chown(exposed, NOBODY, -1)
+    found = exposure(file)
+    assert found is not None
+    assert found.mend == f"chown root {exposed}"
+
+
+def test_a_link_is_judged_by_where_it_stands_and_by_where_it_leads(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "here").symlink_to("../etc/sge")
+    path = tmp_path / "links" / "here" / "a.toml"
+    whole = exposure(path)
+    file.parent.chmod(0o757)
+    led = exposure(path)
+    file.parent.chmod(0o755)
+    (tmp_path / "links").chmod(0o757)
+    stood = exposure(path)
+    assert led is not None
+    assert stood is not None
+    assert (whole, led.path, stood.path) == (None, file.parent, tmp_path / "links")
+
+
+def test_links_without_an_end_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert exposure(tmp_path / "a") is None
+
+
+def test_a_directory_with_the_sticky_bit_exposes_nothing_of_ours(file: Path) -> None:
+    file.parent.chmod(0o1777)
+    assert exposure(file) is None
+
+
+def test_an_allowed_group_may_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import grp
+
+    own = grp.getgrgid(file.stat().st_gid).gr_name
+    file.chmod(0o664)
+    refused, allowed = exposure(file), exposure(file, group=own)
+    assert (refused is not None and refused.of_group, allowed) == (True, None)
+
+
+def test_a_group_that_is_none_is_told(file: Path) -> None:
+    with pytest.raises(SettingsError, match="no group 'nosuchgroup'"):
+        exposure(file, group="nosuchgroup")
+
+
+@pytest.mark.parametrize(("mode", "told"), ((0o644, True), (0o640, False), (0o600, False)))
+def test_a_secret_may_not_be_read_by_everybody(file: Path, mode: int, told: bool) -> None:
+    file.chmod(mode)
+    assert (exposure(file, private=True) is not None) is told
+
+
+def test_what_is_not_there_is_told_by_who_reads_it(tmp_path: Path) -> None:
+    assert exposure(tmp_path / "no" / "such" / "file") is None
+
+
+def _exposed_parent(tmp_path: Path) -> Path:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    return tmp_path / "open" / "not-there-yet"
+
+
+@pytest.mark.parametrize("made", (_exposed_parent,))
+def test_a_file_to_be_in_a_directory_of_everybodys_is_refused(tmp_path: Path, made: Callable[[Path], Path]) -> None:
+    with pytest.raises(SettingsError, match=r"the store .* chmod o-w .*/open$"):
+        refuse_exposed("the store", made(tmp_path))

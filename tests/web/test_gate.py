@@ -1,0 +1,118 @@
+"""What a page in a browser, or a proxy that is led astray, could have sent is refused; what programs send is not."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from autoscaler.api.app import make_app
+from autoscaler.api.operations import Operations
+from autoscaler.api.passwords import Passwords
+from autoscaler.api.server import Address, Server
+from autoscaler.api.view import Place
+from autoscaler.store.calls import CallLog
+from autoscaler.store.store import Store
+from tests.web.served import Served, password_file, until
+
+BODY = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
+CREATE = "/clusters/demo/nodes/create"
+
+
+def created(api: Served, **headers: str) -> int:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return api.client.ask("POST", CREATE, data=BODY, headers={"Content-Type": "text/plain", **named}).status_code
+
+
+@pytest.mark.parametrize(
+    "headers",
+    (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Referer": "https://evil.example/page"},
+    ),
+)
+def test_a_call_from_a_page_of_another_site_launches_nothing(api: Served, headers: dict[str, str]) -> None:
+    assert (created(api, **headers), api.store.nodes.live()) == (403, ())
+
+
+def test_a_call_from_a_page_of_ours_is_taken(api: Served) -> None:
+    assert created(api, Origin=api.client.url, Sec_Fetch_Site="same-origin") == 202
+
+
+@pytest.mark.parametrize("kind", ("multipart/form-data; boundary=x", "application/xml", "text/html"))
+def test_a_body_of_a_kind_that_no_client_sends_is_refused(api: Served, kind: str) -> None:
+    assert (created(api, Content_Type=kind), api.store.nodes.live()) == (415, ())
+
+
+@pytest.mark.parametrize("host", ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "a b"))
+def test_a_name_that_is_not_ours_is_refused(api: Served, host: str) -> None:
+    assert created(api, Host=host) in (400, 421)
+    assert api.store.nodes.live() == ()
+
+
+@pytest.mark.parametrize("host", ("localhost", "LOCALHOST:8651", "10.1.2.3:8651", "[::1]:8651", socket.gethostname()))
+def test_names_of_this_machine_and_addresses_are_taken(api: Served, host: str) -> None:
+    assert created(api, Host=host) == 202
+
+
+def test_a_name_that_is_set_is_taken(tmp_path: object) -> None:
+    from pathlib import Path
+
+    passwords = Passwords(password_file(Path(str(tmp_path)) / "passwords"))
+    app = make_app(Operations(Store.open(None), Place("demo")), passwords, CallLog.open(None), hosts=("sge.example",))
+    with Server(app, Address("127.0.0.1", 0)).beside() as server:
+        told = [
+            requests.get(f"{server.url}/operations/", headers={"Host": host}, timeout=10).status_code
+            for host in ("sge.example", "SGE.example.:8651", "other.example")
+        ]
+    assert told == [401, 401, 421]
+
+
+def raw(api: Served, request: bytes) -> bytes:
+    where = urlsplit(api.client.url)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as stranger:
+        stranger.sendall(request)
+        return b"".join(iter(lambda: stranger.recv(65536), b""))
+
+
+def test_two_lengths_of_one_body_are_refused_and_end_the_connection(api: Served) -> None:
+    """A proxy that goes by the other one would take the rest for another caller's call."""
+    head = b"POST /operations/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = raw(api, head + b"0\r\n\r\nGET /operations/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert (answer.startswith(b"HTTP/1.1 400"), answer.count(b"HTTP/1.1")) == (True, 1)
+
+
+def test_what_is_refused_at_the_gate_is_written_down(api: Served) -> None:
+    created(api, Origin="https://evil.example")
+    assert until(lambda: [call.status for call in api.calls.newest()] == [403])
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        '{"sets": [{"count": 1, "count": 500, "nodearray": "execute"}]}',
+        '{"sets": [], "sets": [{"count": 1, "nodearray": "execute"}]}',
+    ),
+)
+def test_a_name_given_twice_is_refused_with_its_place(api: Served, body: str) -> None:
+    answer = api.client.ask("POST", CREATE, data=body)
+    assert (answer.status_code, "twice" in answer.text, api.store.nodes.live()) == (409, True, ())
+
+
+def test_the_description_of_the_api_needs_a_login(api: Served) -> None:
+    without = requests.get(f"{api.client.url}/openapi.json", timeout=10).status_code
+    assert (without, api.client.ask("GET", "/openapi.json").status_code) == (401, 200)
+
+
+@pytest.mark.parametrize("header", ("Basic !!", "Basic /w==", "Basic gA==", "Bearer", "Digest x", "Basic"))
+def test_what_cannot_be_decoded_gets_our_own_answer(api: Served, header: str) -> None:
+    answer = requests.get(f"{api.client.url}/operations/", headers={"Authorization": header}, timeout=10)
+    told = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
+    assert told[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
+    assert "Invalid authentication" not in answer.text

@@ -1,0 +1,284 @@
+"""Guessing keeps nobody out; roles and tokens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import requests
+from fastapi import FastAPI
+
+from autoscaler.api import passwords as module
+from autoscaler.api import tokens
+from autoscaler.api.logins import AT_ONCE, BURST, EVERY, LoginRefused, Logins
+from autoscaler.api.passwords import Passwords, hashed, set_password
+from autoscaler.api.principal import Principal, Role
+from autoscaler.api.request_service import RequestService
+from autoscaler.api.tokens import Tokens
+from autoscaler.errors import SettingsError
+from tests.web.served import PASSWORD, USER, Served, password_file, worker
+
+
+def basic(user: str, password: str) -> str:
+    import base64
+
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+RIGHT = basic(USER, PASSWORD)
+
+
+@pytest.fixture
+def logins(tmp_path: Path) -> Logins:
+    return Logins(Passwords(password_file(tmp_path / "passwords")), Tokens(tmp_path / "tokens"), stopwatch=lambda: 0.0)
+
+
+def status(logins: Logins, header: str, peer: str = "10.0.0.1") -> int:
+    try:
+        logins.caller(header, peer)
+    except LoginRefused as error:
+        return error.status
+    return 200
+
+
+# -- guessing ------------------------------------------------------------------------------------------------------
+
+
+def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a guess takes: here none ends before the proven caller was answered."""
+    assert status(logins, RIGHT) == 200
+    answered, began = threading.Event(), threading.Semaphore(0)
+
+    def guess(password: str, entry: str) -> bool:
+        began.release()
+        assert answered.wait(30)
+        return False
+
+    monkeypatch.setattr(module, "proves", guess)
+    with ThreadPoolExecutor(60) as threads:
+        guesses = [threads.submit(status, logins, basic(USER, f"no{n}"), f"10.0.1.{n}") for n in range(60)]
+        for _ in range(AT_ONCE):
+            assert began.acquire(timeout=20)
+        proven = [status(logins, RIGHT, f"10.0.1.{n}") for n in range(60)]
+        answered.set()
+        told = [guess.result(30) for guess in guesses]
+    assert (set(proven), set(told) <= {401, 503}, told.count(401) >= AT_ONCE) == ({200}, True, True)
+
+
+def test_sixty_who_guess_over_http_keep_no_proven_caller_waiting(api: Served, tmp_path: Path) -> None:
+    """As a load test does it: real scrypt, one address, 60 callers that repeat their guesses."""
+    assert api.client.get("status").status_code == 200
+    ended = threading.Event()
+
+    def guess(number: int) -> None:
+        while not ended.is_set():
+            requests.get(f"{api.client.url}/operations/", auth=(USER, f"wrong{number}"), timeout=30)
+
+    with ThreadPoolExecutor(60) as threads:
+        for number in range(60):
+            threads.submit(guess, number)
+        try:
+            answers = [api.client.get("status").status_code for _ in range(20)]
+        finally:
+            ended.set()
+    assert answers == [200] * 20
+
+
+def test_guesses_of_one_address_are_limited_and_others_still_log_in(logins: Logins) -> None:
+    told = [status(logins, basic(USER, f"no{number}")) for number in range(BURST + 3)]
+    assert told == [401] * BURST + [429] * 3
+    assert (status(logins, RIGHT), status(logins, RIGHT, "10.0.0.2"), status(logins, RIGHT)) == (429, 200, 200)
+
+
+def test_an_address_may_try_again_after_a_while(tmp_path: Path) -> None:
+    now = [0.0]
+    logins = Logins(Passwords(password_file(tmp_path / "passwords")), stopwatch=lambda: now[0])
+    for number in range(BURST + 1):
+        status(logins, basic(USER, f"no{number}"))
+    with pytest.raises(LoginRefused) as refused:
+        logins.caller(RIGHT, "10.0.0.1")
+    now[0] += float(refused.value.headers["Retry-After"])
+    assert (status(logins, RIGHT), now[0] <= EVERY + 1) == (200, True)
+
+
+def test_right_passwords_cost_an_address_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    path.touch(mode=0o600)
+    path.write_text("".join(f"u{number}:{hashed('p', cost=2)}\n" for number in range(3 * BURST)))
+    logins = Logins(Passwords(path), stopwatch=lambda: 0.0)
+    assert {status(logins, basic(f"u{number}", "p")) for number in range(3 * BURST)} == {200}
+
+
+def test_an_ipv6_host_has_one_budget_for_all_its_addresses(logins: Logins) -> None:
+    told = [status(logins, basic(USER, "no"), f"2001:db8::{number:x}") for number in range(BURST + 1)]
+    assert (told[-1], status(logins, basic(USER, "no"), "2001:db8:0:1::1")) == (429, 401)
+
+
+def test_wrong_logins_are_counted_and_logged_once_a_minute(logins: Logins, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for number in range(5):
+            status(logins, basic(f"x\x1b]0;{number}", "no"))
+    assert (logins.failures, len(caplog.records)) == (5, 1)
+    assert "wrong login from 10.0.0.1 as x\\x1b]0;0" in caplog.text
+
+
+def test_whose_line_stays_stays_proven_when_another_users_changes(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    for user in ("anna", "ben"):
+        set_password(path, user, "one")
+    known = Passwords(path)
+    assert (known.right("anna", "one"), known.right("ben", "one")) == (True, True)
+    set_password(path, "ben", "two")
+    assert (known.proven("anna", "one"), known.proven("ben", "one")) == (Role.ADMIN, None)
+
+
+# -- tokens --------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_lets_its_owner_in_with_its_role_and_is_not_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    token = tokens.create(path, "ci", Role.READER, time.time() + 60)
+    told = Logins(None, Tokens(path)).caller(f"Bearer {token}", "10.0.0.1")
+    assert told == Principal("token:ci", "token:ci (REST)", Role.READER)
+    assert (token in path.read_text(), path.stat().st_mode & 0o777, token.startswith("sgea_")) == (False, 0o600, True)
+
+
+def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
+    path, now = tmp_path / "tokens", [1000.0]
+    first, second = (tokens.create(path, name, Role.ADMIN, 2000.0) for name in ("a", "b"))
+    known = Tokens(path, clock=lambda: now[0])
+    before = [known.owner(token) is not None for token in (first, second, first + "x", "")]
+    tokens.revoke(path, "a")
+    revoked = known.owner(first)
+    now[0] = 2000.0
+    assert (before, revoked, known.owner(second)) == ([True, True, False, False], None, None)
+
+
+def test_a_token_of_a_name_that_is_taken_or_none_is_not_made(tmp_path: Path) -> None:
+    tokens.create(tmp_path / "tokens", "ci", Role.ADMIN, 2000.0)
+    for name in ("ci", "", "a b", "a\nb ADMIN 2999-01-01T00:00:00Z x", "token:x"):
+        with pytest.raises(SettingsError):
+            tokens.create(tmp_path / "tokens", name, Role.ADMIN, 2000.0)
+
+
+def test_tokens_that_others_may_change_let_nobody_in(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    token = tokens.create(path, "ci", Role.ADMIN, time.time() + 60)
+    known = Tokens(path)
+    path.chmod(0o666)
+    assert known.owner(token) is None
+    with pytest.raises(SettingsError, match="chmod o="):
+        Tokens(path)
+
+
+def test_wrong_tokens_are_limited_as_wrong_passwords_are(logins: Logins) -> None:
+    told = [status(logins, f"Bearer sgea_{number}") for number in range(BURST + 1)]
+    assert told == [401] * BURST + [429]
+
+
+# -- roles ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def callers(api: Served, served_app: tuple[FastAPI, str], tmp_path: Path) -> dict[str, dict[str, str]]:
+    """The head of a call of each role, and of a second caller."""
+    from autoscaler.api.asking import Api
+
+    path, app = tmp_path / "tokens", served_app[0]
+    names = {"reader": Role.READER, "caller": Role.CALLER, "other": Role.CALLER, "admin": Role.ADMIN}
+    made = {name: tokens.create(path, name, role, time.time() + 600) for name, role in names.items()}
+    service = RequestService(api.store, lambda: ("execute",), lambda: 1000.0)
+    app.state.api = Api(api.operations, Logins(app.state.api.logins.passwords, Tokens(path)), api.calls, service)
+    return {name: {"Authorization": f"Bearer {token}"} for name, token in made.items()}
+
+
+def ask(api: Served, head: dict[str, str], method: str, path: str, **more: object) -> requests.Response:
+    return requests.request(method, api.client.url + path, headers=head, timeout=20, **more)  # type: ignore[arg-type]
+
+
+LOOKING = ("/clusters/demo/status", "/clusters/demo/nodes", "/clusters/demo/usage", "/operations/", "/requests",
+           "/openapi.json")  # fmt: skip
+CHANGING = (
+    ("POST", "/clusters/demo/nodes/create"),
+    ("POST", "/clusters/demo/nodes/terminate"),
+    ("POST", "/clusters/demo/nodes/restart"),
+    ("POST", "/clusters/demo/scale/execute?totalNodeCount=1"),
+    ("POST", "/cloud/actions/retry/demo"),
+    ("POST", "/autoscale"),
+    ("DELETE", "/requests/standard"),
+)
+
+
+def test_a_reader_sees_all_and_changes_nothing(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    looked = {ask(api, callers["reader"], "GET", path).status_code for path in LOOKING}
+    changed = {ask(api, callers["reader"], method, path).status_code for method, path in CHANGING}
+    assert (looked, changed, api.store.nodes.live()) == ({200}, {403}, ())
+
+
+def test_every_call_that_changes_something_asks_for_a_role(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    """Whatever is added later: a method that is no GET is refused to a reader."""
+    document = ask(api, callers["reader"], "GET", "/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method in set(methods) - {"get", "head"}:
+            filled = path.replace("{cluster}", "demo").replace("{nodearray}", "execute").replace("{request_set}", "x")
+            assert ask(api, callers["reader"], method.upper(), filled, data="{}").status_code == 403, (method, path)
+
+
+def test_a_caller_ends_only_the_nodes_that_it_asked_for(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    api.see(worker("i-1"))
+    body = '{"sets": [{"count": 1, "nodearray": "execute"}]}'
+    for name in ("caller", "other"):
+        assert ask(api, callers[name], "POST", "/clusters/demo/nodes/create", data=body).status_code == 202
+    filter_ = '{"filter": "CoreCount >= 0 || CoreCount < 0"}'
+    ended = ask(api, callers["caller"], "POST", "/clusters/demo/nodes/terminate", data=filter_).json()["nodes"]
+    told = sorted((each["status"], each.get("error") or "") for each in ended)
+    assert told == [
+        ("Error", "this node was created by token:other: only an admin may do that"),
+        ("Error", "this node was not created by a caller: only an admin may do that"),
+        ("OK", ""),
+    ]
+    assert len(api.store.nodes.live()) == 1
+    all_ended = ask(api, callers["admin"], "POST", "/clusters/demo/nodes/terminate", data=filter_).json()["nodes"]
+    assert {each["status"] for each in all_ended} == {"OK"}
+
+
+def test_a_caller_changes_no_request_set_of_another(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    body = '{"arrays": [{"Name": "execute", "TargetCount": 2}], "request_set": "mine"}'
+    told = [
+        ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
+        ask(api, callers["other"], "POST", "/autoscale", data=body.replace("2", "0")).status_code,
+        ask(api, callers["other"], "DELETE", "/requests/mine").status_code,
+        ask(api, callers["caller"], "POST", "/autoscale", data=body).status_code,
+        ask(api, callers["admin"], "DELETE", "/requests/mine").status_code,
+    ]
+    assert told == [200, 403, 403, 200, 200]
+
+
+def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    from tests.web.served import until
+
+    ask(api, callers["reader"], "GET", "/operations/")
+    assert until(lambda: [call.who for call in api.calls.newest()] == ["token:reader"])
+
+
+def test_a_role_stands_in_the_password_file_and_stays_with_a_new_password(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    set_password(path, "anna", "one", Role.READER)
+    set_password(path, "anna", "two")
+    set_password(path, "ben", "two")
+    known = Passwords(path)
+    assert [known.role(user, "two") for user in ("anna", "ben")] == [Role.READER, Role.ADMIN]
+
+
+def test_a_line_without_a_role_is_an_admins_and_one_of_no_role_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    path.touch(mode=0o600)
+    path.write_text(f"anna:{hashed('x', cost=2)}\n")
+    assert Passwords(path).role("anna", "x") is Role.ADMIN
+    path.write_text(f"anna:{hashed('x', cost=2)}:king\n")
+    with pytest.raises(SettingsError, match="line 1"):
+        Passwords(path)
