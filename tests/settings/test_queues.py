@@ -29,7 +29,11 @@ def queues(settings: Settings) -> dict[str, str]:
 def test_a_further_queue_is_switched_on_by_its_own_switch() -> None:
     settings = there(CP_CAP_AUTOSCALE="true", CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_WORKERS_2="4")
     assert queues(settings) == {"": "main.q", "1": "m5.large.1.q"}
-    assert [note for note in settings.warnings if "m5.large.2.q is not scaled: CP_CAP_AUTOSCALE_2 is not true" in note]
+    assert [
+        note
+        for note in settings.warnings
+        if "the autoscaler does not scale queue m5.large.2.q: CP_CAP_AUTOSCALE_2 is not true" in note
+    ]
 
 
 def test_false_for_the_first_and_true_for_another_scales_that_one_only() -> None:
@@ -100,7 +104,7 @@ def test_the_default_queue_can_be_left_out() -> None:
 
 def test_what_holds_for_the_process_is_told_to_hold_for_all() -> None:
     settings = there(CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_VERBOSE_1="true")
-    assert any("CP_CAP_AUTOSCALE_VERBOSE holds for them all" in note for note in settings.warnings)
+    assert any("CP_CAP_AUTOSCALE_VERBOSE applies to all of them" in note for note in settings.warnings)
 
 
 # -- dry queues, everywhere --------------------------------------------------------------------------------------------
