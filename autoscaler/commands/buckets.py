@@ -1,4 +1,4 @@
-"""`sge-autoscaler buckets`: what each node array could launch now, and why not the rest."""
+"""`sge-autoscaler buckets`: which buckets each node array could launch now, and why not the others."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from autoscaler.report.wording import text
 @click.command("buckets")
 @from_record
 @as_json
-@click.option("--all", "all_types", is_flag=True, help="Show types that the settings do not allow, too.")
+@click.option("--all", "all_types", is_flag=True, help="Show also types that the settings do not allow.")
 @click.option(
-    "--constraint", metavar="JSON", help="Show which meet this constraint of the rules, and why others do not."
+    "--constraint",
+    metavar="JSON",
+    help="Show which types meet this constraint of the rules, and why the others do not.",
 )
 @click.pass_obj
 def command(
     invocation: Invocation, record: Path | None, as_json: bool, all_types: bool, constraint: str | None
 ) -> None:
-    """List what can be had now: instance types by zone and price type, what they cost, and why some cannot be had.
+    """List the buckets: instance types by zone and price type, their prices, and why some cannot be launched now.
 
-    Seen as each node array sees it: its settings and limits, what it has already, and what rests after failures.
-    A constraint is one of the language of docs/rules.md, as '{"node.vcpu_count": 4}'.
+    Each node array has its own list, by its settings and limits, its workers, and the backoff after failures. A
+    constraint is one of the language of docs/rules.md, for example '{"node.vcpu_count": 4}'.
     """
     if constraint is not None:
         constraint_from(read_document(constraint, where="constraint"))  # what is wrong is told before a look
@@ -56,11 +58,11 @@ def command(
     for note in unknown_types(seen.snapshot.requests, seen.snapshot.policy):
         click.echo(text(note))
     if len(shown) < len(rows):
-        click.echo(f"{len(rows) - len(shown)} more are not allowed by the settings; --all shows them")
+        click.echo(f"the settings do not allow {len(rows) - len(shown)} more; --all shows them")
 
 
 def _asked(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
-    """For each prospect why it does not meet the constraint; None: it does."""
+    """For each prospect, why it does not meet the constraint; None: it does."""
     shared = snapshot.policy.rules.shared if snapshot.policy.rules is not None else {}
     constraint = constraint_from(read_document(text, where="constraint"), shared=shared)
     for prospect in found:

@@ -44,9 +44,9 @@ _JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 def command(invocation: Invocation, subject: str, record: Path | None, as_json: bool) -> None:
     """Explain a job (by number) or a host (by name or worker id).
 
-    A waiting job: whether it counts, why it waits, which launch may serve it. A worker: why it stays or what is done
-    with it. The reason is followed by what led to it and by what you can do. Jobs and workers that are gone are looked
-    up in the history, which is kept for 30 days.
+    For a waiting job it shows whether the job counts as demand, why it waits, and which launch may serve it. For a
+    worker it shows why the worker stays, or what the autoscaler does with it. Below the reason stand its causes and
+    what you can do. Jobs and workers that are gone are found in the history of the last 30 days.
     """
     found = _JOB.fullmatch(subject)
     if found:
@@ -76,8 +76,7 @@ def _job(invocation: Invocation, job: int, task: str | None, record: Path | None
     told = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(job, past, done, seen.zone)
     if told is None:
         raise NotFound(
-            f"job {job} neither waits nor runs, was never seen waiting in the last 30 days, and no accounting "
-            "tells of it"
+            f"job {job} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting file"
         )
     return _of_task(told, job, task)
 
@@ -106,7 +105,7 @@ def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
 def _launched(
     store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
 ) -> tuple[OrderRecord, ...]:
-    """Orders that were made for its category while it waited."""
+    """Orders that were made for the job's category while it waited."""
     if last is None:
         return ()
     read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
@@ -122,7 +121,7 @@ def _launched(
 
 
 def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
-    """Of one task of an array only what is its own. Raises NotFound where the job has no such task."""
+    """Only the parts of one task of an array. Raises NotFound if the job has no such task."""
     if task is None:
         return told
     waiting = [row for row in told["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
@@ -140,9 +139,9 @@ def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, A
     if told is not None:
         return told
     if record is not None:
-        raise NotFound(f"{name} is no worker or host in {record}")
+        raise NotFound(f"{record} has no worker or host {name}")
     with reading_store(invocation) as store:
         lives = [life for life in store.history.lifetimes() if name in (life.worker_id, life.name)]
     if not lives:
-        raise NotFound(f"{name} is no host of Grid Engine and was no worker of ours in the last 30 days")
+        raise NotFound(f"Grid Engine has no host {name}, and the autoscaler had no such worker in the last 30 days")
     return explain_gone(lives[-1], seen.snapshot.now)

@@ -16,7 +16,7 @@ from autoscaler.report.tables import print_jobs
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
-    """List waiting jobs: whether they count as demand, and why they wait. Running jobs are qstat's to show."""
+    """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs."""
     told = look(invocation, record).document(by_job=True)
     if as_json:
         print_json({"schema": told["schema"], "now": told["now"], "jobs": told["shapes"]})

@@ -19,10 +19,10 @@ FAILED = 1
 @click.option("--json", "as_json", is_flag=True, help="Print the pass as JSON, with the outcome of each action.")
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
-    """Observe, decide and act once; end when the provider has answered.
+    """Observe, decide and act once, and end when the provider has answered.
 
-    Ends with 0 where all went well (nothing to do included), 1 where an action failed or was refused, 4 where Grid
-    Engine or the provider could not be observed, 5 where another autoscaler serves this cell.
+    Exit codes: 0 if all went well, also if there was nothing to do; 1 if an action failed or was refused; 4 if Grid
+    Engine or the provider could not be observed; 5 if another autoscaler serves this cell.
     """
     configure_log(invocation.settings.process, invocation.environ)
     from autoscaler.commands.serving import serving

@@ -1,4 +1,4 @@
-"""`sge-autoscaler orphans`: machines that carry our tag and that no pass manages; ended one at a time, by a person."""
+"""`sge-autoscaler orphans`: machines with our tag that no pass manages; a person ends them one at a time."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from sge.admin import Administrator
 @click.command("orphans")
 @from_record
 @as_json
-@click.option("--end", "which", metavar="ID", help="End this one: its id or host name.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--end", "which", metavar="ID", help="Terminate this machine: its id or host name.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool, which: str | None, yes: bool) -> None:
-    """List machines that carry our tag and that nobody manages; end one of them.
+    """List machines that carry our tag but that no pass manages; end one of them.
 
-    One that runs jobs is never ended: it is closed, looked at again, and taken out of Grid Engine first, which refuses
-    while anything is on it.
+    The command never ends a machine that runs jobs: it disables the host, observes it again, and removes it from
+    Grid Engine, which refuses while anything is on the host. Only then it terminates the machine.
     """
     if which is not None and record is not None:
-        raise click.UsageError("--from only shows: a machine is ended by what is there now")
+        raise click.UsageError("--from only shows machines: leave it out to end one")
     snapshot = observe(invocation).snapshot if record is None else read_record(record)
     orphans = find_orphans(snapshot)
     if which is not None:
@@ -53,7 +53,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, which: s
         if not yes:
             click.confirm(f"end {orphans[0].worker.id}?", abort=True, err=True)
         _end(orphans[0], snapshot, invocation)
-        click.echo(f"{orphans[0].worker.id} is ended", err=as_json)
+        click.echo(f"terminated {orphans[0].worker.id}", err=as_json)
 
 
 def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:
@@ -67,7 +67,7 @@ def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:
 def _end(orphan: Orphan, snapshot: Snapshot, invocation: Invocation) -> None:
     process = invocation.settings.process
     if process.dry_run:
-        raise WriteRefused("nothing is ended in a dry run: unset CP_CAP_AUTOSCALE_DRY_RUN")
+        raise WriteRefused("a dry run terminates nothing: unset CP_CAP_AUTOSCALE_DRY_RUN")
 
     def look_again() -> Orphan | None:
         time.sleep(snapshot.cluster.schedule_interval)

@@ -1,4 +1,4 @@
-"""`sge-autoscaler record DIR`: put down everything a pass would rest on, to look at it later or elsewhere."""
+"""`sge-autoscaler record DIR`: write everything that a pass decides on, to examine it later or elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autoscaler.engine.record import refuse_full, write_record
 def command(invocation: Invocation, directory: Path) -> None:
     """Write a record folder: outputs of Grid Engine, the provider's listings, settings, memory.
 
-    DIRECTORY must be new or empty. Nothing secret is written; names of users, hosts and queues are. Look at it again
+    DIRECTORY must be new or empty. The folder contains no secrets, but names of users, hosts and queues. Examine it
     with `plan --from DIRECTORY` and `explain JOB --from DIRECTORY`.
     """
     refuse_full(directory)
@@ -37,4 +37,4 @@ def command(invocation: Invocation, directory: Path) -> None:
         master=invocation.cell.master,
         now=datetime.fromtimestamp(snapshot.now, invocation.zone),
     )
-    click.echo(f"wrote {directory}: look at it with `sge-autoscaler plan --from {directory}`")
+    click.echo(f"wrote {directory}; `sge-autoscaler plan --from {directory}` decides on it")

@@ -1,4 +1,4 @@
-"""`sge-autoscaler requests`: what callers want node arrays to hold now."""
+"""`sge-autoscaler requests`: the live request sets of callers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from autoscaler.report.requests import requests_document, requests_text
 
 
 @click.command("requests")
-@click.option("--end", "ended", metavar="SET", help="Take all that this set wants back.")
+@click.option("--end", "ended", metavar="SET", help="End this request set: its targets no longer count.")
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
-    """Show every live request, who asked and until when, and what each node array is asked to hold in sum."""
+    """Show each live request set, who made it and until when it holds, and the sum of targets of each node array."""
     if ended is not None:
-        click.echo(f"request set {ended} " + ("is taken back" if _end(invocation, ended) else "is not there"))
+        click.echo(f"request set {ended} " + ("has ended" if _end(invocation, ended) else "does not exist"))
         return
     told = _live(invocation)
     if as_json:

@@ -1,4 +1,4 @@
-"""`sge-autoscaler workers`: every worker and persistent host, what it is, what it costs and what becomes of it."""
+"""`sge-autoscaler workers`: every worker and persistent host, its state, its price and its verdict."""
 
 from __future__ import annotations
 

@@ -111,7 +111,9 @@ class Actor:
         for item in plan:
             action = item.action
             if not carry_on():
-                outcomes.append(self._journal(item, Outcome(action, Result.NOT_BEGUN, "told to stop")))
+                outcomes.append(
+                    self._journal(item, Outcome(action, Result.NOT_BEGUN, "the autoscaler stopped before its turn"))
+                )
                 continue
             if isinstance(action, Launch):
                 self._begin_order(item.order_id or "")
@@ -176,12 +178,12 @@ class Actor:
             found = self._means.scheduler.sweep()
         except AutoscalerError as error:
             if str(error) != self._unswept:
-                log.warning("phantoms of an earlier ask may still be there: %s", error)
+                log.warning("probe hosts of an earlier proof may still exist: %s", error)
             self._unswept = str(error)
             return
         self._unswept = ""
         if found:
-            log.info("took away what an interrupted ask had left: %s", ", ".join(found))
+            log.info("removed the probe hosts that an interrupted proof had left: %s", ", ".join(found))
 
     def _sweep_groups(self) -> None:
         """Take away what Grid Engine still has of groups without hosts: parallel environments that waiting jobs'
@@ -199,7 +201,7 @@ class Actor:
         except AutoscalerError as error:
             refused = (str(error),)
         if refused:
-            log.debug("what is left of groups of workers stays for now: %s", "; ".join(refused))
+            log.debug("host groups and PEs of ended groups stay for now: %s", "; ".join(refused))
 
     def _journal(self, item: Journalled, outcome: Outcome) -> Outcome:
         self._means.store.journal.end(item.id, outcome.result, outcome.message, self._now())
@@ -256,7 +258,7 @@ class Actor:
     def _ended(self, future: Future[None]) -> None:
         """On whichever thread: a provider's own defect is told and counts as no answer; the loop is woken."""
         if error := future.exception():
-            log.error("the provider failed in a way that its contract does not know", exc_info=error)
+            log.error("the provider raised an error that its contract does not allow", exc_info=error)
         self._on_late()
 
     def _order(self, order_id: str) -> None:

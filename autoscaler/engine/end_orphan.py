@@ -47,11 +47,13 @@ def _take_out(orphan: Orphan, host: str, hands: Hands) -> None:
     try:
         later = hands.look_again()
         if later is None or later.host != host:
-            raise GridEngineRefused(f"{host} is not what it was a moment ago, so nothing is ended: look again")
+            raise GridEngineRefused(
+                f"{host} has changed since the last observation, so it is not terminated: try again"
+            )
         _refuse_busy(later, host)
         removal = hands.doors.remove(host)
         if not removal.removed:
-            raise GridEngineRefused(f"Grid Engine does not let {host} go: {'; '.join(removal.said)}")
+            raise GridEngineRefused(f"Grid Engine refuses to remove {host}: {'; '.join(removal.said)}")
     except BaseException:
         if not orphan.disabled:
             hands.doors.enable(host)
@@ -60,4 +62,4 @@ def _take_out(orphan: Orphan, host: str, hands: Hands) -> None:
 
 def _refuse_busy(orphan: Orphan, host: str) -> None:
     if orphan.busy:
-        raise GridEngineRefused(f"{host} runs jobs, or has slots reserved: {orphan.worker.id} is not ended")
+        raise GridEngineRefused(f"{host} runs jobs or has reserved slots, so {orphan.worker.id} is not terminated")

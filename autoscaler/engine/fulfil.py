@@ -55,7 +55,7 @@ class Fulfilment:
         for name, live in before.items():
             wanted = ", ".join(live.arrays)
             if name not in self._live and wanted and live.expires_at is not None and live.expires_at <= snapshot.now:
-                log.info("request set %s of %s has lapsed, which named %s", name, live.by, wanted)
+                log.info("request set %s of %s for %s has lapsed", name, live.by, wanted)
 
     def _late(self, snapshot: Snapshot) -> dict[str, str]:
         """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets

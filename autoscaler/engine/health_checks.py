@@ -70,7 +70,7 @@ class HealthChecks:
             if check.done():
                 del self._running[worker_id]
                 if error := check.exception():
-                    log.error("what the health check of %s said is not kept: %s", worker_id, error)
+                    log.error("the result of the health check of %s cannot be stored: %s", worker_id, error)
 
     def _check(self, one: Check) -> None:
         try:
@@ -92,7 +92,7 @@ class HealthChecks:
             known = why in self._said
             self._said.add(why)
         if not known:
-            log.warning("the health check of %s says nothing: %s", one.worker.name, why)
+            log.warning("the health check of %s gave no result: %s", one.worker.name, why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Failures:
             offset, starts = read_on(self.accounting, before)
         except OSError as error:
             if str(error) != self._said:
-                log.warning("failed jobs tell nothing of hosts: %s", error)
+                log.warning("the accounting file cannot be read, so failed jobs quarantine no worker: %s", error)
             self._said = str(error)
             return
         self._said = ""

@@ -61,7 +61,9 @@ class Notices:
             return ""
         numbers = dict.fromkeys(int(job.partition(".")[0]) for job in jobs)
         words = (self._told(job, what, reason) for job in numbers)
-        return "; ".join(f"owner of {job} not told: {why}" for job, why in zip(numbers, words, strict=True) if why)
+        return "; ".join(
+            f"the owner of {job} was not notified: {why}" for job, why in zip(numbers, words, strict=True) if why
+        )
 
     def _told(self, job: int, what: str, reason: Reason) -> str:
         try:
@@ -96,10 +98,10 @@ class Notices:
     def _mail(self, job: JobOwner, what: str, reason: Reason) -> str:
         mailer = self.lookup.mailer()
         if not mailer.startswith("/"):
-            return "no mailer is configured (`qconf -sconf`)"
+            return "Grid Engine's configuration has no mailer (`qconf -sconf`)"
         addresses = [address for address in job.addresses or (job.owner,) if _ADDRESS.fullmatch(address)]
         if not addresses:
-            return "no address that looks like one"
+            return "no valid address"
         argv = (mailer, "-s", f"Job {job.job} was {what} by sge-autoscaler", *addresses)
         return self._run(argv, _letter(job, what, reason))
 

@@ -124,7 +124,7 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if told["paused"]:
         yield "paused", f"by {told['paused']['by']}; `sge-autoscaler resume` goes on"
     if told["stop"]:
-        yield "stopping", f"{told['stop']}: all workers are given back"
+        yield "stopping", f"{told['stop']}: the autoscaler removes and terminates all workers"
     if told["brake"]:
         yield "brake", f"{told['brake']['text']}; `sge-autoscaler resume` goes on"
     for array, why in told["stopped"].items():

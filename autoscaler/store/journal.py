@@ -110,7 +110,7 @@ class Result(StrEnum):
     UNDER_WAY = "under way"
     """Off the loop's thread; its outcome is journalled when it comes."""
     NOT_BEGUN = "not begun"
-    """We were told to stop before its turn."""
+    """The autoscaler was stopped before its turn."""
     INTERRUPTED = "interrupted"
     """The process died between plan and outcome."""
 

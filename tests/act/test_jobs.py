@@ -84,7 +84,7 @@ def test_the_reason_is_in_the_context_before_a_job_is_deleted(bench: JobsBench) 
 def test_a_job_that_runs_by_now_is_left_alone(bench: JobsBench) -> None:
     bench.running.add(12)
     result = bench.outcome(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
-    assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now, and was left alone"), ("qdel", "13"))
+    assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now: left alone"), ("qdel", "13"))
 
 
 def test_of_an_array_with_a_running_task_no_task_is_deleted(bench: JobsBench) -> None:
@@ -102,7 +102,7 @@ def test_nothing_is_deleted_when_nobody_knows_what_runs(bench: JobsBench) -> Non
 
 
 CHANGES = (replace(PLAIN, slots_min=1), replace(PLAIN, hard=(("h_vmem", "1G"),)), replace(PLAIN, state="hqw"))
-LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile, and was left alone")
+LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile: left alone")
 
 
 @pytest.mark.parametrize("changed", CHANGES)

@@ -133,7 +133,7 @@ def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> Non
 
 @pytest.mark.parametrize("text", ("", "h", "1x", "1 hour", "-5m", "1h 30m"))
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration"):
+    with pytest.raises(click.BadParameter, match="is not a duration"):
         Duration().convert(text, None, None)
 
 

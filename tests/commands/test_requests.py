@@ -210,7 +210,7 @@ def test_a_set_is_taken_back(request: pytest.FixtureRequest, capsys: pytest.Capt
     codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
     assert (codes, told(capsys).splitlines(), live(store)) == (
         [0, 0],
-        ["request set a/b c is taken back", "request set a/b c is not there"],
+        ["request set a/b c has ended", "request set a/b c does not exist"],
         (),
     )
 
@@ -238,7 +238,7 @@ def test_an_ordinary_users_request_is_not_put_where_nobody_looks(
 ) -> None:
     (code,) = {main(words) for words in (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "a"])}
     told = capsys.readouterr().err
-    assert (code, "not yours to write" in told, (tmp_path / "home").exists()) == (4, True, False)
+    assert (code, "you may not write its state" in told, (tmp_path / "home").exists()) == (4, True, False)
 
 
 def test_root_listens_where_scripts_look(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
     path = socket_path(invocation)
     path.write_text("in the way")
     with request_socket(invocation, make_app(requests=service(invocation, store, tuple, lambda: None))):
-        assert "callers cannot ask for node arrays" in caplog.text
+        assert "callers cannot request workers" in caplog.text
 
 
 def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str], tmp_path: Path) -> None:

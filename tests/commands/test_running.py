@@ -98,7 +98,7 @@ def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
 ) -> None:
     invocation = Invocation(environ)
     assert as_running(invocation) is invocation
-    assert "judged by this shell's settings" in capsys.readouterr().err
+    assert "this command uses the settings of this shell" in capsys.readouterr().err
 
 
 def test_secrets_are_never_handed_on_and_a_reader_keeps_its_own(tmp_path: Path) -> None:

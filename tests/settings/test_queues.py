@@ -50,7 +50,7 @@ def test_false_for_all_scales_nothing() -> None:
     environ = {**MASTER, "CP_CAP_AUTOSCALE": "false", "CP_CAP_AUTOSCALE_1": "false"}
     assert not load_settings(environ).scales
     done = CliRunner().invoke(command, [], obj=Invocation(environ))
-    assert (done.exit_code, "is not to be scaled" in done.output) == (0, True), done.output
+    assert (done.exit_code, "does not scale this cluster" in done.output) == (0, True), done.output
 
 
 def test_what_a_further_queue_does_not_set_it_has_from_the_first() -> None:

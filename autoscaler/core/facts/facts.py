@@ -80,7 +80,7 @@ class Facts:
 
     @property
     def blocked(self) -> Reason | None:
-        """Why nothing may be launched at all: paused, braked, or all workers are given back."""
+        """Why nothing may be launched at all: paused, braked, or the autoscaler gives all workers back."""
         return self.moment.held_back or self.moment.stopping
 
     @property

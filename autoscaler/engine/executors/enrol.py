@@ -20,7 +20,7 @@ def enrol(action: Enrol, means: ExecutionContext) -> Outcome:
         try:
             means.grid_engine.sense(action.host, means.load_sensor)
         except GridEngineRefused as error:
-            said = f"{said}; it cannot tell of its coming end: {error}".removeprefix("; ")
+            said = f"{said}; it cannot report interruption notices: {error}".removeprefix("; ")
     return Outcome(action, Result.DONE, said)
 
 

@@ -52,11 +52,11 @@ def unchanged(action: Hold | Kill, means: ExecutionContext) -> JobsOutcome:
     for job in action.jobs:
         number, ask = int(job.partition(".")[0]), judged.get(job)
         if number in now.running:
-            refused[job] = "it runs now, and was left alone"
+            refused[job] = "it runs now: left alone"
         elif number not in known:
             gone.append(job)
         elif ask is None or now.waiting.get(job) != ask:
-            refused[job] = "it was changed meanwhile, and was left alone"
+            refused[job] = "it was changed meanwhile: left alone"
         else:
             done.append(job)
     return JobsOutcome(tuple(done), tuple(gone), refused)

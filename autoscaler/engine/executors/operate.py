@@ -18,8 +18,8 @@ def operate(action: Restart | Reimage, context: ExecutionContext) -> Outcome:
     """
     provider, operations = context.provider, context.store.verbs
     if not operations.begin(action.kind, action.worker_id, context.clock()):
-        return Outcome(action, Result.REFUSED, "it was asked for before, or is not wanted any more")
-    said = "not done: the provider failed in a way that its contract does not know"
+        return Outcome(action, Result.REFUSED, "it was done before, or the request was withdrawn")
+    said = "not done: the provider raised an error that its contract does not allow"
     try:
         if not isinstance(provider, Operates):
             said = f"not done: {provider.name} has no {action.kind}"

@@ -20,7 +20,9 @@ def remove(action: Remove, means: ExecutionContext, seen: Seen) -> Outcome:
     enrolment = means.store.journal.enrolment(action.worker_id)
     enrolled = enrolment is not None and enrolment.host == action.host
     if action.worker_id not in seen and not enrolled and not _once_ours(action, means):
-        return Outcome(action, Result.REFUSED, f"{action.worker_id} is no worker of ours; {action.host} left alone")
+        return Outcome(
+            action, Result.REFUSED, f"the autoscaler has no worker {action.worker_id}; {action.host} is left alone"
+        )
     known = None
     if enrolment is not None and enrolled:
         known = Membership(((enrolment.queue, str(enrolment.slots)),), (enrolment.host_group,))
