@@ -96,7 +96,7 @@ class Administrator:
         disabled = self.disable(host)
         if not any(f'"{queue}@' in line for line in disabled.said):
             raise GridEngineRefused(
-                f"queue {queue} takes no hosts from {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
+                f"queue {queue} does not include {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
             )
         opened = self.configure("-rattr", "exechost", "complex_values", objects.complex_values(values), host)
         given = self.configure("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
@@ -118,7 +118,7 @@ class Administrator:
         where it is no execution host (any more): its name would stay in the host groups.
         """
         if not listed(usable("host", host), self.show("-sel")):
-            raise GridEngineRefused(f"{host} is no execution host any more, and gets nothing further")
+            raise GridEngineRefused(f"{host} is not an execution host any more: left alone")
         done = [self.disable(host)]
         for group in also_in:
             done.append(self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group)))
@@ -175,7 +175,7 @@ class Administrator:
             try:
                 self._put_back(host, whole)
             except GridEngineRefused as error:
-                raise GridEngineRefused(f"{'; '.join(refusal)}; and {host} could not be put back: {error}") from error
+                raise GridEngineRefused(f"{'; '.join(refusal)}; and {host} could not be restored: {error}") from error
             return RemovalOutcome(removed=False, said=refusal, restored=whole)
         self._forget(host)
         return RemovalOutcome(removed=True, said=tuple(said))
@@ -299,7 +299,7 @@ class Administrator:
         if Meaning.UNREACHABLE in map(meaning, said):
             raise GridEngineNotObservable(f"qconf got no answer from the qmaster: {'; '.join(said)}")
         if completed.returncode != 0 and not any(map(_EMPTY_LIST.search, said)):
-            raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it said nothing'}")
+            raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it printed nothing'}")
         return completed.stdout.decode("utf-8", "replace")
 
 

@@ -61,7 +61,7 @@ class Lookup:
         listing = read_qstat(self._ask(*COMMAND), UTC)
         running = frozenset(job.number for instance in listing.instances for job in instance.jobs)
         if listing.set_aside or UNREADABLE.number in running:
-            raise GridEngineNotObservable("qstat's list of jobs is not whole; nothing is deleted or held on it")
+            raise GridEngineNotObservable("qstat's list of jobs is incomplete, so no job is deleted or held")
         return JobsNow(
             running,
             {
@@ -87,7 +87,7 @@ class Lookup:
         completed = self.runner(argv, timeout=self.timeout)
         said = completed.stderr.decode("utf-8", "replace").strip()
         if completed.returncode != 0 or Meaning.UNREACHABLE in map(meaning, said.splitlines()):
-            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {said or 'it said nothing'}")
+            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {said or 'it printed nothing'}")
         return completed.stdout
 
 

@@ -48,7 +48,7 @@ class Aside:
     def reasons(self) -> tuple[Reason, ...]:
         if not self._more:
             return tuple(self._reasons)
-        return (*self._reasons, because(Code.IGNORED, what=f"{self._more} more", why="see those before"))
+        return (*self._reasons, because(Code.IGNORED, what=f"{self._more} more", why="see the errors before"))
 
 
 def clean(data: bytes) -> bytes:
@@ -88,7 +88,7 @@ def require_document(data: bytes, root: bytes, command: str) -> None:
 
     Text before the root is let through: some releases print warnings to standard output first.
     """
-    advice = f"nothing was decided on it; run `{command}` by hand on this host and look at its end and at its errors"
+    advice = f"nothing was decided; run `{command}` by hand on this host and examine its last lines and its errors"
     if _ANYTHING.search(data) is None:
         raise GridEngineNotObservable(f"`{command}` answered nothing at all (0 bytes of XML); {advice}")
     first = _FIRST_TAG.search(data)

@@ -97,7 +97,7 @@ class ProbeHosts:
                     left = self._cleared()
         except AutoscalerError as error:
             trouble = str(error)
-        nothing = (Answer.NONE, trouble or "Grid Engine said nothing of it")
+        nothing = (Answer.NONE, trouble or "Grid Engine printed nothing about it")
         return Answers({job: answers.get(job, nothing) for job in jobs}, left)
 
     def sweep(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class ProbeHosts:
                 switches += ["-Ae", str(file)]
             added = administrator.configure(*switches)
         if len([line for line in added.said if meaning(line) is Meaning.CHANGED]) != len(named):
-            raise GridEngineRefused("; ".join(added.said) or "qconf -Ae said nothing")
+            raise GridEngineRefused("; ".join(added.said) or "qconf -Ae printed nothing")
         by_queue: dict[str, list[str]] = {}
         for name, phantom in named.items():
             by_queue.setdefault(usable("queue", phantom.queue), []).append(name)
@@ -148,7 +148,7 @@ class ProbeHosts:
             administrator.configure("-aattr", "queue", "hostlist", ",".join(names), queue)
         disabled = administrator.disable_all(tuple(named))
         if missing := [name for name in named if not any(f'@{name}"' in line for line in disabled.said)]:
-            raise GridEngineRefused(f"{', '.join(missing)} did not come to be: {'; '.join(disabled.said)}")
+            raise GridEngineRefused(f"Grid Engine did not create {', '.join(missing)}: {'; '.join(disabled.said)}")
         for queue, names in by_queue.items():
             opened = ",".join(f"[{name}={named[name].slots}]" for name in names)
             administrator.configure("-aattr", "queue", "slots", opened, queue)
@@ -173,7 +173,7 @@ class ProbeHosts:
         administrator.configure("-de", ",".join(found))  # of one that is no execution host it is said, and no harm
         left, _ = _look(administrator)
         if left:
-            raise GridEngineRefused(f"{', '.join(left)} could not be taken away")
+            raise GridEngineRefused(f"{', '.join(left)} could not be removed")
         self.names.clear()
         return found
 
@@ -190,7 +190,7 @@ class ProbeHosts:
         doubtful = [job for job, said in doomed if not said.startswith(f"Job {job} ")]
         alone: dict[int, Spoken] = {}
         for job in doubtful if len(answers) > 1 else ():
-            alone[job] = (Answer.NONE, "Grid Engine was not asked about it alone")
+            alone[job] = (Answer.NONE, "Grid Engine did not answer for this job alone")
             with contextlib.suppress(CommandTimedOut):
                 alone |= verdicts([job], self._said(administrator, [job]))
         return alone
@@ -206,7 +206,7 @@ def verdicts(jobs: Sequence[int], said: str) -> dict[int, Spoken]:
         parts[-1].append(line)
         if _ENDS.match(line):
             parts.append([])
-    strange = (Answer.NONE, _shortened(said.strip() or "Grid Engine said nothing"))
+    strange = (Answer.NONE, _shortened(said.strip() or "Grid Engine printed nothing"))
     if parts.pop() or len(parts) != len(jobs):
         return dict.fromkeys(jobs, strange)
     told = list(zip(jobs, parts, strict=True))
@@ -318,5 +318,5 @@ class _Hurried:
     ) -> Completed:
         left = self.until - self.stopwatch()
         if left <= 0:
-            raise CommandTimedOut(f"{' '.join(argv[:2])} was not begun: asking Grid Engine took too long")
+            raise CommandTimedOut(f"{' '.join(argv[:2])} did not start: Grid Engine answered too slowly")
         return self.inner(argv, timeout=min(timeout, left), stdin=stdin, env=env, cwd=cwd)

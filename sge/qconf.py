@@ -59,7 +59,7 @@ def read_complexes(text: str) -> dict[str, Complex]:
         if not columns or columns[0].startswith("#"):
             continue
         if len(columns) not in (8, 9):
-            raise ValueError(f"{len(columns)} columns where 8 or 9 belong: {line!r}")
+            raise ValueError(f"{len(columns)} columns instead of 8 or 9: {line!r}")
         name, shortcut, kind, relop, requestable, consumable = columns[:6]
         if consumable.upper() not in _CONSUMABLE:
             raise ValueError(f"complex {name} is consumable {consumable!r}, which is none of {', '.join(_CONSUMABLE)}")

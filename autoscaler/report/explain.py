@@ -246,7 +246,7 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
 
 def gone_lines(told: Mapping[str, Any]) -> Iterator[str]:
     """The same for people."""
-    yield f"{told['host'] or told['id']} ({told['instance_type']} of {told['node_array']}, {told['id']}) is no more:"
+    yield f"{told['host'] or told['id']} ({told['instance_type']} of {told['node_array']}, {told['id']}) is gone:"
     for name in ("created_at", "joined_at", "removed_at", "ended_at"):
         if told[name]:
             yield f"  {name.removesuffix('_at')} {_when(told[name])}"

@@ -105,7 +105,7 @@ def print_history(told: Told) -> None:
     if rows:
         print_rows(_COLUMNS, rows, _sum(told))
     else:
-        print_rows((), (), "nothing is known of this time: no autoscaler ran, or none that keeps a history")
+        print_rows((), (), "the store has no samples of this time: no autoscaler ran")
 
 
 def _cells(period: Sample, widest: float) -> Iterator[str]:

@@ -54,10 +54,10 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
             for node in told["nodes"]
         ]
     if not lines and not told["node_arrays"]:
-        return "nobody asks for anything"
+        return "there are no live requests"
     lines.append("in sum:" if told["node_arrays"] else "in sum: nothing")
     for array in told["node_arrays"]:
-        flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
+        flagged = "" if array["wanted"] else "; no set names it: the autoscaler removes it with its last worker"
         there = f"; {count(array['workers'], 'worker')} there" if array["workers"] else ""
         types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
         strange = ", ".join(array.get("unknown_types", ()))
@@ -160,16 +160,16 @@ def _node(node: CreatedNode) -> dict[str, Any]:
 
 
 def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
-    until = "until it is taken back"
+    until = "until it is ended"
     if one["expires_at"] is not None:
         lapses = datetime.fromisoformat(one["expires_at"]).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
         until = f"until {lapses} ({one['left_s']:.0f} s left)"
-    head = f"{one['name']}: asked by {one['by']}, {until}"
+    head = f"{one['name']}: requested by {one['by']}, {until}"
     wanted = {target["node_array"] for target in one["targets"]}
     # A set that wants groups of an array names that array, too.
     named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in wanted)]
     lines = [f"  {target['node_array']}: {_wish(target)}" for target in one["targets"]]
-    lines += [f"  {name}: named, and nothing wanted of it" for name in named]
+    lines += [f"  {name}: named without a target" for name in named]
     return [head, *lines] if lines else [f"{head}, for nothing"]
 
 

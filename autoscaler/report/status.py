@@ -109,7 +109,7 @@ def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "autoscaler", _who(told)
     yield "provider", told["provider"] or "none set (CP_CAP_AUTOSCALE_PROVIDER)"
     if told["sentence"] is None:
-        yield "last news", "none: no pass was ever made here"
+        yield "last news", "none: no pass has been made yet"
     else:
         yield "last news", f"{told['sentence']} ({duration(told['pass_age_s'])} ago; {told['pass']} passes so far)"
         waiting = count(told["waiting"], "task")

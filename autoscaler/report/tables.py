@@ -83,7 +83,7 @@ def print_orphans(rows: Sequence[Row]) -> None:
 def print_buckets(rows: Sequence[Row]) -> None:
     """What each node array could launch, what that costs, and why not the rest."""
     if not rows:
-        _console().print("nothing that the settings allow is offered")
+        _console().print("the provider offers nothing that the settings allow")
         return
     heads = ("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
     asked = "constraint" in rows[0]
@@ -172,7 +172,7 @@ def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:
 
 def _say_gone(console: Console, gone: int) -> None:
     if gone:
-        console.print(f"besides, {count(gone, 'machine')} that {'is' if gone == 1 else 'are'} gone: --json lists them")
+        console.print(f"{count(gone, 'machine')} {'is' if gone == 1 else 'are'} gone: --json lists them")
 
 
 def _shapes(rows: Sequence[Row]) -> Table | None:

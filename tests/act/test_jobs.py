@@ -213,7 +213,7 @@ def test_no_answer_is_kept_too_and_the_action_has_failed(bench: JobsBench) -> No
     assert (result, kept, message) == (
         Result.FAILED,
         [Answer.NONE, Answer.NONE],
-        "2 unanswered; no answer: Grid Engine said nothing",
+        "2 unanswered; no answer: Grid Engine printed nothing",
     )
 
 

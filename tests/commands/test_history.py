@@ -121,7 +121,7 @@ def test_json_and_csv_have_the_same_periods(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("environ")
 def test_without_a_history_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (main(["history"]), "nothing is known of this time" in capsys.readouterr().out) == (0, True)
+    assert (main(["history"]), "the store has no samples of this time" in capsys.readouterr().out) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -182,13 +182,13 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
     main(["requests"])
     lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
     assert lines == [
-        "a: asked by alice, until it is taken back",
+        "a: requested by alice, until it is ended",
         "  execute: 1 worker",
         "  execute:64: 4 groups of 64 vCPUs",
         "  big: 128 vCPUs",
-        "b: asked by bob, ",
+        "b: requested by bob, ",
         "  execute: 1 worker",
-        "c: asked by eve, ",
+        "c: requested by eve, ",
         "in sum:",
         "  big: 128 vCPUs",
         "  execute: 2 workers",
@@ -199,7 +199,7 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
 @pytest.mark.usefixtures("environ")
 def test_nobody_asking_is_said_and_leaves_no_file(invocation: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
     main(["requests"])
-    assert (told(capsys), invocation.store_file.exists()) == ("nobody asks for anything", False)
+    assert (told(capsys), invocation.store_file.exists()) == ("there are no live requests", False)
 
 
 @pytest.mark.parametrize("listens", (True, False))

@@ -62,7 +62,7 @@ def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str])
         main(["requests", "--end", "standard"]),
     ]
     said = capsys.readouterr().out
-    assert (codes, f"standard: asked by {BY}" in said, "standard is taken back" in said, sets(served)) == (
+    assert (codes, f"standard: requested by {BY}" in said, "standard has ended" in said, sets(served)) == (
         [0, 0, 0],
         True,
         True,
