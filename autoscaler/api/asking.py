@@ -49,7 +49,7 @@ def api_of(request: Request) -> Api:
 def operations_of(request: Request) -> Operations:
     found = api_of(request).operations
     if found is None:
-        raise HTTPException(404, "nodes are not served here")
+        raise HTTPException(404, "this address does not serve nodes")
     return found
 
 
@@ -61,7 +61,7 @@ def principal(request: Request, _: Annotated[Any, Depends(_basic)] = None) -> Pr
     elif listener_of(request.scope) is TCP and passwords is not None:
         found = by_password(request.headers.get("Authorization", ""), passwords)
     if found is None:
-        raise HTTPException(401, "user and password are needed", REALM)
+        raise HTTPException(401, "user and password are required", REALM)
     request.scope[USER] = found.name
     return found
 

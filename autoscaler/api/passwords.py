@@ -49,9 +49,9 @@ def proves(password: str, entry: str) -> bool:
 def set_password(path: Path, user: str, password: str) -> bool:
     """Write a user's entry into the file (made with mode 0600); tells whether the user is new. Whole or not at all."""
     if not user or _FORBIDDEN.intersection(user):
-        raise SettingsError(f"{user!r} is no user name: it may hold no colon and no line break")
+        raise SettingsError(f"{user!r} is not a user name: it must not contain a colon or a line break")
     if not password:
-        raise SettingsError("an empty password lets everybody in: give one")
+        raise SettingsError("the password is empty: give one")
     entries = _read(path) if path.exists() else {}
     lines = [f"{name}:{entry}\n" for name, entry in {**entries, user: hashed(password)}.items()]
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def _read(path: Path) -> dict[str, str]:
             continue
         user, separator, entry = line.strip().partition(":")
         if not (user and separator and entry.startswith("scrypt$")):
-            raise SettingsError(f"{path}, line {number}, is no USER:scrypt$…; `serve passwd USER` writes one")
+            raise SettingsError(f"{path}, line {number}, is not USER:scrypt$…; `serve passwd USER` writes such a line")
         entries[user] = entry
     return entries
 

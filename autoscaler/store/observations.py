@@ -255,5 +255,5 @@ def _read(text: str) -> LastObservation | None:
     try:
         return encoding.read(_from_older(text), LastObservation)
     except ValueError as error:
-        log.warning("what the loop last saw cannot be read until it looks again: %s", error)
+        log.warning("the loop's last observation cannot be read until the next one: %s", error)
         return None

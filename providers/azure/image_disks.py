@@ -26,7 +26,7 @@ def data_disks(calls: Calls, settings: AzureSettings) -> tuple[int, ...]:
             return _of_marketplace(calls, settings, reference)
     except MachineUnknown as error:
         raise Refused(f"the image {settings.image} does not exist: {error}") from error
-    raise Refused(f"what disks {settings.image}, an image of somebody else's gallery, has cannot be read")
+    raise Refused(f"the disks of {settings.image}, an image of somebody else's gallery, cannot be read")
 
 
 def _of_id(calls: Calls, image: str) -> tuple[int, ...]:

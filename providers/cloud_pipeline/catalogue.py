@@ -140,7 +140,7 @@ def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
     name, vcpus, memory, gpus = item.get("name"), item.get("vcpu"), item.get("memory"), item.get("gpu") or 0
     sizes = (vcpus, memory, gpus)
     if not isinstance(name, str) or not all(isinstance(size, int | float) and size >= 0 for size in sizes):
-        raise Unreachable(f"an allowed instance type cannot be understood: {dict(item)}")
+        raise Unreachable(f"cannot understand an allowed instance type: {dict(item)}")
     return InstanceType(
         name=name,
         family=family_there(name, cloud),

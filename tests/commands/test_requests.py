@@ -91,7 +91,7 @@ def test_a_list_comes_from_a_file_or_standard_input(
     (
         (
             '[{"Name": "execute", "TargetCoreCount": 128',
-            "[0].TargetCoreCount: the text ends before this does: close what is open (line 1, column 44)",
+            "[0].TargetCoreCount: the text ends inside this: close what is open (line 1, column 44)",
         ),
         ('[{"Name": "execute", "TargetCount": -1}]', "[0].TargetCount: a whole number"),
         ('{"Name": "execute"}', "the arrays: a list is expected"),
@@ -272,7 +272,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
     chosen = Invocation({**environ, "CP_CAP_AUTOSCALE_SOCKET": str(tmp_path / "in-the-way")})
     with (
         chosen.store() as store,
-        pytest.raises(SettingsError, match="is there and no socket"),
+        pytest.raises(SettingsError, match="exists and is not a socket"),
         request_socket(chosen, make_app(requests=service(chosen, store, tuple, lambda: None))),
     ):
         pass

@@ -298,7 +298,7 @@ def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_
         ({"API_TOKEN": "made-up"}, "API_TOKEN"),
         ({"CLOUD_REGION_ID": "7"}, "no instance type is allowed in region 7"),
         ({"instance_size": "x9.large"}, "x9.large is not allowed"),
-        ({"docker_image": "ubuntu"}, "ubuntu is no image of the platform"),
+        ({"docker_image": "ubuntu"}, "ubuntu is not an image of the platform"),
     ),
 )
 def test_a_check_says_what_will_fail(plane: CloudPipelinePlane, given: dict[str, str], words: str) -> None:
