@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._look import as_json, print_json
+from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands._requests import own_store, reachable, service
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.documents import constraint_from, read_document
 from autoscaler.core.capacity.prospects import Prospect, prospects
@@ -42,7 +42,7 @@ def command(
     """
     if constraint is not None:
         constraint_from(read_document(constraint, where="constraint"))  # what is wrong is told before a look
-    seen = look(invocation, record)
+    seen = observe_and_plan(invocation, record)
     found = prospects(seen.snapshot)
     rows = prospect_rows(found)
     if constraint is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import as_json, print_json
+from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import SettingsError
 from autoscaler.report.prospects import offer_rows

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json, reading_store
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
@@ -63,7 +63,7 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 
 
 def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
-    seen = look(invocation, record)
+    seen = observe_and_plan(invocation, record)
     if record is not None:
         told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
         if told is None:
@@ -134,7 +134,7 @@ def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:
-    seen = look(invocation, record)
+    seen = observe_and_plan(invocation, record)
     told = explain_host(seen.snapshot, seen.plan, name, seen.zone)
     if told is not None:
         return told

@@ -8,7 +8,7 @@ import time
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.report.history import document, print_history, told, write_csv

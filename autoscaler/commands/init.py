@@ -17,7 +17,7 @@ from autoscaler.report.admission_file import archive
 from autoscaler.settings import Settings, this_machine
 from sge import jsv_setup
 from sge.admin import Administrator
-from sge.prepare import Difference, Preparation, carry_out, differences, look
+from sge.prepare import Difference, Preparation, carry_out, differences, read_present
 
 UNPREPARED = 1
 
@@ -56,7 +56,7 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     if verifier is False:
         return _withdraw(administrator, place, saved, as_json=as_json)
     wanted = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
-    found = differences(wanted, look(administrator, wanted))
+    found = differences(wanted, read_present(administrator, wanted))
     names = _names(wanted)
     if verifier:
         names.add(jsv_setup.NAME)

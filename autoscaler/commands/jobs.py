@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.report.tables import print_jobs
 
@@ -17,7 +17,7 @@ from autoscaler.report.tables import print_jobs
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs."""
-    told = look(invocation, record).document(by_job=True)
+    told = observe_and_plan(invocation, record).document(by_job=True)
     if as_json:
         print_json({"schema": told["schema"], "now": told["now"], "jobs": told["shapes"]})
     else:

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, observe, print_json
+from autoscaler.commands._observation import as_json, from_record, observe, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.actions import Terminate
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.recovery.orphans import Orphan, find_orphans
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.engine.end_orphan import Hands, end_orphan
+from autoscaler.engine.end_orphan import EndOrphanContext, end_orphan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
 from autoscaler.report.document import reason_part
@@ -69,19 +69,19 @@ def _end(orphan: Orphan, snapshot: Snapshot, invocation: Invocation) -> None:
     if process.dry_run:
         raise WriteRefused("a dry run terminates nothing: unset CP_CAP_AUTOSCALE_DRY_RUN")
 
-    def look_again() -> Orphan | None:
+    def observe_again() -> Orphan | None:
         time.sleep(snapshot.cluster.schedule_interval)
         later = find_orphans(observe(invocation).snapshot)
         return next((one for one in later if one.worker.id == orphan.worker.id), None)
 
-    doors = Administrator(invocation.runner, timeout=process.grid_engine_timeout)
+    grid_engine = Administrator(invocation.runner, timeout=process.grid_engine_timeout)
     action = Terminate(orphan.worker.id, orphan.host, because(Code.ORPHAN_ENDED, by=invocation.who).then(orphan.reason))
     with invocation.store() as store:
         (journalled,) = store.journal.begin(
             (action,), pass_number=snapshot.memory.passes, at=time.time(), new_id=lambda: ""
         )
         try:
-            end_orphan(orphan, Hands(doors, invocation.as_running.provider(), look_again))
+            end_orphan(orphan, EndOrphanContext(grid_engine, invocation.as_running.provider(), observe_again))
         except AutoscalerError as error:
             _journal(store, journalled.id, Result.FAILED, str(error))
             raise

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.report.tables import print_plan
 
@@ -23,7 +23,7 @@ def command(invocation: Invocation, record: Path | None, by_job: bool, as_json: 
 
     The command changes nothing: neither Grid Engine, nor the provider, nor the autoscaler's memory.
     """
-    told = look(invocation, record).document(by_job=by_job)
+    told = observe_and_plan(invocation, record).document(by_job=by_job)
     if as_json:
         print_json(told)
     else:

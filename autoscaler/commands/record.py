@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import observe
+from autoscaler.commands._observation import observe
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.record import refuse_full, write_record
 

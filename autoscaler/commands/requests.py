@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands._requests import own_store, reachable
 from autoscaler.commands.context import Invocation
 from autoscaler.jetpack.service import Unreachable

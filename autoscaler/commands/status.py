@@ -6,7 +6,7 @@ import time
 
 import click
 
-from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.report.tables import print_pairs

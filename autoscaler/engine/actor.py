@@ -63,9 +63,9 @@ class Actor:
     """One for the life of a process: it knows what is under way off the loop's thread."""
 
     def __init__(
-        self, means: ExecutionContext, *, patience: float = 1.0, on_late: Callable[[], None] = lambda: None
+        self, context: ExecutionContext, *, patience: float = 1.0, on_late: Callable[[], None] = lambda: None
     ) -> None:
-        self._means = means
+        self._context = context
         self._patience = patience
         """Seconds that a pass waits for the provider, so that a quick answer is told in the same pass."""
         self._on_late = on_late
@@ -76,12 +76,12 @@ class Actor:
         self._lock = threading.Lock()
         self._unswept = ""
         """Why phantoms could not be swept away, said once."""
-        self._groups_swept_at = means.clock() - SWEEP_EVERY
+        self._groups_swept_at = context.clock() - SWEEP_EVERY
 
     @property
     def uncertain(self) -> bool:
         """Whether machines may exist, or come to exist, that no listing shows yet."""
-        return self.busy > 0 or any(not record.closed for record in self._means.store.journal.orders(self._now()))
+        return self.busy > 0 or any(not record.closed for record in self._context.store.journal.orders(self._now()))
 
     @property
     def busy(self) -> int:
@@ -120,7 +120,7 @@ class Actor:
             elif isinstance(action, OfProvider):
                 calls.append(_Call(item, action))
             else:
-                outcomes.append(self._journal(item, execute(action, self._means, seen)))
+                outcomes.append(self._journal(item, execute(action, self._context, seen)))
         self._begin_calls(calls, seen)
         return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | OfProvider))
 
@@ -140,10 +140,10 @@ class Actor:
         for record, listed in self._open_orders(workers):
             under_way = self._is_under_way(self._orders, record.id)
             if now - record.ordered_at >= grace:
-                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._means))
+                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._context))
             elif under_way:
                 continue
-            elif recover(record, listed, self._means):
+            elif recover(record, listed, self._context):
                 self._end_order(record.id, Result.DONE, "found in the listing")
             elif record.id not in self._backoff or now >= self._backoff[record.id].due_at:
                 self._begin_order(record.id)
@@ -155,27 +155,27 @@ class Actor:
             if now - record.ordered_at >= grace or not (
                 _uncertain(record) or self._is_under_way(self._orders, record.id)
             ):
-                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._means))
+                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._context))
 
     def _open_orders(self, workers: Iterable[Worker]) -> list[tuple[OrderRecord, list[Worker]]]:
         """Each with the workers of it that the listing shows."""
         listed: dict[str | None, list[Worker]] = {}
         for worker in workers:
             listed.setdefault(worker.order_id, []).append(worker)
-        records = self._means.store.journal.orders(self._now())
+        records = self._context.store.journal.orders(self._now())
         return [(record, listed.get(record.id, [])) for record in records if not record.closed]
 
     def _now(self) -> float:
-        return self._means.clock()
+        return self._context.clock()
 
     # -- on the loop's thread ------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Take away phantoms that an earlier process, or an ask that went wrong, may have left behind."""
-        if self._means.scheduler.swept:
+        if self._context.scheduler.swept:
             return
         try:
-            found = self._means.scheduler.sweep()
+            found = self._context.scheduler.sweep()
         except AutoscalerError as error:
             if str(error) != self._unswept:
                 log.warning("probe hosts of an earlier proof may still exist: %s", error)
@@ -189,7 +189,7 @@ class Actor:
         """Take away what Grid Engine still has of groups without hosts: parallel environments that waiting jobs'
         requests matched when the last host left, or what a crash or a person left behind.
         """
-        groups, now = self._means.groups, self._now()
+        groups, now = self._context.groups, self._now()
         if groups is None:
             return
         pause = SWEEP_ANYWAY if groups.swept else SWEEP_EVERY
@@ -204,7 +204,7 @@ class Actor:
             log.debug("host groups and PEs of ended groups stay for now: %s", "; ".join(refused))
 
     def _journal(self, item: Journalled, outcome: Outcome) -> Outcome:
-        self._means.store.journal.end(item.id, outcome.result, outcome.message, self._now())
+        self._context.store.journal.end(item.id, outcome.result, outcome.message, self._now())
         return outcome
 
     def _collect(self, expected: Iterable[Action]) -> list[Outcome]:
@@ -248,7 +248,7 @@ class Actor:
     def _start(
         self, futures: dict[str, Future[None]], names: Sequence[str], call: Callable[[], None], thread: str
     ) -> None:
-        future = self._means.executor(call, thread)
+        future = self._context.executor(call, thread)
         with self._lock:
             for name in [name for name, old in futures.items() if old.done()]:
                 del futures[name]
@@ -268,31 +268,31 @@ class Actor:
         known = self._backoff.get(order_id)
         pause = min(LONGEST_WAIT, known.wait * 2) if known else FIRST_WAIT
         self._backoff[order_id] = _Backoff(self._now() + pause, pause)
-        result, message = walk(record, self._means)
+        result, message = walk(record, self._context)
         if result is Result.UNDER_WAY:
-            self._means.store.journal.end_launch(order_id, result, message, self._now())
-            self._means.store.journal.unanswered(order_id, message, again_at=self._backoff[order_id].due_at)
+            self._context.store.journal.end_launch(order_id, result, message, self._now())
+            self._context.store.journal.unanswered(order_id, message, again_at=self._backoff[order_id].due_at)
         else:
             self._end_order(order_id, result, message)
 
     def _end_order(self, order_id: str, result: Result, message: str) -> None:
         self._backoff.pop(order_id, None)
-        action = self._means.store.journal.end_launch(order_id, result, message, self._now())
+        action = self._context.store.journal.end_launch(order_id, result, message, self._now())
         if action is not None:
             self._done.put(Outcome(action, result, message))
 
     def _record(self, order_id: str) -> OrderRecord | None:
-        open_orders = self._means.store.journal.orders(self._now())
+        open_orders = self._context.store.journal.orders(self._now())
         return next((record for record in open_orders if record.id == order_id), None)
 
     def _carry_out(self, calls: Sequence[_Call], seen: Seen) -> None:
         if all(_goes_together(call.action) for call in calls):
             ends = [call.action for call in calls if isinstance(call.action, Terminate)]
-            for call, outcome in zip(calls, terminate_all(ends, self._means, seen), strict=True):
+            for call, outcome in zip(calls, terminate_all(ends, self._context, seen), strict=True):
                 self._done.put(self._journal(call.item, outcome))
             return
         for call in calls:
-            self._done.put(self._journal(call.item, execute(call.action, self._means, seen)))
+            self._done.put(self._journal(call.item, execute(call.action, self._context, seen)))
 
 
 def _goes_together(action: Action) -> bool:

@@ -14,7 +14,7 @@ from providers.interface import Provider
 from sge.admin import Change, RemovalOutcome
 
 
-class Doors(Protocol):
+class GridEngineHosts(Protocol):
     """The part of `sge.admin.Administrator` that is needed."""
 
     def enable(self, host: str) -> Change: ...
@@ -25,38 +25,38 @@ class Doors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class EndOrphanContext:
     """What it is done with."""
 
-    doors: Doors
+    grid_engine: GridEngineHosts
     provider: Provider
-    look_again: Callable[[], Orphan | None]
+    observe_again: Callable[[], Orphan | None]
     """A later look at the same machine, at least a scheduler interval away; None: it is no orphan any more."""
 
 
-def end_orphan(orphan: Orphan, hands: Hands) -> None:
+def end_orphan(orphan: Orphan, context: EndOrphanContext) -> None:
     """Raises GridEngineRefused where something runs on it, ProviderError where its provider does not end it."""
     if orphan.host is not None:
         _refuse_busy(orphan, orphan.host)
-        _take_out(orphan, orphan.host, hands)
-    hands.provider.terminate([orphan.worker.id])
+        _remove_host(orphan, orphan.host, context)
+    context.provider.terminate([orphan.worker.id])
 
 
-def _take_out(orphan: Orphan, host: str, hands: Hands) -> None:
-    hands.doors.disable(host)
+def _remove_host(orphan: Orphan, host: str, context: EndOrphanContext) -> None:
+    context.grid_engine.disable(host)
     try:
-        later = hands.look_again()
+        later = context.observe_again()
         if later is None or later.host != host:
             raise GridEngineRefused(
                 f"{host} has changed since the last observation, so it is not terminated: try again"
             )
         _refuse_busy(later, host)
-        removal = hands.doors.remove(host)
+        removal = context.grid_engine.remove(host)
         if not removal.removed:
             raise GridEngineRefused(f"Grid Engine refuses to remove {host}: {'; '.join(removal.said)}")
     except BaseException:
         if not orphan.disabled:
-            hands.doors.enable(host)
+            context.grid_engine.enable(host)
         raise
 
 

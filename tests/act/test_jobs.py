@@ -97,7 +97,7 @@ def test_nothing_is_deleted_when_nobody_knows_what_runs(bench: JobsBench) -> Non
     def unknown() -> JobsNow:
         raise GridEngineNotObservable("qstat's list of running jobs is not whole")
 
-    object.__setattr__(bench.actor._means, "jobs", unknown)
+    object.__setattr__(bench.actor._context, "jobs", unknown)
     assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,)))[0], bench.asked) == (Result.FAILED, [])
 
 

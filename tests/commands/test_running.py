@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.commands._look import as_running
+from autoscaler.commands._observation import as_running
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.settings.sharing import differing, given, with_settings

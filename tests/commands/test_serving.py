@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.commands._look import reading_store
+from autoscaler.commands._observation import reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import boot_script, key_in_metadata, refuse_unusable, serving, worker_boot
 from autoscaler.core.model.request_sets import ArrayDefinition, Target

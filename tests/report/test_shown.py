@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.commands._look import read_only
+from autoscaler.commands._observation import read_only
 from autoscaler.commands.main import main
 from autoscaler.core.model.actions import (
     Action,

@@ -132,21 +132,22 @@ def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
 # -- which there are -------------------------------------------------------------------------------------------------
 
 
-def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, moment: PassContext) -> tuple[Group, ...]:
+def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, pass_context: PassContext) -> tuple[Group, ...]:
     """Every group that a worker carries or an order is to bring, in the order of node arrays and then of their ids."""
     machines: dict[str, list[WorkerState]] = {}
     for machine in observed.machines:
         if machine.worker.group_id and machine.array is not None and not machine.gone:
             machines.setdefault(machine.worker.group_id, []).append(machine)
     coming: dict[str, list[tuple[Order, int]]] = {}
-    for order, count in outstanding(fleet, policy, moment.now):
+    for order, count in outstanding(fleet, policy, pass_context.now):
         if order.group_id and policy.node_array(order.node_array) is not None:
             coming.setdefault(order.group_id, []).append((order, count))
     missing, at_work = _missing(observed, coming), _at_work(observed)
     found = [
         replace(_with_unlisted(group, coming.get(name, ()), missing.count(name), fleet), unlisted_work=name in at_work)
         for name in {*machines, *coming}
-        if (group := _listed(name, machines.get(name, ()), moment) or _to_come(name, coming[name], policy)) is not None
+        if (group := _listed(name, machines.get(name, ()), pass_context) or _to_come(name, coming[name], policy))
+        is not None
     ]
     positions = {array.name: position for position, array in enumerate(policy.node_arrays)}
     return tuple(sorted(found, key=lambda group: (positions[group.array.name], len(group.id), group.id)))
@@ -159,7 +160,7 @@ def group_ids(fleet: Fleet, memory: Memory) -> frozenset[str]:
     return frozenset(name for name in (*carried, *remembered) if name)
 
 
-def _listed(name: str, machines: Sequence[WorkerState], moment: PassContext) -> Group | None:
+def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContext) -> Group | None:
     """A group by its listed workers: the oldest tells what it is made of."""
     if not machines:
         return None
@@ -167,7 +168,7 @@ def _listed(name: str, machines: Sequence[WorkerState], moment: PassContext) -> 
     if first.array is None:
         return None
     array, worker = of_kind(first.array, of_workers=is_of_workers(name)), first.worker
-    staying = tuple(machine for machine in machines if _stands(machine) or counts_as_coming(machine, moment))
+    staying = tuple(machine for machine in machines if _stands(machine) or counts_as_coming(machine, pass_context))
     return Group(
         name,
         array,

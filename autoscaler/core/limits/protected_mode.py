@@ -131,7 +131,7 @@ class Protection:
 def protect(
     snapshot: Snapshot,
     observed: ObservedWorkers,
-    moment: PassContext,
+    pass_context: PassContext,
     wanted: Sequence[CategoryDemand],
     usable: frozenset[str],
 ) -> Protection:
@@ -140,21 +140,21 @@ def protect(
     since = max(wishes.resumed_at or 0.0, wishes.retried_at or 0.0)
     known = {name: _since(array, wishes) for name, array in memory.protected.items()}
     categories = Categories(wanted)
-    watched = watch(snapshot, observed, moment, categories, usable, since)
+    watched = watch(snapshot, observed, pass_context, categories, usable, since)
     for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
         if each.ended in (Ended.HELPED, Ended.HELPED_NOBODY):
             name = each.trial.node_array
             before = known.get(name, ProtectedArray())
             if each.ended is Ended.HELPED:
-                known[name] = _helped(before, each.trial, categories, moment.now)
+                known[name] = _helped(before, each.trial, categories, pass_context.now)
             else:
                 boot = _boot_time(policy.node_array(name), each.trial)
-                known[name] = _helped_nobody(before, each.trial, categories, boot, moment.now)
-    kept = {name: _remembered(array, categories, moment.now) for name, array in known.items()}
-    kept = {name: _stopped(name, array, moment.now) for name, array in kept.items() if array != ProtectedArray()}
+                known[name] = _helped_nobody(before, each.trial, categories, boot, pass_context.now)
+    kept = {name: _remembered(array, categories, pass_context.now) for name, array in known.items()}
+    kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
     waiting = frozenset(key for key in failed if categories.waiting_since(key) is not None)
-    return Protection(kept, watched, moment.now, policy.protected_after, waiting)
+    return Protection(kept, watched, pass_context.now, policy.protected_after, waiting)
 
 
 def _boot_time(array: NodeArrayPolicy | None, trial: LaunchTrial) -> float:

@@ -28,7 +28,7 @@ def next_due(
     """
     policy, requests, schedule_interval = snapshot.policy, snapshot.requests, snapshot.cluster.schedule_interval
     until = throttled["until_at"] if throttled is not None and (wanted or requests.sets or requests.nodes) else None
-    moments = (
+    times = (
         *([float(until)] if isinstance(until, int | float) else ()),
         *_expiries(wanted, policy),
         *_ends_of_waiting(notes, arrays, policy, schedule_interval),
@@ -36,7 +36,7 @@ def next_due(
         *(event.at + policy.brake.window for event in launches if paced),
         *(live.expires_at for live in requests.sets if live.expires_at is not None),
     )
-    return min((moment for moment in moments if moment > now), default=None)
+    return min((time for time in times if time > now), default=None)
 
 
 def _expiries(wanted: Sequence[CategoryDemand], policy: Policy) -> Iterator[float]:

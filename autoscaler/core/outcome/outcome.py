@@ -52,7 +52,7 @@ def outcome_of(
         facts.observed,
         facts.demand,
         facts.policy,
-        facts.moment.now,
+        facts.pass_context.now,
     )
     memory = next_memory(
         snapshot,
@@ -148,7 +148,7 @@ def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdic
 
 def _notes(facts: Facts, launches: Launches, protection: Protection) -> tuple[Reason, ...]:
     snapshot = facts.snapshot
-    first = [reason for reason in (facts.moment.held_back, facts.moment.stopping) if reason is not None]
+    first = [reason for reason in (facts.pass_context.held_back, facts.pass_context.stopping) if reason is not None]
     first += protection.notes()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)

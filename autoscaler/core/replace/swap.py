@@ -81,7 +81,7 @@ def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
 
 def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """Consider a change; begin it once its workers are idle, or it was the same at two looks."""
-    now = context.moment.now
+    now = context.pass_context.now
     nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
     if standing is None or not _may_begin(standing.array, context):
         return _ArraySwap(nothing)
@@ -101,16 +101,18 @@ def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
     change = _same_again(note, standing, leavers, best)
     since = note.since if change.ids == note.leaving and note.since is not None else now
     considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
-    if change.readiness is not Readiness.IDLE and (since == now or now - since < context.moment.schedule_interval):
+    if change.readiness is not Readiness.IDLE and (
+        since == now or now - since < context.pass_context.schedule_interval
+    ):
         told = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
-        return _ArraySwap(considered, told=told, due=since + context.moment.schedule_interval)
+        return _ArraySwap(considered, told=told, due=since + context.pass_context.schedule_interval)
     return _begun(considered, change, standing, context)
 
 
 def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapContext) -> _ArraySwap:
     reason = because(Code.SWAP, type=change.option.type.name, tasks=change.served)
     return _ArraySwap(
-        replace(note, begun_at=context.moment.now),
+        replace(note, begun_at=context.pass_context.now),
         leaving={one.id: reason for one in change.leaving if one.machine.in_service},
         replacement=_replacement(note, change, standing),
         told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
@@ -132,10 +134,17 @@ def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver],
 
 def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
     """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the brake's window."""
-    moment, launch_context = context.moment, context.launch_context
-    if moment.held_back is not None or moment.wishes.stop is not None or array.name in launch_context.stopped:
+    pass_context, launch_context = context.pass_context, context.launch_context
+    if (
+        pass_context.held_back is not None
+        or pass_context.wishes.stop is not None
+        or array.name in launch_context.stopped
+    ):
         return False
-    rooms = launches_left(array.limits, launch_context.launches, family_of(array), moment.now), launch_context.paced()
+    rooms = (
+        launches_left(array.limits, launch_context.launches, family_of(array), pass_context.now),
+        launch_context.paced(),
+    )
     return all(room is None or room.count > 0 for room in rooms)
 
 
@@ -144,15 +153,15 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
 
 def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
-    now, observed = context.moment.now, context.observed
+    now, observed = context.pass_context.now, context.observed
     by_id = {machine.worker.id: machine for machine in observed.machines if not machine.gone}
     there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
     back = [machine.worker.id for machine in there if machine.note.disabling is None]
     spared = tuple(dict.fromkeys((*note.spared, *back)))
     ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
-    if standing is None or back or not allowed or context.moment.wishes.stop is not None:
+    if standing is None or back or not allowed or context.pass_context.wishes.stop is not None:
         return ended
-    if any(context.moment.kept(machine) is not None for machine in there):
+    if any(context.pass_context.kept(machine) is not None for machine in there):
         return ended
     if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
         return _launching(note, standing) or ended
@@ -167,7 +176,7 @@ def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
         return ended
     note = replace(note, type=change.option.type.name)
     busy = any(revocable(machine) and not machine.empty for machine in there)
-    other = _readier(note, standing, context, soon) if busy and context.moment.held_back is None else None
+    other = _readier(note, standing, context, soon) if busy and context.pass_context.held_back is None else None
     if other is not None:
         return other
     return _ArraySwap(

@@ -26,7 +26,7 @@ class Floor:
 def floors_of(
     observed: ObservedWorkers,
     policy: Policy,
-    moment: PassContext,
+    pass_context: PassContext,
     making_room: Mapping[str, Reason] = MappingProxyType({}),
 ) -> dict[str, Floor]:
     """The floor of every array, and who stays there if nobody leaves but those that make room for a stronger worker."""
@@ -34,7 +34,7 @@ def floors_of(
         array.name: Floor(
             array.limits.min_workers,
             sum(
-                machine.array == array and (machine.in_service or counts_as_coming(machine, moment))
+                machine.array == array and (machine.in_service or counts_as_coming(machine, pass_context))
                 for machine in observed.machines
                 if machine.worker.id not in making_room
             ),

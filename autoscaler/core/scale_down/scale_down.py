@@ -89,7 +89,7 @@ def needed_hosts(
 
 def scale_down(
     machines: Sequence[WorkerState],
-    moment: PassContext,
+    pass_context: PassContext,
     *,
     needed: frozenset[str],
     floors: dict[str, Floor],
@@ -108,7 +108,7 @@ def scale_down(
     """
     steps: list[WorkerStep] = []
     disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
-    for machine in sorted(machines, key=lambda machine: let_go_order(machine, moment.asking)):
+    for machine in sorted(machines, key=lambda machine: let_go_order(machine, pass_context.asking)):
         array = machine.array
         if array is None:
             continue
@@ -119,7 +119,7 @@ def scale_down(
             Candidate(
                 machine,
                 array,
-                moment,
+                pass_context,
                 needed=machine.name in needed,
                 floor=replace(floor, staying=floor.staying - gone - stopped[array.name]),
                 batch=batch,
@@ -161,7 +161,7 @@ def judge(candidate: Candidate) -> WorkerStep:
 
 
 def _disable(candidate: Candidate, motive: Motive, reason: Reason) -> WorkerStep:
-    step = disable(candidate.machine, candidate.moment, motive.mark, reason, by_person=motive.by_person)
+    step = disable(candidate.machine, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
     step = replace(step, rule=type(motive).__name__)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step

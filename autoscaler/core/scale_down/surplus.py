@@ -35,7 +35,7 @@ class SurplusContext:
     """Orders of which workers are still to show up, and how many."""
     asked: Set[str]
     """Ids of orders for requests."""
-    moment: PassContext
+    pass_context: PassContext
     service: Service
     used: Set[str] | None
     """Names of the supply's hosts that demand uses; None: demand asks for nothing, and every worker is spare."""
@@ -76,7 +76,7 @@ def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, Spare]
             for name in names:
                 yield name, order.node_array, order.id, Spare(name, order.type.vcpus)
     for machine in _free(view):
-        if counts_as_coming(machine, view.moment):
+        if counts_as_coming(machine, view.pass_context):
             worker = machine.worker
             yield worker.id, worker.node_array, worker.order_id, _spare(machine)
 
@@ -88,17 +88,19 @@ def _there(view: SurplusContext) -> Iterator[WorkerState]:
     if view.used is None:
         yield from (each for each in free if each.draining and each.name in view.again)
     serving = [each for each in free if each.in_service and each.worker.id not in view.going and not each.advised]
-    moment = view.moment
-    stay = {each.worker.id for each in serving if moment.kept(each) is not None or not could_leave(each, moment)}
+    pass_context = view.pass_context
+    stay = {
+        each.worker.id for each in serving if pass_context.kept(each) is not None or not could_leave(each, pass_context)
+    }
     yield from (each for each in serving if each.worker.id in stay)
     may_leave = (each for each in serving if each.worker.id not in stay)
-    yield from sorted(may_leave, key=lambda each: let_go_order(each, moment.asking), reverse=True)
+    yield from sorted(may_leave, key=lambda each: let_go_order(each, pass_context.asking), reverse=True)
 
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
     for machine in _free(view):
         may_return = machine.name not in view.again and machine.note.disabling not in _OTHERS_BUSINESS
-        if may_return and view.idle(machine) and wanted_back(machine, view.moment):
+        if may_return and view.idle(machine) and wanted_back(machine, view.pass_context):
             yield machine
 
 
@@ -108,7 +110,7 @@ def _free(view: SurplusContext) -> Iterator[WorkerState]:
         worker, service = machine.worker, view.service
         if machine.array is None or worker.id in service.by_worker or worker.order_id in service.ordered:
             continue
-        if view.moment.let_go(machine) is None:
+        if view.pass_context.let_go(machine) is None:
             yield machine
 
 

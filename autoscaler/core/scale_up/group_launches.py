@@ -66,14 +66,16 @@ def find_groups(
     fleet: Fleet,
     taken: frozenset[str],
     requests: Requests,
-    moment: PassContext,
+    pass_context: PassContext,
     launch_context: LaunchContext,
     usage: Usages,
 ) -> Grouping:
     """Every group, which of them are hopeless, and what callers want. `taken`: ids that no new group may have."""
-    groups = groups_of(observed, fleet, launch_context.policy, moment)
+    groups = groups_of(observed, fleet, launch_context.policy, pass_context)
     site = Site(launch_context, fleet.failures, taken, usage)
-    targets = {} if moment.wishes.stop is not None else group_targets(requests, launch_context.policy, moment.now)
+    targets = (
+        {} if pass_context.wishes.stop is not None else group_targets(requests, launch_context.policy, pass_context.now)
+    )
     return Grouping(
         groups, groups_to_give_up(groups, fleet.failures, lambda group: can_complete(group, site)), targets, site
     )

@@ -61,7 +61,7 @@ def closed_queues(
         boot = boot_times.get(array.name, array.boot_timeout)
         off, opens = _off(queue, array, observed, cluster, now)
         if opens is not None:
-            due += [moment for moment in (opens - array.boot_timeout, opens - boot, opens) if moment > now]
+            due += [time for time in (opens - array.boot_timeout, opens - boot, opens) if time > now]
         if hand is not None:
             reasons[queue.name] = hand
             by_hand.add(queue.name)

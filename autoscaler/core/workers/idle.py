@@ -15,12 +15,12 @@ def idle_for(machine: WorkerState, now: float) -> float | None:
     return None if since is None else now - since
 
 
-def could_leave(machine: WorkerState, moment: PassContext) -> bool:
+def could_leave(machine: WorkerState, pass_context: PassContext) -> bool:
     """Whether idle time alone, its own asking or its cloud's advice would let it go."""
     if not machine.in_service or machine.array is None:
         return False
-    idle = idle_for(machine, moment.now)
-    asked = moment.winding_down is not None or machine.worker.id in moment.asking
+    idle = idle_for(machine, pass_context.now)
+    asked = pass_context.winding_down is not None or machine.worker.id in pass_context.asking
     long_enough = idle is not None and (idle >= machine.array.idle_timeout or asked)
     return long_enough or machine.advised
 

@@ -128,43 +128,43 @@ def wait(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -
     return WorkerStep(machine, _verdict(machine, "wait", reason), note or machine.note)
 
 
-def enrol(machine: WorkerState, moment: PassContext, action: Enrol) -> WorkerStep:
+def enrol(machine: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
     again = machine.note.disabling is Disabling.ENROL
     note = replace(
         machine.note,
-        disabled_at=moment.now,
+        disabled_at=pass_context.now,
         disabling=Disabling.ENROL,
         seen_disabled=False,
-        enrolling_since=(machine.note.enrolling_since if again else None) or moment.now,
+        enrolling_since=(machine.note.enrolling_since if again else None) or pass_context.now,
         host=action.host,
         left=False,
     )
     return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
 
 
-def complete(machine: WorkerState, moment: PassContext, action: Enrol) -> WorkerStep:
+def complete(machine: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
     """Of a host that its own image made: our mark on it stays as old as it is."""
-    note = replace(machine.note, completed_at=moment.now)
+    note = replace(machine.note, completed_at=pass_context.now)
     return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
 
 
-def enable(machine: WorkerState, moment: PassContext, reason: Reason) -> WorkerStep:
+def enable(machine: WorkerState, pass_context: PassContext, reason: Reason) -> WorkerStep:
     """Let jobs in. Our mark stays until a look shows it enabled."""
     note = machine.note
-    if moment.recent(note.enabled_at):
+    if pass_context.recent(note.enabled_at):
         return wait(machine, reason)
     action = Enable(machine.worker.id, machine.name, reason)
-    return WorkerStep(machine, _verdict(machine, "enable", reason), replace(note, enabled_at=moment.now), action)
+    return WorkerStep(machine, _verdict(machine, "enable", reason), replace(note, enabled_at=pass_context.now), action)
 
 
 def disable(
-    machine: WorkerState, moment: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
+    machine: WorkerState, pass_context: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
 ) -> WorkerStep:
-    if moment.held_back is not None and not by_person:
-        return wait(machine, reason.then(moment.held_back))
+    if pass_context.held_back is not None and not by_person:
+        return wait(machine, reason.then(pass_context.held_back))
     note = replace(
         machine.note,
-        disabled_at=moment.now,
+        disabled_at=pass_context.now,
         disabling=disabling,
         seen_disabled=False,
         empty_since=None,
@@ -175,27 +175,32 @@ def disable(
     return WorkerStep(machine, _verdict(machine, "disable", reason), note, action)
 
 
-def remove(machine: WorkerState, moment: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
-    if moment.held_back is not None and not by_person:
-        return wait(machine, reason.then(moment.held_back))
+def remove(machine: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
+    if pass_context.held_back is not None and not by_person:
+        return wait(machine, reason.then(pass_context.held_back))
     action = Remove(machine.worker.id, machine.name, reason)
     return WorkerStep(
-        machine, _verdict(machine, "remove", reason), replace(machine.note, retired_at=moment.now), action
+        machine, _verdict(machine, "remove", reason), replace(machine.note, retired_at=pass_context.now), action
     )
 
 
 def terminate(
-    machine: WorkerState, moment: PassContext, reason: Reason, *, failure: str | None = None, by_person: bool = False
+    machine: WorkerState,
+    pass_context: PassContext,
+    reason: Reason,
+    *,
+    failure: str | None = None,
+    by_person: bool = False,
 ) -> WorkerStep:
     """End the machine. Only ever called for one that is no execution host."""
     note = machine.note
-    if moment.recent(note.terminated_at):
+    if pass_context.recent(note.terminated_at):
         return wait(machine, because(Code.ENDING))
-    if moment.held_back is not None and not by_person:
-        return wait(machine, reason.then(moment.held_back))
-    if (refused := moment.end_refused(machine.worker.id)) is not None:
+    if pass_context.held_back is not None and not by_person:
+        return wait(machine, reason.then(pass_context.held_back))
+    if (refused := pass_context.end_refused(machine.worker.id)) is not None:
         return wait(machine, refused.then(reason))
-    note = replace(note, retired_at=note.retired_at or moment.now, terminated_at=moment.now)
+    note = replace(note, retired_at=note.retired_at or pass_context.now, terminated_at=pass_context.now)
     host = machine.worker.name or note.host
     action = Terminate(machine.worker.id, host, reason, failure)
     return WorkerStep(machine, _verdict(machine, "terminate", reason), note, action)

@@ -10,14 +10,14 @@ from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Outcome, Result
 
 
-def ask(action: AskGridEngine, means: ExecutionContext) -> Outcome:
+def ask(action: AskGridEngine, context: ExecutionContext) -> Outcome:
     """No answer is kept, too: it tells a later plan that was asked, and how long ago."""
-    asked = means.scheduler.ask([question.job for question in action.questions], action.phantoms)
-    at = means.clock()
+    asked = context.scheduler.ask([question.job for question in action.questions], action.phantoms)
+    at = context.clock()
     findings = [
         Finding(question.job, question.fingerprint, at, *asked.answers[question.job]) for question in action.questions
     ]
-    means.store.evidence.find(findings)
+    context.store.evidence.find(findings)
     counts = Counter(finding.answer for finding in findings)
     told = ", ".join(f"{counts[answer]} {word}" for answer, word in _WORDS if counts[answer])
     why = next((finding.said for finding in findings if finding.answer is Answer.NONE), "")

@@ -10,11 +10,11 @@ from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Outcome, Result
 
 
-def enable(action: Enable, means: ExecutionContext) -> Outcome:
-    means.grid_engine.enable(action.host)
+def enable(action: Enable, context: ExecutionContext) -> Outcome:
+    context.grid_engine.enable(action.host)
     return Outcome(action, Result.DONE)
 
 
-def disable(action: Disable, means: ExecutionContext) -> Outcome:
-    means.grid_engine.disable(action.host)
+def disable(action: Disable, context: ExecutionContext) -> Outcome:
+    context.grid_engine.disable(action.host)
     return Outcome(action, Result.DONE)

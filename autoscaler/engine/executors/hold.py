@@ -11,23 +11,23 @@ from autoscaler.store.journal import Outcome
 from sge.admin import JobsOutcome
 
 
-def hold(action: Hold, means: ExecutionContext) -> Outcome:
+def hold(action: Hold, context: ExecutionContext) -> Outcome:
     """As operator, so that it is told apart from the owner's own hold. What became of the context hinders nothing.
 
     Waiting jobs are held only as they were judged: they are looked at again right before.
     """
-    left = unchanged(action, means) if action.asks else JobsOutcome(action.jobs)
-    explain(left.done, action.reason, means)
-    held = means.grid_engine.hold(left.done)
-    told = means.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
+    left = unchanged(action, context) if action.asks else JobsOutcome(action.jobs)
+    explain(left.done, action.reason, context)
+    held = context.grid_engine.hold(left.done)
+    told = context.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
     came = JobsOutcome(held.done, (*left.gone, *held.gone), {**held.refused, **left.refused})
     return outcome_of(action, came, told)
 
 
-def release(action: Release, means: ExecutionContext) -> Outcome:
-    explain(action.jobs, action.reason, means)
-    return outcome_of(action, means.grid_engine.release(action.jobs))
+def release(action: Release, context: ExecutionContext) -> Outcome:
+    explain(action.jobs, action.reason, context)
+    return outcome_of(action, context.grid_engine.release(action.jobs))
 
 
-def annotate(action: Annotate, means: ExecutionContext) -> Outcome:
-    return outcome_of(action, explain(action.jobs, action.reason, means))
+def annotate(action: Annotate, context: ExecutionContext) -> Outcome:
+    return outcome_of(action, explain(action.jobs, action.reason, context))

@@ -17,7 +17,7 @@ CONTEXT = "autoscaler"
 """The variable of a job's context that holds what we last said of it; `qstat -j` shows it."""
 
 
-def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> JobsOutcome:
+def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> JobsOutcome:
     """Leave the reason's sentence in each job's context. A job that is gone or refuses it is told, not raised.
 
     Of a single task the whole job's context is meant: Grid Engine has none of its own for tasks.
@@ -29,7 +29,7 @@ def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> Job
     for job in jobs:
         number = job.partition(".")[0]
         if number not in told:
-            told[number] = means.grid_engine.set_context(number, CONTEXT, text(reason))
+            told[number] = context.grid_engine.set_context(number, CONTEXT, text(reason))
         if told[number].done:
             done.append(job)
         elif told[number].gone:
@@ -39,11 +39,11 @@ def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> Job
     return JobsOutcome(tuple(done), tuple(gone), refused)
 
 
-def unchanged(action: Hold | Kill, means: ExecutionContext) -> JobsOutcome:
+def unchanged(action: Hold | Kill, context: ExecutionContext) -> JobsOutcome:
     """Which of its jobs still wait, asking for exactly what they were judged by (rule 6); the others with the words for
     each. May raise GridEngineNotObservable: then nobody knows.
     """
-    now = means.jobs()
+    now = context.jobs()
     judged = dict(zip(action.jobs, action.asks, strict=False))
     known = now.running | {int(name.partition(".")[0]) for name in now.waiting}
     done: list[str] = []

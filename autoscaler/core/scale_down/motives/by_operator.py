@@ -18,7 +18,7 @@ class Drained:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return None if to.moment.wishes.stop == "now" else to.moment.let_go(to.machine)
+        return None if to.pass_context.wishes.stop == "now" else to.pass_context.let_go(to.machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StoppedNow:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.moment.let_go(to.machine) if to.moment.wishes.stop == "now" else None
+        return to.pass_context.let_go(to.machine) if to.pass_context.wishes.stop == "now" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +42,4 @@ class Stopped:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.moment.winding_down
+        return to.pass_context.winding_down

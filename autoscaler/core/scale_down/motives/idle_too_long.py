@@ -26,7 +26,7 @@ def not_idle_long_enough(candidate: Candidate) -> Reason | None:
     idle, limit, machine = candidate.idle, candidate.array.idle_timeout, candidate.machine
     if idle is not None and (idle >= limit or candidate.asks):
         return None
-    if Condition.IN_ALARM in machine.conditions and not stays(machine, candidate.moment.now):
+    if Condition.IN_ALARM in machine.conditions and not stays(machine, candidate.pass_context.now):
         return alarm_of((machine,))
     return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=limit)
 

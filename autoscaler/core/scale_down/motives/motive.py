@@ -24,7 +24,7 @@ class Candidate:
 
     machine: WorkerState
     array: NodeArrayPolicy
-    moment: PassContext
+    pass_context: PassContext
     needed: bool
     """Waiting demand would use it."""
     floor: Floor
@@ -43,12 +43,12 @@ class Candidate:
     @property
     def idle(self) -> float | None:
         """Seconds since it was last seen busy."""
-        return idle_for(self.machine, self.moment.now)
+        return idle_for(self.machine, self.pass_context.now)
 
     @property
     def asks(self) -> bool:
         """It asks to stop."""
-        return self.machine.worker.id in self.moment.asking
+        return self.machine.worker.id in self.pass_context.asking
 
 
 Keeper = Callable[[Candidate], Reason | None]
@@ -84,7 +84,7 @@ def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
 
 def kept(candidate: Candidate) -> Reason | None:
     """A person, a request set or a rule keeps it."""
-    return candidate.moment.kept(candidate.machine)
+    return candidate.pass_context.kept(candidate.machine)
 
 
 def busy(candidate: Candidate) -> Reason | None:

@@ -41,7 +41,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ObservedPlan:
     """A snapshot, the plan for it, and how long the observation took."""
 
     snapshot: Snapshot
@@ -112,7 +112,7 @@ def as_running(invocation: Invocation) -> Invocation:
     return invocation.as_running
 
 
-def look(invocation: Invocation, record: Path | None) -> Look:
+def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPlan:
     """Observe once. Raises what observing or reading the record raises."""
     if record is not None:
         began = time.perf_counter()
@@ -123,7 +123,7 @@ def look(invocation: Invocation, record: Path | None) -> Look:
         observation = observe(invocation)
         snapshot, timings, zone = observation.snapshot, dict(observation.timings), None
     decided, seconds = _timed(lambda: plan(snapshot))
-    return Look(snapshot, decided, timings | {"decide": seconds}, zone)
+    return ObservedPlan(snapshot, decided, timings | {"decide": seconds}, zone)
 
 
 def observe(invocation: Invocation) -> Observation:
