@@ -1,8 +1,9 @@
-"""Asks Grid Engine's own scheduler whether jobs could ever run on hosts that do not exist: `qalter -w v` with phantoms.
+"""Asks Grid Engine's own scheduler whether jobs could ever run on hosts that do not exist: `qalter -w v` with probe
+hosts.
 
-A phantom is an execution host without a machine: disabled before it has slots, attached to its queue directly, its name
-resolving for as long as it is there. Whatever happens, all of them are taken away again before `ask` returns; what a
-death in between leaves behind carries the reserved name prefix, by which `sweep` finds it.
+A probe host is an execution host without a machine: disabled before it has slots, attached to its queue directly, its
+name resolving for as long as it is there. Whatever happens, all of them are taken away again before `ask` returns; what
+a death in between leaves behind carries the reserved name prefix, by which `sweep` finds it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from sge.qconf import read_attributes, read_names, split_overrides
 ASKING = 8.0
 """Seconds from the beginning after which no further job is asked about."""
 CLEARING = 5.0
-"""Seconds for taking the phantoms away, besides: the whole takes at most 15."""
+"""Seconds for taking the probe hosts away, besides: the whole takes at most 15."""
 LOCK_PATIENCE = 2.0
 JOBS_AT_ONCE = 20
 """One command is told the reasons of every queue instance for every job, so its output grows with both."""
@@ -47,7 +48,7 @@ class Answers:
     answers: Mapping[int, Spoken]
     """For every job that was to be asked about."""
     left: str = ""
-    """Why phantoms could not all be taken away again; a later sweep does. '': none is left."""
+    """Why probe hosts could not all be taken away again; a later sweep does. '': none is left."""
 
 
 class Names(Protocol):
@@ -75,7 +76,7 @@ class ProbeHosts:
         """Whether none of ours is left, as far as this process knows: it did look, and every later ask cleared up."""
         return self._swept
 
-    def ask(self, jobs: Sequence[int], phantoms: Sequence[ProbeHost]) -> Answers:
+    def ask(self, jobs: Sequence[int], probe_hosts: Sequence[ProbeHost]) -> Answers:
         """Grid Engine's answer about each job, were these hosts there. Raises nothing: no answer is an answer, too."""
         if not jobs:
             return Answers({})
@@ -86,7 +87,7 @@ class ProbeHosts:
                 try:
                     administrator = self._within(ASKING)
                     self._take_away(administrator)
-                    self._put_up(administrator, phantoms)
+                    self._put_up(administrator, probe_hosts)
                     for some in _batches(jobs):
                         answers |= verdicts(some, self._said(administrator, some))
                     answers |= self._asked_alone(administrator, answers)
@@ -121,27 +122,27 @@ class ProbeHosts:
 
     # -- putting up and taking away -----------------------------------------------------------------------------
 
-    def _put_up(self, administrator: Administrator, phantoms: Sequence[ProbeHost]) -> None:
+    def _put_up(self, administrator: Administrator, probe_hosts: Sequence[ProbeHost]) -> None:
         """At no instant could a job start on one: there is no execd, and it is disabled before it has slots.
 
         Whatever the queue's own number of slots is, an entry of 0 stands before the host is attached.
         """
-        if not phantoms:
+        if not probe_hosts:
             return
-        named = dict(zip(fresh_names(len(phantoms), self.clock()), phantoms, strict=True))
+        named = dict(zip(fresh_names(len(probe_hosts), self.clock()), probe_hosts, strict=True))
         self.names.put(_addresses(named))
         with contextlib.ExitStack() as files:
             switches: list[str] = []
-            for name, phantom in named.items():
-                values = {"slots": str(phantom.slots), **dict(phantom.complex_values)}
+            for name, probe_host in named.items():
+                values = {"slots": str(probe_host.slots), **dict(probe_host.complex_values)}
                 file = files.enter_context(objects.as_file(objects.exec_host(name, values)))
                 switches += ["-Ae", str(file)]
             added = administrator.configure(*switches)
         if len([line for line in added.said if meaning(line) is Meaning.CHANGED]) != len(named):
             raise GridEngineRefused("; ".join(added.said) or "qconf -Ae printed nothing")
         by_queue: dict[str, list[str]] = {}
-        for name, phantom in named.items():
-            by_queue.setdefault(usable("queue", phantom.queue), []).append(name)
+        for name, probe_host in named.items():
+            by_queue.setdefault(usable("queue", probe_host.queue), []).append(name)
         for queue, names in by_queue.items():
             closed = ",".join(f"[{name}=0]" for name in names)
             administrator.configure("-aattr", "queue", "slots", closed, queue)
@@ -250,7 +251,7 @@ NUMBERINGS = 1_000_000
 def fresh_names(count: int, now: float) -> list[str]:
     """Names that no question of an earlier second had.
 
-    The qmaster looks names up again that it met, for minutes after their last use. One of a phantom is unknown by
+    The qmaster looks names up again that it met, for minutes after their last use. One of a probe host is unknown by
     then, and stays so for it when the next question has put the same name into the hosts file.
     """
     first = int(now) % NUMBERINGS * MOST + 1
@@ -262,7 +263,7 @@ def fresh_names(count: int, now: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a queue names phantoms."""
+    """Where a queue names probe hosts."""
 
     queue: str
     attached: tuple[str, ...]

@@ -75,7 +75,7 @@ class Actor:
         self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unswept = ""
-        """Why phantoms could not be swept away, said once."""
+        """Why probe hosts could not be swept away, said once."""
         self._groups_swept_at = context.clock() - SWEEP_EVERY
 
     @property
@@ -171,7 +171,7 @@ class Actor:
     # -- on the loop's thread ------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Take away phantoms that an earlier process, or an ask that went wrong, may have left behind."""
+        """Take away probe hosts that an earlier process, or an ask that went wrong, may have left behind."""
         if self._context.scheduler.swept:
             return
         try:

@@ -69,12 +69,12 @@ class Groups(Protocol):
 
 
 class Scheduler(Protocol):
-    """The part of `sge.probe_hosts.Phantoms` that actions need."""
+    """The part of `sge.probe_hosts.ProbeHosts` that actions need."""
 
     @property
     def swept(self) -> bool: ...
 
-    def ask(self, jobs: Sequence[int], phantoms: Sequence[ProbeHost]) -> Answers: ...
+    def ask(self, jobs: Sequence[int], probe_hosts: Sequence[ProbeHost]) -> Answers: ...
 
     def sweep(self) -> tuple[str, ...]: ...
 

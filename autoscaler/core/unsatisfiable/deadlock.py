@@ -134,7 +134,7 @@ class _Ledger:
         return replace(before, asked_at=None, asked=0) if answered else before
 
     def ask(self) -> None:
-        """One asking for all whose phantoms do not get in each other's way, the oldest deciding which."""
+        """One asking for all whose probe hosts do not get in each other's way, the oldest deciding which."""
         wanting = [entry for entry in self._entries if entry.standing.step is NextStep.ASK]
         if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
             self._later(wanting, frozenset())
@@ -148,16 +148,16 @@ class _Ledger:
                 break
             if entry.case.one_host != first.case.one_host:
                 continue
-            if not first.case.one_host and entry.case.phantoms != first.case.phantoms:
+            if not first.case.one_host and entry.case.probe_hosts != first.case.probe_hosts:
                 continue
             together = tuple(dict.fromkeys((*demands, *entry.case.demands)))
-            if first.case.one_host and together != demands and self._phantoms(together) is None:
+            if first.case.one_host and together != demands and self._probe_hosts(together) is None:
                 continue
             chosen.append(entry)
             demands = together
-        phantoms = (self._phantoms(demands) if first.case.one_host else None) or first.case.phantoms
+        probe_hosts = (self._probe_hosts(demands) if first.case.one_host else None) or first.case.probe_hosts
         questions = [Question(entry.one.job, self._kept[entry.one.job].fingerprint) for entry in chosen]
-        self._actions.append(AskGridEngine(tuple(questions), phantoms, because(Code.ASKING_GRID_ENGINE)))
+        self._actions.append(AskGridEngine(tuple(questions), probe_hosts, because(Code.ASKING_GRID_ENGINE)))
         asked = frozenset(entry.one.job for entry in chosen)
         for job in asked:
             mark = self._kept[job]
@@ -170,7 +170,7 @@ class _Ledger:
                 link = because(Code.UNPROVEN).then(because(Code.OLDER_JOBS_FIRST))
                 self._told[entry.one.job] = entry.case.reason.then(link)
 
-    def _phantoms(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
+    def _probe_hosts(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
         return probe_hosts_for(demands, self._situation.prover.allowed)
 
     def act(self) -> None:
