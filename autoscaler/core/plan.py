@@ -1,6 +1,7 @@
-"""`plan`: from everything that was read to what is to be done and why. Pure; equal snapshots give equal plans.
+"""`plan`: from a snapshot to the actions and their reasons.
 
-Reads as two lists: why workers leave or stay, and why workers come. Each step takes values and returns values.
+Pure: equal snapshots give equal plans. Reads as two lists: why workers leave or stay, and why workers come. Each step
+takes values and returns values.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ __all__ = ["details_wanted", "plan"]
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """What to do in this pass, why, and what to remember.
+    """The actions of this pass, their reasons, and the memory for the next one.
 
-    Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
+    If the pass would do more than the circuit breaker allows, it is planned again with the circuit breaker on, which
+    then stays on.
     """
     snapshot = with_queue_instances(under_rules(settled(without_forgiven(readable(snapshot)))))
     decided = _decide(facts_of(snapshot, snapshot.memory.brake), snapshot.memory.brake)

@@ -1,7 +1,7 @@
 """Carries out what a plan asks, in its order, and never decides. One action's failure never hides the others.
 
-What the provider has to do happens on other threads: `act` waits for it a moment and then goes on; what comes later is
-journalled where it comes and told with the next pass.
+Calls to the provider run on other threads: `act` waits for them briefly and then goes on. A later answer is journalled
+at once and reported by the next pass.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Journalled, OrderRecord, Outcome, Result
 
 OfProvider = Terminate | Restart | Reimage
-"""What asks the provider, which may hang: it is carried out off the loop's thread. Everything else but a launch asks
-Grid Engine only, and is done on the loop's thread, one after the other.
+"""Actions that call the provider, which may hang: they run off the loop's thread. All others, except launches, call
+Grid Engine only and run on the loop's thread, one after the other.
 """
 LANES, TOGETHER = 8, 50
-"""So many threads at most call the provider at the same time; of ends that go together, a thread is worth so many."""
+"""Most threads that call the provider at the same time; most machines that one of them terminates by one call."""
 SWEEP_EVERY = 10.0
-"""Seconds between two tries to take away what is left of groups."""
+"""Seconds between two attempts to delete the leftovers of groups."""
 SWEEP_ANYWAY = 600.0
-"""Seconds after which it is looked for what is left of them, should a person have taken out their last host."""
+"""Seconds between two searches for leftovers of groups, in case a person removed their last host."""
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
-"""Seconds until an order without an answer is asked for again, doubled each time."""
+"""Seconds until an order without an answer is requested again, doubled each time."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Backoff:
-    """When an order that got no answer may be asked for again."""
+    """The time at which an order without an answer may be requested again."""
 
     due_at: float
     wait: float
@@ -49,7 +49,7 @@ class _Backoff:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An action that asks the provider about one machine."""
+    """An action that calls the provider for one machine."""
 
     item: Journalled
     action: OfProvider
@@ -60,14 +60,14 @@ class _Call:
 
 
 class Actor:
-    """One for the life of a process: it knows what is under way off the loop's thread."""
+    """One for the life of a process: it knows which calls are under way off the loop's thread."""
 
     def __init__(
         self, context: ExecutionContext, *, patience: float = 1.0, on_late: Callable[[], None] = lambda: None
     ) -> None:
         self._context = context
         self._patience = patience
-        """Seconds that a pass waits for the provider, so that a quick answer is told in the same pass."""
+        """Seconds that a pass waits for the provider, so that it can report a quick answer itself."""
         self._on_late = on_late
         self._orders: dict[str, Future[None]] = {}
         self._calls: dict[str, Future[None]] = {}
@@ -75,7 +75,7 @@ class Actor:
         self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unswept = ""
-        """Why probe hosts could not be swept away, said once."""
+        """The error that kept probe hosts from being removed, logged once."""
         self._groups_swept_at = context.clock() - SWEEP_EVERY
 
     @property
@@ -89,7 +89,7 @@ class Actor:
         return len(self._under_way())
 
     def finish(self, timeout: float) -> None:
-        """Wait for what is under way; what does not end in time is asked for again by the next process."""
+        """Wait for calls that are under way; the next process repeats those that do not end in time."""
         wait(self._under_way(), timeout)
 
     def act(
@@ -125,14 +125,14 @@ class Actor:
         return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | OfProvider))
 
     def ended(self) -> list[Outcome]:
-        """Outcomes that came since they were last asked for."""
+        """Outcomes since the last call of this method."""
         outcomes: list[Outcome] = []
         while not self._done.empty():
             outcomes.append(self._done.get())
         return outcomes
 
     def resume(self, workers: Iterable[Worker], *, grace: float) -> None:
-        """Ask again for open orders that have no answer; after `grace` seconds give them up.
+        """Request open orders without an answer again; after `grace` seconds give them up.
 
         Called only after a successful observation whose listing is `workers`, and never while people wish no launch.
         """
@@ -149,7 +149,9 @@ class Actor:
                 self._begin_order(record.id)
 
     def abandon(self, workers: Iterable[Worker], *, grace: float) -> None:
-        """While nothing is to be launched: close open orders that were never asked for, or for too long in vain."""
+        """While no launch is allowed: close open orders that were never requested, or that got no answer for
+        too long.
+        """
         now = self._now()
         for record, listed in self._open_orders(workers):
             if now - record.ordered_at >= grace or not (
@@ -171,7 +173,7 @@ class Actor:
     # -- on the loop's thread ------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Take away probe hosts that an earlier process, or an ask that went wrong, may have left behind."""
+        """Remove probe hosts that an earlier process, or a failed question to Grid Engine, may have left."""
         if self._context.scheduler.swept:
             return
         try:
@@ -186,8 +188,8 @@ class Actor:
             log.info("removed the probe hosts that an interrupted proof had left: %s", ", ".join(found))
 
     def _sweep_groups(self) -> None:
-        """Take away what Grid Engine still has of groups without hosts: parallel environments that waiting jobs'
-        requests matched when the last host left, or what a crash or a person left behind.
+        """Delete Grid Engine's objects of groups without hosts: parallel environments that requests of waiting jobs
+        matched when the last host left, or leftovers of a crash or a person.
         """
         groups, now = self._context.groups, self._now()
         if groups is None:
@@ -208,7 +210,7 @@ class Actor:
         return outcome
 
     def _collect(self, expected: Iterable[Action]) -> list[Outcome]:
-        """What ended by now, and UNDER_WAY for the rest of what was expected."""
+        """The outcomes so far, and UNDER_WAY for the other expected ones."""
         wait(self._under_way(), self._patience)
         ended = self.ended()
         actions = [outcome.action for outcome in ended]
@@ -228,7 +230,7 @@ class Actor:
         self._start(self._orders, [order_id], lambda: self._order(order_id), f"launch-{order_id[:8]}")
 
     def _begin_calls(self, calls: Sequence[_Call], seen: Seen) -> None:
-        """Spread over a few threads; what is under way is not asked for twice."""
+        """Spread over a few threads; a call that is under way is not made twice."""
         new = [call for call in calls if not self._is_under_way(self._calls, call.name)]
         for call in calls:
             if call not in new:
@@ -256,7 +258,7 @@ class Actor:
         future.add_done_callback(self._ended)
 
     def _ended(self, future: Future[None]) -> None:
-        """On whichever thread: a provider's own defect is told and counts as no answer; the loop is woken."""
+        """Runs on any thread. A provider's defect is logged and counts as no answer; then the loop is woken."""
         if error := future.exception():
             log.error("the provider raised an error that its contract does not allow", exc_info=error)
         self._on_late()

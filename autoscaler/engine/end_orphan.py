@@ -1,5 +1,6 @@
-"""End an orphan because a person says so, as carefully as any worker: closed, seen empty once more, taken out of Grid
-Engine where that lets it go, and only then ended. Every refusal leaves it as it was.
+"""Terminate an orphan on a person's command, as carefully as any worker: the host is disabled, observed empty once
+more, and removed from Grid Engine if Grid Engine allows it. Only then the machine is terminated. After a refusal
+everything is as before.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class GridEngineHosts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EndOrphanContext:
-    """What it is done with."""
+    """What `end_orphan` needs."""
 
     grid_engine: GridEngineHosts
     provider: Provider
     observe_again: Callable[[], Orphan | None]
-    """A later look at the same machine, at least a scheduler interval away; None: it is no orphan any more."""
+    """Observes the same machine again, at least a scheduler interval later; None: it is no orphan any more."""
 
 
 def end_orphan(orphan: Orphan, context: EndOrphanContext) -> None:

@@ -1,6 +1,8 @@
-"""Turns Grid Engine's accounting file into evidence: which jobs could not be started where, and whose ran there.
+"""Turns Grid Engine's accounting file into evidence: which jobs could not start on which host, and whose jobs ran
+there.
 
-Which failures tell of the host is core's to say. An accounting file that cannot be read is no evidence, and said once.
+The core decides which failures are the host's. If the file cannot be read, there is no evidence, and a warning is
+logged once.
 """
 
 from __future__ import annotations
@@ -16,24 +18,26 @@ from autoscaler.store.evidence import StartTable
 from sge.accounting import Start, read_on
 
 LONGEST_GAP = 600.0
-"""Seconds between two looks, in which nobody knows when a job failed: what was written in a longer one is no news."""
+"""Longest gap in seconds between two observations: after a longer one nobody knows when a job failed, so entries of
+that time do not count.
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Failures:
-    """Reads on at every look."""
+    """Reads the new part of the file in every pass."""
 
     accounting: Path
     """SGE_ROOT/CELL/common/accounting."""
     table: StartTable
     last_look: Callable[[], float]
-    """When the last pass looked."""
+    """The time of the last observation."""
     _said: str = ""
 
     def gather(self, now: float) -> None:
-        """Keep what was written since the last look, dated by this one."""
+        """Store the entries since the last observation, with the time of this one."""
         before = self.table.offset if now - self.last_look() <= LONGEST_GAP else None
         try:
             offset, starts = read_on(self.accounting, before)
@@ -49,7 +53,7 @@ class Failures:
 
 
 def _evidence(start: Start, now: float) -> JobFailure | JobSuccess | None:
-    """None: the job was ended by something that says nothing of the host."""
+    """None: the cause of the job's end has nothing to do with the host."""
     if start.failed == 0:
         return JobSuccess(start.host, start.owner, now)
     if fault_of(start.words) is None:

@@ -1,4 +1,4 @@
-"""Tells a job's owner what became of it: a file beside the job's output, or a mail, as the operator set.
+"""Notifies a job's owner of its end: by a file beside the job's output, or by mail, as the settings say.
 
 Everything known of an owner is the owner's own text. So the file is written by a process with the owner's rights and no
 others, which follows no link in the last place; a mail's address must look like one; and nothing here ever hinders the
@@ -31,18 +31,18 @@ _LONGEST_NAME = 100
 
 
 class Owners(Protocol):
-    """Whoever tells owners."""
+    """Notifies owners of jobs."""
 
     def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
-        """Tell the owner of each job that it was `what` ("deleted", "held"), and why.
+        """Notify the owner of each job that it was `what` ("deleted", "held"), and why.
 
-        Returns whom that failed for, in words; '' where all were told, or none were to be. Raises nothing.
+        Returns a sentence on the failures; '' if there were none. Raises nothing.
         """
         ...
 
 
 class Nobody:
-    """Owners are told by the job's context alone."""
+    """Owners are notified by the job's context alone."""
 
     def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
         return ""

@@ -1,5 +1,5 @@
-"""How a machine becomes a worker in service: booted, enrolled disabled, heard, enabled. Or given back when it takes too
-long.
+"""How a machine becomes a worker in service: it boots, is enrolled disabled, sends a load report, is enabled. If that
+takes too long, it is terminated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A machine on its way into service, with what its next step rests on besides."""
+    """A machine that is coming into service, with the other facts that its next step needs."""
 
     machine: WorkerState
     pass_context: PassContext
@@ -43,18 +43,18 @@ class Arrival:
     closed: Reason | None = None
     """That a person closed its queue, so that it must not be enabled."""
     wanted: bool = True
-    """It stays then: it is wanted for more than that queue's jobs."""
+    """It stays then: others than that queue's jobs need it, too."""
 
     @property
     def asked_away(self) -> Reason | None:
-        """Why it is given back whatever its own state."""
+        """Why it is given back, whatever its own state is."""
         if (asked := self.pass_context.let_go(self.machine)) is not None:
             return asked
         return self.needless if self.pass_context.kept(self.machine) is None else None
 
     @property
     def late(self) -> Reason | None:
-        """Why it is given up. One that a person keeps may come up as late as it likes."""
+        """Why it is given up. A worker that a person keeps has no time limit."""
         if self.machine.host is None and self.pass_context.kept(self.machine) is not None:
             return None
         return overdue(self.machine)
@@ -111,7 +111,7 @@ def hold_for_group(arrival: Arrival) -> WorkerStep | None:
 
 
 def stand_closed(arrival: Arrival) -> WorkerStep | None:
-    """Disabled as it came. It leaves like an idle one: it did not fail, so its bucket must not rest for it."""
+    """It was never enabled. It leaves like an idle one: it did not fail, so its bucket gets no backoff."""
     machine, closed = arrival.machine, arrival.closed
     if not machine.joined or closed is None:
         return None
@@ -129,7 +129,7 @@ def enable_joined(arrival: Arrival) -> WorkerStep | None:
 
 
 def complete_host(arrival: Arrival) -> WorkerStep | None:
-    """Give a host that its own image made what that lacks. It stays disabled until a look shows it has it all."""
+    """Complete a host that its own image made. It stays disabled until an observation shows it complete."""
     return _complete(arrival.machine, arrival.pass_context) if arrival.machine.lacks else None
 
 
@@ -164,7 +164,7 @@ RULES: tuple[Callable[[Arrival], WorkerStep | None], ...] = (
     # Enrolled; qmaster has not heard its execd yet.
     wait_for_execd,
 )
-"""Read from the top; the first rule that has a step takes it."""
+"""Read from the top; the first rule that has a step decides."""
 
 
 def _enrol_when_up(machine: WorkerState, pass_context: PassContext) -> WorkerStep:

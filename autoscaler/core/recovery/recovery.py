@@ -1,7 +1,8 @@
-"""Workers that fell silent, that their cloud takes, or that are gone: one step each, always with a reason.
+"""Workers that are silent, that their cloud takes, or that are gone: one step each, always with a reason.
 
-Silence is not death: a silent worker is closed and watched, and after a while *fenced*: its end is asked for, although
-it is an execution host and may run jobs. Its jobs are touched only when its provider says that it is gone (rule 7).
+A silent worker may still run jobs: it is disabled and watched, and after a while *fenced*: its machine is terminated
+although it is an execution host and may run jobs. Its jobs are rescheduled or deleted only after its provider confirms
+that the machine is gone (rule 7).
 """
 
 from __future__ import annotations
@@ -48,29 +49,29 @@ from autoscaler.core.workers.step import (
 from autoscaler.core.workers.worker_state import WorkerState
 
 NOTICE_MARGIN = 30.0
-"""Seconds before its cloud takes it that a worker is ended by us, where all that it runs may start again."""
+"""How many seconds before its cloud takes it the autoscaler terminates a worker whose jobs may all start again."""
 TRIES = 3
-"""A job that still stands on its lost host after so many tries is one that Grid Engine does not push back."""
+"""After this many attempts a job that is still on its lost host counts as one that Grid Engine does not reschedule."""
 TRY_AGAIN = 600.0
-"""Seconds after which it is tried once more all the same: what stood in the way may have passed."""
+"""Seconds after which it is tried once more: the obstacle may have passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryContext:
-    """What recovery rests on besides the worker itself."""
+    """What recovery needs besides the worker itself."""
 
     policy: Policy
     where: JobPlaces
     grace: float
-    """Seconds for which a silent host may just not have reported again yet."""
+    """Seconds without a load report that are still normal."""
     all_silent: bool
-    """No host at all is heard."""
+    """qmaster has no load report from any host."""
     awaited: bool
     """Machines were ordered that no listing shows yet: one of them may bear the name of one that is gone."""
 
     @property
     def patience(self) -> float:
-        """Seconds of silence after which a worker is closed."""
+        """Seconds of silence after which a worker is disabled."""
         return min(self.grace, self.policy.silence_timeout / 2)
 
 
@@ -88,7 +89,7 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What all workers in these states do, and what to remember of their jobs."""
+    """The steps of all workers in these states, and what to remember about their jobs."""
 
     steps: tuple[WorkerStep, ...]
     release: Release | None
@@ -138,7 +139,9 @@ def recover(machine: WorkerState, pass_context: PassContext, after: RecoveryCont
 
 
 def _silent(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Not heard: closed after a while, heard again: opened again, not heard for too long: fenced."""
+    """A silent worker: disabled after a while, enabled when it reports again, fenced when it has been silent for too
+    long.
+    """
     host, silent = machine.host, machine.note.silent_s or 0.0
     if host is None:
         return wait(machine, because(Code.SECOND_OBSERVATION))
@@ -168,9 +171,10 @@ def _silent(machine: WorkerState, pass_context: PassContext, after: RecoveryCont
 def fence(
     machine: WorkerState, pass_context: PassContext, after: RecoveryContext, reason: Reason | None = None
 ) -> WorkerStep:
-    """End the machine though it is an execution host that may be busy: the one exception to rule 1 (decision 17).
+    """Terminate the machine although it is an execution host that may be busy: the one exception to rule 1 (decision
+    17).
 
-    Only ever after a silence that was too long, or where its cloud is about to take it.
+    Only after it was silent for too long, or when its cloud is about to take it.
     """
     kept = pass_context.kept(machine)
     if kept is not None:
@@ -186,7 +190,9 @@ def fence(
 
 
 def _fenced(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its end was asked for. Asked again while it is silent; called off where it evidently runs on."""
+    """The autoscaler has requested its end. It repeats that while the worker is silent, and cancels it if the worker
+    evidently runs on.
+    """
     host, note = machine.host, machine.note
     if host is None or note.fenced_at is None:
         return wait(machine, because(Code.ENDING))
@@ -199,8 +205,8 @@ def _fenced(machine: WorkerState, pass_context: PassContext, after: RecoveryCont
 
 
 def _confirm_end(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its listing leaves it out. Where nothing is heard of it either, or another machine has its name, its end is asked
-    for: done already counts as done, and then it is certain.
+    """Its provider's listing leaves it out. If it is silent as well, or another machine has its name, the autoscaler
+    terminates it: if it had ended already, that is then certain.
     """
     note, host = machine.note, machine.host
     missing = pass_context.now - note.missing_since if note.missing_since is not None else 0.0
@@ -217,7 +223,7 @@ def _confirm_end(machine: WorkerState, pass_context: PassContext, after: Recover
 
 
 def _leave_before_interruption(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its cloud takes it: no further job enters; it is ended in time where all that it runs may start again."""
+    """Its cloud takes it: it is disabled, and terminated in time if all its jobs may start again."""
     host, notice = machine.host, machine.notice
     if notice is None:
         if host is None or not host.heard or pass_context.let_go(machine) is not None:
@@ -260,7 +266,9 @@ def restart_known(job: HostJob, queue: str, after: RecoveryContext) -> bool:
 
 
 def _close_ending(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its machine is ending. Where we did not ask for it, no further job enters; and no end hangs for ever."""
+    """Its machine is ending. If the autoscaler did not request that, it disables the host; an end that hangs is
+    requested.
+    """
     host = machine.host
     ending = because(Code.ENDING)
     if host is None or _closed_by_hand(machine):
@@ -275,7 +283,7 @@ def _close_ending(machine: WorkerState, pass_context: PassContext, after: Recove
 
 
 def _remove_gone(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its end is certain: its jobs are pushed back, and its host is taken out of Grid Engine."""
+    """Its end is certain: its jobs are rescheduled, and its host is removed from Grid Engine."""
     host, reason = machine.host, _how_it_ended(machine)
     if host is None:
         return wait(machine, reason)
@@ -296,7 +304,9 @@ def _remove_gone(machine: WorkerState, pass_context: PassContext, after: Recover
 
 
 def _closed_by_hand(machine: WorkerState) -> bool:
-    """Whether a person disabled it, be it in part: ours on top would hide that from the next machine of its name."""
+    """Whether a person disabled it, even in part: our own disabling would hide that from the next machine of
+    its name.
+    """
     host = machine.host
     return (
         machine.note.disabling is None
@@ -318,7 +328,7 @@ def _how_it_ended(machine: WorkerState) -> Reason:
 
 
 def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
-    """Jobs that are left alone though perhaps nothing runs them any more (rule 7)."""
+    """Jobs that are left alone although perhaps no process of them lives any more (rule 7)."""
     return tuple(
         because(Code.JOBS_UNCERTAIN, jobs=machine.note.in_doubt, host=machine.name)
         for machine in observed.machines
@@ -327,7 +337,7 @@ def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
 
 
 def _lost_jobs(machine: WorkerState) -> list[tuple[HostJob, str]]:
-    """What ran on it. Where a newer machine already reports under its name, only what began before that existed."""
+    """Its jobs. If a newer machine already reports under its name, only jobs that began before that machine existed."""
     if machine.host is None:
         return []
     if machine.successor is None:
@@ -377,7 +387,7 @@ def _as_gone(machine: WorkerState, lost: Iterable[tuple[HostJob, str]], where: J
 
 
 def _close(machine: WorkerState, pass_context: PassContext, mark: Disabling, reason: Reason) -> WorkerStep:
-    """Let no further job in, also while paused: that harms nobody, and is taken back where it was wrong."""
+    """Disable it, also while the autoscaler is paused: that does no harm, and can be undone."""
     note = machine.note
     if note.disabling is not None and not note.seen_disabled and pass_context.recent(note.disabled_at):
         return wait(machine, reason)
@@ -436,7 +446,7 @@ RULES: tuple[Callable[[Lost], WorkerStep | None], ...] = (
     # Silent, or disabled because it was: closed, opened again, or fenced when that takes too long.
     watch_silent,
 )
-"""Read from the top; the first rule that has a step takes it."""
+"""Read from the top; the first rule that has a step decides."""
 
 
 # -- what to ask and when to look again -----------------------------------------------------------------------------

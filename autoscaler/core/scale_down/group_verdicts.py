@@ -1,6 +1,6 @@
-"""What becomes of each group as a whole: wanted, held back until all are ready, given back, kept, or let go.
+"""The verdict on each group as a whole: needed, held back until all workers are ready, given back, kept, or leaving.
 
-A group that demand leaves over meets a target of a request set; where the queues' demand is off, every group does.
+A group that demand does not need meets a target of a request set; if the queues' demand is off, every group does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ def judge_groups(
     quiet: Callable[[NodeArrayPolicy], Reason | None],
     policy: Policy,
 ) -> Mapping[str, GroupVerdict]:
-    """By group id. `used`: names of the supply that waiting demand would use. A group that demand leaves over meets a
-    target; where the queues' demand is off, every group does.
-    """
+    """By group id. `used`: names of the supply that waiting demand would use."""
     targeted = _targeted(groups, used, targets, given_up, queue_demand=policy.queue_demand)
     found: dict[str, GroupVerdict] = {}
     for group in groups:
@@ -72,7 +70,7 @@ def _judge_group(
     pass_context: PassContext,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> GroupVerdict:
-    """A ladder: the first that speaks decides."""
+    """A ladder: the first rule with a verdict decides."""
     wanted = used or target is not None
     if group.leaving:
         return GroupVerdict(back=because(Code.GROUP_LEAVES, group=group.id))
@@ -102,7 +100,7 @@ def _why_kept(
     pass_context: PassContext,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> Reason | None:
-    """Why a group that served stays; None: nothing speaks for it."""
+    """Why a group that has served stays; None: no reason."""
     if group.busy:
         return because(Code.GROUP_IN_USE, group=group.id)
     if used:
@@ -124,5 +122,5 @@ def _why_kept(
 
 
 def _asking(group: Group, pass_context: PassContext) -> bool:
-    """Whether some worker of it asks to stop."""
+    """Whether one of its workers asks to stop."""
     return any(machine.worker.id in pass_context.asking for machine in group.serving)

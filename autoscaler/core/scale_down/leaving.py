@@ -1,5 +1,5 @@
-"""How a worker leaves: disabled, seen empty twice, removed from Grid Engine, ended. Every step may still be taken back
-but the last two.
+"""How a worker leaves: it is disabled, observed empty twice, removed from Grid Engine, terminated. All steps but the
+last two can be undone.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Departure:
     machine: WorkerState
     pass_context: PassContext
     needed: Reason | None = None
-    """Why it is wanted back: waiting demand, a request, or a swap that was called off."""
+    """Why it is needed again: waiting demand, a request, or a swap that was cancelled."""
 
     @property
     def revocable(self) -> bool:
-        """Whether it may be enabled again by anything but a person."""
+        """Whether anything but a person may enable it again."""
         asked_away = self.pass_context.let_go(self.machine)
         return self.machine.draining and asked_away is None and Condition.FOR_GOOD not in self.machine.conditions
 
@@ -88,11 +88,11 @@ RULES: tuple[Callable[[Departure], WorkerStep | None], ...] = (
     # Disabled, seen empty twice, then removed (rule 1).
     drain_further,
 )
-"""Read from the top; the first rule that has a step takes it."""
+"""Read from the top; the first rule that has a step decides."""
 
 
 def _why(machine: WorkerState) -> Reason:
-    """Why it leaves, as far as its note tells."""
+    """Why it leaves, as far as its mark shows."""
     mark, quarantined = machine.note.disabling or Disabling.IDLE, machine.note.quarantined
     return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
 
@@ -102,7 +102,7 @@ def _by_person(machine: WorkerState, pass_context: PassContext) -> bool:
 
 
 def leave_alone(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
-    """A worker that nothing is done about, and why; unless a person wants it gone."""
+    """A worker that is left alone, and why; unless a person drains it."""
     return first_step(SET_ASIDE, Departure(machine, pass_context))
 
 
@@ -135,7 +135,7 @@ SET_ASIDE: tuple[Callable[[Departure], WorkerStep | None], ...] = (
 
 
 def _drain(machine: WorkerState, pass_context: PassContext, asked_away: Reason) -> WorkerStep:
-    """A worker of a node array that is not known (any more) leaves by a person's word alone, as any other does."""
+    """A worker of an unknown node array leaves only on a person's command, by the same steps as any other."""
     if machine.host is None:
         return terminate(machine, pass_context, asked_away, by_person=True)
     if machine.note.disabling is None:

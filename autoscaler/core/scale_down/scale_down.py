@@ -50,8 +50,8 @@ MOTIVES: tuple[Motive, ...] = (
     # All others, longest idle and dearest first (`let_go_order`).
     IdleTooLong(),
 )
-"""Why workers in service leave, in the order in which it is asked. The first motive that applies and that nothing
-speaks against disables the worker; what speaks against the last one says why it stays.
+"""Why workers in service leave, in order. The first motive that applies and that no keeper stops disables the worker;
+the keeper of the last motive gives the reason why it stays.
 """
 
 
@@ -100,11 +100,11 @@ def scale_down(
     held: Mapping[str, Reason] = MappingProxyType({}),
     group_verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
 ) -> list[WorkerStep]:
-    """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
-    leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet;
-    `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against; `suspects`: by
-    worker id, who seems broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what
-    holds for all workers of it.
+    """One step for every worker in service. `quiet` says why the rule of empty queues keeps an array's workers;
+    `under_way` counts disablings of idle workers, by array, whose effect no observation has shown yet; `making_room`:
+    by worker id, who leaves for a stronger one, whatever floor and batch say; `suspects`: by worker id, who seems
+    broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what holds for all workers of
+    it.
     """
     steps: list[WorkerStep] = []
     disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
@@ -139,14 +139,14 @@ def scale_down(
 
 
 def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
-    """That step, with the suspicion that nothing is done about."""
+    """That step, with a suspicion that is only reported."""
     if suspect is None or suspect.acts:
         return step
     return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
 
 
 def judge(candidate: Candidate) -> WorkerStep:
-    """The step of one worker in service: the first motive that nothing speaks against, or why it stays."""
+    """The step of one worker in service: the first motive that no keeper stops, or why it stays."""
     machine, against = candidate.machine, None
     for motive in MOTIVES:
         reason = motive.applies(candidate)

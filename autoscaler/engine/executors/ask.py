@@ -11,7 +11,7 @@ from autoscaler.store.journal import Outcome, Result
 
 
 def ask(action: AskGridEngine, context: ExecutionContext) -> Outcome:
-    """No answer is kept, too: it tells a later plan that was asked, and how long ago."""
+    """A missing answer is stored as well: a later plan then knows that and when Grid Engine was asked."""
     asked = context.scheduler.ask([question.job for question in action.questions], action.phantoms)
     at = context.clock()
     findings = [

@@ -1,6 +1,6 @@
-"""Enable and Disable: open a host that we disabled to jobs, close one to further jobs.
+"""Enable and Disable a host (`qmod -e`, `qmod -d`).
 
-Our mark on a host that we disable stands in the memory that was stored before.
+The memory, which was stored before, marks a host as disabled by us.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts. One that its own
-image made so gets what that lacks.
+"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts. A host that its own
+image made gets what is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sge.admin import Change
 
 
 def enrol(action: Enrol, context: ExecutionContext) -> Outcome:
-    """Idempotent: what an interrupted enrolment left half done is completed."""
+    """Idempotent: it completes an interrupted enrolment."""
     change = _make_host(action, context)
     said = "" if change.changed else "was enrolled already"
     if context.load_sensor:

@@ -12,9 +12,10 @@ from sge.admin import JobsOutcome
 
 
 def hold(action: Hold, context: ExecutionContext) -> Outcome:
-    """As operator, so that it is told apart from the owner's own hold. What became of the context hinders nothing.
+    """The hold is an operator's, to distinguish it from the owner's own.
 
-    Waiting jobs are held only as they were judged: they are looked at again right before.
+    A failure to write the context does not matter. The jobs are observed again right before, and only those are held
+    that have not changed.
     """
     left = unchanged(action, context) if action.asks else JobsOutcome(action.jobs)
     explain(left.done, action.reason, context)

@@ -1,5 +1,5 @@
-"""What actions on jobs share: the reason is left where the owner looks before anything is done, and what came of each
-job becomes one outcome.
+"""What actions on jobs share: they write the reason into the job's context first, and combine the results of all jobs
+into one outcome.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from autoscaler.store.journal import Outcome, Result
 from sge.admin import JobsOutcome
 
 CONTEXT = "autoscaler"
-"""The variable of a job's context that holds what we last said of it; `qstat -j` shows it."""
+"""The variable of a job's context with our last sentence about the job; `qstat -j` shows it."""
 
 
 def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> JobsOutcome:
-    """Leave the reason's sentence in each job's context. A job that is gone or refuses it is told, not raised.
+    """Write the reason's sentence into each job's context.
 
-    Of a single task the whole job's context is meant: Grid Engine has none of its own for tasks.
+    A job that is gone or refuses it is reported, not raised. For a single task it is the context of the whole job: Grid
+    Engine has none for tasks.
     """
     done: list[str] = []
     gone: list[str] = []

@@ -25,11 +25,10 @@ from providers.interface import (
 
 
 def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
-    """Ask for what has no answer yet, set by set and offer by offer, and journal each answer.
+    """Request each offer that has no answer yet, set by set, and journal each answer.
 
-    A set that gave any worker is the last.
-    UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and FAILED close the order. What was
-    throttled was not made: it is closed, and a later plan decides anew what is still wanted.
+    A set that gave any worker is the last. UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and
+    FAILED close the order. A throttled request made nothing: the order is closed, and a later plan decides again.
     """
     said: list[str] = []
     given = list(record.given(record.steps[record.due][0])) if record.due < len(record.steps) else []

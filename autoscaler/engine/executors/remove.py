@@ -1,6 +1,6 @@
-"""Remove: take an empty, disabled host out of Grid Engine, so that no job can ever start on it again.
+"""Remove an empty, disabled host from Grid Engine, so that no job can ever start on it again.
 
-Grid Engine's own refusal is the last guard (rule 1): refused means that all is put back and the machine is kept.
+Grid Engine's own refusal is the last guard (rule 1): then everything is restored and the machine stays.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sge.membership import Membership
 
 
 def remove(action: Remove, context: ExecutionContext, seen: Seen) -> Outcome:
-    """Only ever the host of a worker of ours (rule 4): one that the plan saw, that we enrolled, or that a listing once
-    showed under this name and none shows any more.
+    """Removes only the host of one of our workers (rule 4): one in the plan's snapshot, one that we enrolled, or one
+    that an earlier listing showed under this name and that none shows now.
     """
     enrolment = context.store.journal.enrolment(action.worker_id)
     enrolled = enrolment is not None and enrolment.host == action.host
@@ -34,7 +34,9 @@ def remove(action: Remove, context: ExecutionContext, seen: Seen) -> Outcome:
 
 
 def _clear_group(action: Remove, context: ExecutionContext, seen: Seen) -> str:
-    """With the last host of a group goes what Grid Engine has of it; what stays is swept away later."""
+    """With the last host of a group Grid Engine's objects of the group are deleted; a later sweep deletes what
+    remains.
+    """
     worker = seen.get(action.worker_id)
     if worker is None or not worker.group_id or context.groups is None:
         return ""
@@ -45,7 +47,7 @@ def _clear_group(action: Remove, context: ExecutionContext, seen: Seen) -> str:
 
 
 def _once_ours(action: Remove, context: ExecutionContext) -> bool:
-    """Whether our history has this worker under this name: it took an older one's place, and then ended as well."""
+    """Whether our history has this worker under this name: it replaced an older one, and then ended as well."""
     lives = context.store.history.lifetimes()
     return any(
         life.worker_id == action.worker_id and life.name is not None and same_host(life.name, action.host)

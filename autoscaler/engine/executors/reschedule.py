@@ -1,4 +1,4 @@
-"""Push back: put running jobs back among the waiting, one by one, the reason in their context."""
+"""Reschedule: make running jobs wait again (`qmod -rj`), one by one, with the reason in their context."""
 
 from __future__ import annotations
 

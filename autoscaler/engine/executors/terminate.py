@@ -16,10 +16,11 @@ LAST_WORDS = 2000
 
 
 def terminate_all(actions: Sequence[Terminate], context: ExecutionContext, seen: Seen) -> list[Outcome]:
-    """End them with few calls; the provider refuses ids that do not carry our tag. One outcome each, in their order.
+    """Terminate machines by few calls; the provider refuses ids that do not carry our tag.
 
-    Where the provider refuses, it is asked for each half by itself: one that is protected keeps no other. What got no
-    answer is asked for by a later plan, which still sees the machine.
+    Returns one outcome each, in their order. If the provider refuses, each half is tried separately, so that a
+    protected machine does not keep the others. If there is no answer, a later plan, which still observes the machine,
+    tries again.
     """
     words = [_noted(action, context, seen) for action in actions]
     refused = _end([action.worker_id for action in actions], context)
@@ -30,7 +31,7 @@ def terminate_all(actions: Sequence[Terminate], context: ExecutionContext, seen:
 
 
 def _end(ids: Sequence[str], context: ExecutionContext) -> dict[str, tuple[Result, str]]:
-    """What did not come about, by id."""
+    """The errors, by worker id."""
     try:
         context.provider.terminate(ids)
     except Refused as error:
@@ -44,7 +45,7 @@ def _end(ids: Sequence[str], context: ExecutionContext) -> dict[str, tuple[Resul
 
 
 def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
-    """A failed boot is noted before the machine is gone; returns what is told of it."""
+    """Record a failed boot before the machine is gone; returns the sentence about it."""
     worker = seen.get(action.worker_id)
     said = worker.message if worker is not None and worker.failure is not None else None
     words = said or (_last_words(action, context) if action.failure else "")
@@ -55,7 +56,7 @@ def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
 
 
 def _last_words(action: Terminate, context: ExecutionContext) -> str:
-    """What a machine that never joined printed last: often the only trace of why."""
+    """The last console output of a machine that never joined: often the only trace of the cause."""
     if not isinstance(context.provider, HasConsole):
         return "never joined"
     try:

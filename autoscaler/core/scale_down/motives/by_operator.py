@@ -1,4 +1,4 @@
-"""A person wants the worker gone: `drain`, `stop --now`, or `stop`, which waits until no job needs it."""
+"""A person removes the worker: `drain`, `stop --now`, or `stop`, which waits until no job needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, k
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """`drain` names it. Nothing speaks against that; what runs there runs on."""
+    """`drain` names it. Nothing keeps it; its jobs run to their end."""
 
     mark: Disabling = Disabling.COMMAND
     keepers: tuple[Keeper, ...] = ()
