@@ -63,7 +63,7 @@ def offers_for(
     families = {type_.family for type_ in types.values()}
     usable: dict[tuple[str, PriceType, object], list[Bucket]] = {}
     verdicts: list[BucketVerdict] = []
-    for bucket in sorted(buckets, key=_preference):
+    for bucket in sorted(buckets, key=cheapest_first):
         if not array.takes(bucket.key):
             continue
         if bucket.type.family not in families:
@@ -112,7 +112,8 @@ def _type_price(option: LaunchOffer, array: NodeArrayPolicy) -> float:
     return option.price if option.price_type is array.price_types[0] else float("inf")
 
 
-def _preference(bucket: Bucket) -> tuple[float, object]:
+def cheapest_first(bucket: Bucket) -> tuple[float, object]:
+    """Sorting key: by price; unknown prices come last."""
     return (float("inf") if bucket.price_per_hour is None else bucket.price_per_hour), bucket.key
 
 

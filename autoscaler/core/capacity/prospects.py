@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.capacity.offers import offers_for
+from autoscaler.core.capacity.offers import cheapest_first, offers_for
 from autoscaler.core.capacity.supply import usage_of
 from autoscaler.core.limits.backoff import backoffs_in_force, stopped_arrays, without_forgiven
 from autoscaler.core.limits.launched import settled
@@ -41,7 +41,9 @@ def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:
     observed = observe_workers(snapshot.cluster, fleet, snapshot.memory, policy, now)
     usage = usage_of(fleet, policy, observed, now)
     found = [each for array in policy.node_arrays for each in _of_array(array, snapshot, usage[array.name])]
-    return tuple(sorted(found, key=lambda each: (each.node_array, each.refusal is not None, *_by_price(each.bucket))))
+    return tuple(
+        sorted(found, key=lambda each: (each.node_array, each.refusal is not None, *cheapest_first(each.bucket)))
+    )
 
 
 def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Iterator[Prospect]:
@@ -73,7 +75,3 @@ def _allowed(array: NodeArrayPolicy, bucket: Bucket, usage: Usage, pace: Sequenc
     if room.count <= 0:
         return Prospect(array.name, bucket, 0, room.cap)
     return Prospect(array.name, bucket, room.count if bucket.available is None else min(room.count, bucket.available))
-
-
-def _by_price(bucket: Bucket) -> tuple[float, object]:
-    return (float("inf") if bucket.price_per_hour is None else bucket.price_per_hour), bucket.key

@@ -29,7 +29,7 @@ from autoscaler.core.workers.worker_state import WorkerState, same_host
 SURE = 30.0
 """Seconds after which a job that runs has started: what fails before (prolog, PE start) mostly fails at once."""
 CATEGORIES = 32
-"""So many categories of one launch are followed, those with the most tasks."""
+"""Most categories of one launch that are followed, those with the most tasks."""
 _JOINED_WITH = frozenset({None, Condition.SILENT, Condition.DISABLED_BY_HAND})
 """With these a ready worker has joined, whether it takes jobs just now or not."""
 _TAKEN_AWAY = frozenset({Condition.DISABLED_BY_HAND, Condition.INTERRUPTED, Condition.UNKNOWN_ARRAY})
@@ -51,12 +51,12 @@ class Ended(StrEnum):
     HELPED = "helped"
     HELPED_NOBODY = "helped nobody"
     UNKNOWN = "unknown"
-    """Nothing came of the order, or somebody took its workers away."""
+    """The order gave no worker, or somebody removed its workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One trial after this look."""
+    """One trial after this observation."""
 
     trial: LaunchTrial
     ended: Ended | None = None
@@ -64,7 +64,7 @@ class Watched:
     coming: bool = False
     """Whether workers of it are still to join."""
     useless: int = 0
-    """Workers of it that have come or gone, and could not take a job now."""
+    """Workers of it that have come or gone, and cannot take a job now."""
 
 
 def watch(

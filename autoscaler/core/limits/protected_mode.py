@@ -28,10 +28,12 @@ from autoscaler.core.workers.step import PassContext
 LONGEST_WAIT = HOUR
 SHORTEST_WAIT = 1.0
 SEVERAL = 3
-"""So many categories that no launch helps, and launches that helped nobody: it is hardly the categories' own doing."""
+"""With this many categories that no launch helps, and this many launches that helped nobody, a shared cause is more
+likely than the categories themselves.
+"""
 OWNERS = 2
 REMEMBERED = 200
-"""At most so many categories of an array, the last that failed."""
+"""Most categories of an array that are remembered: the last that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Protection:
     def hold_back(
         self, array: NodeArrayPolicy, wanted: Sequence[CategoryDemand], counts: Sequence[int]
     ) -> tuple[HeldBack, ...]:
-        """For each demand how many of so many tasks the array may launch for."""
+        """For each demand, for how many of its tasks the array may launch."""
         name = family_of(array)
         known = self.arrays.get(name, ProtectedArray())
         if known.stopped is not None:
@@ -135,7 +137,7 @@ def protect(
     wanted: Sequence[CategoryDemand],
     usable: frozenset[str],
 ) -> Protection:
-    """What launches have come to, after this look. `usable`: names of hosts with room for jobs."""
+    """The results of launches, after this observation. `usable`: names of hosts with room for jobs."""
     policy, wishes, memory = snapshot.policy, snapshot.wishes, snapshot.memory
     since = max(wishes.resumed_at or 0.0, wishes.retried_at or 0.0)
     known = {name: _since(array, wishes) for name, array in memory.protected.items()}

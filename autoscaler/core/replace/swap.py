@@ -72,7 +72,7 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
 
 
 def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
-    """Ids of the workers that make room, as far as their change was begun."""
+    """Ids of the workers that are being replaced."""
     return frozenset(worker_id for note in notes.values() if note.begun_at is not None for worker_id in note.leaving)
 
 
@@ -80,7 +80,7 @@ def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
 
 
 def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
-    """Consider a change; begin it once its workers are idle, or it was the same at two looks."""
+    """Consider a change; begin it if its workers are idle, or if it was the same at two observations."""
     now = context.pass_context.now
     nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
     if standing is None or not _may_begin(standing.array, context):
@@ -206,7 +206,7 @@ def _readier(note: SwapNote, standing: ArrayState, context: SwapContext, soon: f
 
 
 def _launching(note: SwapNote, standing: ArrayState) -> _ArraySwap | None:
-    """All who made room are gone: the stronger worker is launched, as long as one can be had that fits in."""
+    """All replaced workers are gone: launch the stronger worker, as long as one that fits is available."""
     usage = standing.usage
     options = options_with_room(standing, usage)
     if not options:
@@ -216,7 +216,7 @@ def _launching(note: SwapNote, standing: ArrayState) -> _ArraySwap | None:
 
 
 def _replacement(note: SwapNote, change: Change, standing: ArrayState) -> Replacement:
-    """The room is kept for what comes, unless there is room for it already."""
+    """Keep the room for the coming worker, unless there is room for it already."""
     usage, after = standing.usage, standing.usage_without(change.leaving)
     type_ = change.option.type
     after = after.plus(type_.vcpus, change.option.buckets[0].price_per_hour, change.count)

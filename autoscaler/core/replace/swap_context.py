@@ -37,7 +37,7 @@ class SwapContext:
     cluster: Cluster
     wanted: Sequence[CategoryDemand]
     names: frozenset[str]
-    """Complexes that demand asks for."""
+    """Complexes that demand requests."""
     supply: Supply
     forecast: Forecast
     usage: Mapping[str, Usage]
@@ -64,8 +64,8 @@ def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
 
 
 def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float) -> Iterator[Leaver]:
-    """Workers in service that may make room: not those that a person keeps, sends away or has enabled, that broke, or
-    that hold reserved slots.
+    """Workers in service that may be replaced: not those that a person keeps, drains or has enabled, that are
+    quarantined, or that have reserved slots.
     """
     pass_context = context.pass_context
     for machine in context.observed.machines:

@@ -10,8 +10,8 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 
 def wanted_back(machine: WorkerState, pass_context: PassContext) -> bool:
-    """Whether a draining worker may be let in again when demand wants it: not one that broke, that was told that it
-    stops, or that a person wants gone.
+    """Whether a draining worker may be enabled again if demand needs it: not one that is quarantined, that got the
+    answer that it stops, or that a person drains.
     """
     return (
         machine.draining

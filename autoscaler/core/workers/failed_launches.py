@@ -31,7 +31,7 @@ def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: boo
 
 
 def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFailure, ...]:
-    """Those that this look counts first."""
+    """Those that this observation counts for the first time."""
     return tuple(
         LaunchFailure(
             machine.worker.bucket,

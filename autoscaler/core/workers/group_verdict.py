@@ -39,8 +39,8 @@ def group_verdict_of(machine: WorkerState, group_verdicts: Mapping[str, GroupVer
 
 
 def give_back(machine: WorkerState, pass_context: PassContext, group_verdict: GroupVerdict) -> WorkerStep | None:
-    """The next step of a worker on its way in whose group leaves or is whole without it: that is no failure of its own.
-    None: it is wanted.
+    """The next step of a coming worker whose group leaves or is complete without it: that is no failure of the worker.
+    None: it is needed.
     """
     mark, reason = Disabling.GROUP, group_verdict.back
     if reason is None and machine.worker.id in group_verdict.surplus:

@@ -26,5 +26,5 @@ def overdue(machine: WorkerState) -> Reason | None:
 
 
 def counts_as_coming(machine: WorkerState, pass_context: PassContext) -> bool:
-    """Whether a machine on its way is still expected: not late, and wanted gone by nobody."""
+    """Whether a coming machine is still expected: it is not late, and no person drains it."""
     return machine.coming and pass_context.let_go(machine) is None and overdue(machine) is None
