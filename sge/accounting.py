@@ -1,7 +1,8 @@
-"""Grid Engine's accounting file: what became of every start of a job. Read on from where the last look ended.
+"""Grid Engine's accounting file: what became of every start of a job. Read on from where the last observation ended.
 
 The file grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a
-long one only so many bytes are read at a look. Its times of failed starts are 0, so a line is dated by when it is read.
+long one only so many bytes are read at an observation. Its times of failed starts are 0, so a line is dated by when it
+is read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 MOST_BYTES = 1 << 20
-"""Read at one look: some 4,000 lines."""
+"""Read at one observation: some 4,000 lines."""
 OLD_NEWS = 8 * MOST_BYTES
 """What is further behind than this is skipped."""
 

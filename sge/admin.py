@@ -2,7 +2,7 @@
 
 Carries out, never decides. Every method may be called again after a crash between any two of its commands, and says
 what it did. What Grid Engine refuses comes back in its own words; a command that did not end raises CommandTimedOut,
-and whether it took effect is then for the next look to tell.
+and whether it took effect is then for the next observation to tell.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ class Lookup:
     timeout: float = TIMEOUT
 
     def jobs(self) -> JobsNow:
-        """All jobs, in one look. Raises GridEngineNotObservable: what is not whole does not say that nothing runs."""
+        """All jobs, in one observation. Raises GridEngineNotObservable: what is not whole does not say that nothing
+        runs.
+        """
         listing = read_qstat(self._ask(*COMMAND), UTC)
         running = frozenset(job.number for instance in listing.instances for job in instance.jobs)
         if listing.set_aside or UNREADABLE.number in running:

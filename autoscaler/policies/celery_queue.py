@@ -136,7 +136,7 @@ class CeleryQueue:
         return [self._array(cores)] if cores else []
 
     def _before(self, snapshot: Snapshot) -> int:
-        """What it wants as of this look: survives a restart, and ends where nobody heard of it for minutes."""
+        """What it wants as of this observation: survives a restart, and ends where nobody heard of it for minutes."""
         held = wanted_before(self.name, snapshot)
         return sum(target.cores or 0 for target in held.targets) if held is not None else 0
 

@@ -31,7 +31,7 @@ _OPEN = "(answered_at IS NULL OR answered_at < asked_at OR answer = 'stops')"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a worker was told. `at`: of the look that it rests on, as Unix seconds."""
+    """What a worker was told. `at`: of the observation that it rests on, as Unix seconds."""
 
     worker_id: str
     at: float
@@ -59,7 +59,7 @@ class AutoStopTable:
         return frozenset(row["worker_id"] for row in rows)
 
     def answer(self, worker_id: str, answer: AutoStopAnswer, reason: Reason, at: float) -> None:
-        """Note the answer of a plan that rests on a look at `at`. STOPS is never taken back."""
+        """Note the answer of a plan that rests on an observation at `at`. STOPS is never taken back."""
         self._database.execute(
             "UPDATE auto_stops SET answer = ?, reason = ?, answered_at = ?"
             " WHERE worker_id = ? AND answer IS NOT 'stops'",
@@ -73,7 +73,9 @@ class AutoStopTable:
                 self.answer(worker_id, answer, reason, at)
 
     def answered(self, worker_id: str, since: float) -> Answered | None:
-        """The answer to a question asked at `since`: one that rests on an earlier look is none, unless it is STOPS."""
+        """The answer to a question asked at `since`: one that rests on an earlier observation is none, unless it is
+        STOPS.
+        """
         row = self._database.row(
             "SELECT * FROM auto_stops WHERE worker_id = ? AND (answered_at >= ? OR answer = 'stops')",
             (worker_id, since),

@@ -183,7 +183,7 @@ def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence
 
 
 class ObservationTable:
-    """The table above. A look is read from its text once, however often it is asked for."""
+    """The table above. An observation is read from its text once, however often it is asked for."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

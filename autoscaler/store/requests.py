@@ -35,7 +35,7 @@ _BOTH = (
     "SELECT name, by, at, expires_at, targets, arrays, NULL AS definition FROM request_sets"
     " UNION ALL SELECT name, NULL, NULL, NULL, NULL, NULL, definition FROM array_definitions ORDER BY name"
 )
-"""In one statement, so that a look is of one moment and keeps no writer waiting."""
+"""In one statement, so that an observation is of one moment and keeps no writer waiting."""
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
 _APART = (*_OBJECTS, "keep_alive")

@@ -1,6 +1,6 @@
 """Calls to AWS: one client a service, one pace for all, every answer whole or a typed error.
 
-botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its back-off knows
+botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its backoff knows
 nothing of the other threads; `rate_limiter` waits for all of them, and who has another candidate tries that.
 """
 

@@ -1,4 +1,4 @@
-"""How the counted demand fares with what is there, what is coming, and what could be let in again."""
+"""How the counted demand fares with what is there, what is coming, and what could be enabled again."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class PlacementResult:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How the counted demand fares with what is there, coming, and let in again."""
+    """How the counted demand fares with what is there, coming, and enabled again."""
 
     results: tuple[PlacementResult, ...]
     """Parallel to the wanted demands."""
     again: frozenset[str]
     """Draining hosts that demand would use."""
     supply: tuple[Host, ...]
-    """Everything that counts, hosts let in again included."""
+    """Everything that counts, hosts enabled again included."""
     board: OpenPlacement
     """That supply, as it was when the jobs were read, with all demand placed on it that fits."""
 

@@ -36,7 +36,7 @@ class Supply:
     coming: tuple[Host, ...]
     """Booting, joining and ordered workers, as what they will offer."""
     draining: tuple[Host, ...]
-    """Ours on their way out that could be let in again."""
+    """Ours on their way out that could be enabled again."""
     dispensable: tuple[tuple[WorkerState, Host], ...]
     """Of `there`, its tail: what idle time alone would let go."""
     persistent_emptied: tuple[Host, ...]

@@ -12,8 +12,8 @@ class Overrides:
     paused: bool = False
     paused_by: str = ""
     resumed_at: float | None = None
-    """When a person last resumed: what was counted before that no longer presses the brake. The shell has then cleared
-    `Memory.brake`.
+    """When a person last resumed: what was counted before that no longer presses the circuit breaker. The shell has
+    then cleared `Memory.brake`.
     """
     retried_at: float | None = None
     """When a person last wanted what had failed to be tried again."""

@@ -23,8 +23,8 @@ def next_due(
     paced: bool = False,
 ) -> float | None:
     """The next moment after `now` at which a job expires, a request lapses, a worker has been idle or empty for long
-    enough, or a node array may launch again. `arrays`: node array by worker id. `paced`: the brake's window keeps a
-    launch back. None: only a change outside can bring anything.
+    enough, or a node array may launch again. `arrays`: node array by worker id. `paced`: the circuit breaker's window
+    keeps a launch back. None: only a change outside can bring anything.
     """
     policy, requests, schedule_interval = snapshot.policy, snapshot.requests, snapshot.cluster.schedule_interval
     until = throttled["until_at"] if throttled is not None and (wanted or requests.sets or requests.nodes) else None

@@ -93,7 +93,7 @@ class Recovery:
 
     steps: tuple[WorkerStep, ...]
     release: Release | None
-    """Jobs that were held while they were pushed back, and may start now."""
+    """Jobs that were held while they were rescheduled, and may start now."""
     asked: tuple[int, ...]
     details: Mapping[int, JobDetail]
     held_back: Mapping[str, HeldBack]
@@ -460,7 +460,7 @@ def _jobs_matter(machine: WorkerState) -> bool:
 def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]:
     """Jobs on workers that may be lost, of which nobody knows yet whether they may start again.
 
-    No more than one look asks about: of a job that was not asked about nothing follows from having no answer.
+    No more than one observation asks about: of a job that was not asked about nothing follows from having no answer.
     """
     jobs = {
         job.number

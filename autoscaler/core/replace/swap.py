@@ -2,7 +2,8 @@
 
 One change at a time for each array, noted in `Memory.swaps`: first *considered* (a change that has to wait for jobs is
 looked at twice), then *begun* (its workers are disabled to run dry and leave), then *open* until the stronger worker is
-ordered. At every look it is weighed anew, and called off when it no longer helps. What a change brings is `change`'s.
+ordered. At every observation it is weighed anew, and called off when it no longer helps. What a change brings is
+`change`'s.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapCo
 
 
 def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver], best: Change) -> Change:
-    """What was considered at the last look, where it still holds and nobody became readier: of many busy workers
-    another is the best at every look, as their jobs come and go.
+    """What was considered at the last observation, where it still holds and nobody became readier: of many busy workers
+    another is the best at every observation, as their jobs come and go.
     """
     by_id = {one.id: one for one in leavers}
     if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
@@ -133,7 +134,9 @@ def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver],
 
 
 def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
-    """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the brake's window."""
+    """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the circuit breaker's
+    window.
+    """
     pass_context, launch_context = context.pass_context, context.launch_context
     if (
         pass_context.held_back is not None

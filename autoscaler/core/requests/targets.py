@@ -111,7 +111,7 @@ class Spare:
     id: str
     vcpus: int
     leaving: bool = False
-    """Drains, and could be let in again."""
+    """Drains, and could be enabled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Holding:
     held: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id, of all that stay for a request: why."""
     back: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id, of those that drain and are let in again for one."""
+    """By worker id, of those that drain and are enabled again for one."""
     vcpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By node array with a need: cores of every worker that counts towards it."""
 

@@ -52,7 +52,7 @@ class GroupLaunches:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """All groups as this look shows them."""
+    """All groups as this observation shows them."""
 
     groups: tuple[Group, ...]
     given_up: Mapping[str, Reason]

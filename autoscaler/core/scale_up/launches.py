@@ -69,7 +69,7 @@ class Launches:
 
     @property
     def paced(self) -> bool:
-        """Whether the brake's window keeps some of it back."""
+        """Whether the circuit breaker's window keeps some of it back."""
         reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.told.values())
         return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
 

@@ -65,7 +65,7 @@ class SwapPlan:
     leaving: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id: who begins to leave now."""
     called_off: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id: who is let in again."""
+    """By worker id: who is enabled again."""
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     told: Mapping[str, Reason] = field(default_factory=dict)
     """By array: what makes room, or why nothing does."""

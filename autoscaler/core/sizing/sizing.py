@@ -48,7 +48,7 @@ class LaunchContext:
     """When a person last resumed."""
 
     def paced(self) -> Room | None:
-        """How many more launches the window of the brake allows."""
+        """How many more launches the window of the circuit breaker allows."""
         return launches_paced(self.policy.brake, self.launches, self.now, self.resumed_at)
 
 

@@ -1,8 +1,8 @@
 """Jobs that no allowed configuration can ever run: doubted, asked about, told of, and at last deleted or held (rule 6).
 
 Growth finds them; `proof` says what is certain of what they ask for, `certainty` how far each job has come: found so at
-two looks far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is done, few
-jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
+two observations far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is
+done, few jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeadlockVerdicts:
     """By job, the whole reason of its verdict."""
     suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
     touched: int = 0
-    """Jobs deleted or held now that were not before: what the brake counts."""
+    """Jobs deleted or held now that were not before: what the circuit breaker counts."""
     due: float | None = None
     """When time alone would change this."""
 
@@ -116,7 +116,7 @@ class _Ledger:
         self._told[one.job] = case.reason.then(found.link)
 
     def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
-        """Brought up to date with this look: anything that changed, or speaks against it, begins it anew."""
+        """Brought up to date with this observation: anything that changed, or speaks against it, begins it anew."""
         before = self._situation.suspicions.get(one.job, UnsatisfiableNote())
         if before.held and before.released_at is None:
             before = replace(before, spared=True)

@@ -29,7 +29,7 @@ from autoscaler.core.unsatisfiable.probe_hosts import MOST, REPORTED, probe_host
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of all jobs that ask for the same things, at this look."""
+    """What is known of all jobs that ask for the same things, at this observation."""
 
     reason: Reason
     """What stands in their way."""

@@ -35,10 +35,10 @@ def grace_of(cluster: Cluster) -> float:
 
 
 def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_heard: bool) -> float:
-    """Seconds of silence of one host after this look, given those before it (None: it was heard then).
+    """Seconds of silence of one host after this observation, given those before it (None: it was heard then).
 
-    Only time between two looks counts, of a long gap no more than LONGEST_GAP, and none while no host at all is heard:
-    that says more of the master's own network than of any host.
+    Only time between two observations counts, of a long gap no more than LONGEST_GAP, and none while no host at all is
+    heard: that says more of the master's own network than of any host.
     """
     if before is None or looked_at is None:
         return before or 0.0
