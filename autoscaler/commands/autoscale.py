@@ -73,16 +73,17 @@ def command(
             raise click.UsageError("give --corecount or --count")
         given = {"Name": name, "TargetCoreCount": corecount, "TargetCount": count}
         arrays = [{key: value for key, value in given.items() if value is not None}]
-    told = ask(invocation, {"arrays": arrays, "request_set": request_set, "expiration_interval": expiration})
+    answer = ask(invocation, {"arrays": arrays, "request_set": request_set, "expiration_interval": expiration})
     if as_json:
         print_json(
-            {**told, "expires_at": datetime.fromtimestamp(told["expires_at"], UTC).isoformat(timespec="seconds")}
+            {**answer, "expires_at": datetime.fromtimestamp(answer["expires_at"], UTC).isoformat(timespec="seconds")}
         )
         return
-    wanted = ", ".join(told["arrays"]) or "nothing"
-    left = told["expires_at"] - time.time()
+    wanted = ", ".join(answer["arrays"]) or "nothing"
+    left = answer["expires_at"] - time.time()
     click.echo(
-        f"request set {told['request_set']}: {wanted} for {left:.0f} s" + (f"; {told['note']}" if told["note"] else "")
+        f"request set {answer['request_set']}: {wanted} for {left:.0f} s"
+        + (f"; {answer['note']}" if answer["note"] else "")
     )
 
 
@@ -99,10 +100,12 @@ def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
                 raise  # left behind by a crash, a socket stands for nobody
     with own_store(invocation) as store:
         names = [array.name for array in invocation.settings.policy(master="").node_arrays]
-        status, told = service(invocation, store, lambda: names, lambda: None).update(json.dumps(asked), invocation.who)
-    if "error" in told:
-        raise Rejected(told["error"]) if status < 500 else Unreachable(told["error"])
-    return told
+        status, answer = service(invocation, store, lambda: names, lambda: None).update(
+            json.dumps(asked), invocation.who
+        )
+    if "error" in answer:
+        raise Rejected(answer["error"]) if status < 500 else Unreachable(answer["error"])
+    return answer
 
 
 def _read(document: Path) -> Any:

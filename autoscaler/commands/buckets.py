@@ -51,8 +51,8 @@ def command(
     allowed = [row for row in rows if row["reason"] is None or row["reason"]["code"] != Code.BUCKET_NOT_ALLOWED]
     shown = rows if all_types else allowed
     if as_json:
-        told = seen.document()
-        print_json({"schema": told["schema"], "now": told["now"], "buckets": shown})
+        document = seen.document()
+        print_json({"schema": document["schema"], "now": document["now"], "buckets": shown})
         return
     print_buckets(shown)
     for note in unknown_types(seen.snapshot.requests, seen.snapshot.policy):

@@ -50,13 +50,13 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
     """
     found = _JOB.fullmatch(subject)
     if found:
-        told = _job(invocation, int(found[1]), found[2], record)
-        lines = job_lines(told)
+        document = _job(invocation, int(found[1]), found[2], record)
+        lines = job_lines(document)
     else:
-        told = _host(invocation, subject, record)
-        lines = gone_lines(told) if told.get("verdict") is None else host_lines(told)
+        document = _host(invocation, subject, record)
+        lines = gone_lines(document) if document.get("verdict") is None else host_lines(document)
     if as_json:
-        print_json(told)
+        print_json(document)
         return
     for line in lines:
         click.echo(line)
@@ -65,20 +65,22 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
     seen = observe_and_plan(invocation, record)
     if record is not None:
-        told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
-        if told is None:
+        document = explain_job(seen.snapshot, seen.plan, job, seen.zone)
+        if document is None:
             raise NotFound(f"job {job} neither waits nor runs in {record}")
-        return _of_task(told, job, task)
+        return _of_task(document, job, task)
     ended = _ends(invocation, job)
     with reading_store(invocation, lenient=True) as store:
         done, last = store.journal.outcomes_of_job(job), store.history.explanation(job)
         past = Past(last, _launched(store, seen.snapshot, last, ended), ended)
-    told = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(job, past, done, seen.zone)
-    if told is None:
+    document = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(
+        job, past, done, seen.zone
+    )
+    if document is None:
         raise NotFound(
             f"job {job} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting file"
         )
-    return _of_task(told, job, task)
+    return _of_task(document, job, task)
 
 
 def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
@@ -120,24 +122,24 @@ def _launched(
     )
 
 
-def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
+def _of_task(document: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
     """Only the parts of one task of an array. Raises NotFound if the job has no such task."""
     if task is None:
-        return told
-    waiting = [row for row in told["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
-    running = [run for run in told["running"] if run["task"] == task]
-    ended = [end for end in told["ended"] if end["task"] == task]
+        return document
+    waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
+    running = [run for run in document["running"] if run["task"] == task]
+    ended = [end for end in document["ended"] if end["task"] == task]
     if not (waiting or running or ended):
         raise NotFound(f"job {job} has no task {task} that waits, runs or is in the accounting")
     state = "waiting" if waiting else "running" if running else "ended"
-    return told | {"job": f"{job}.{task}", "state": state, "waiting": waiting, "running": running, "ended": ended}
+    return document | {"job": f"{job}.{task}", "state": state, "waiting": waiting, "running": running, "ended": ended}
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:
     seen = observe_and_plan(invocation, record)
-    told = explain_host(seen.snapshot, seen.plan, name, seen.zone)
-    if told is not None:
-        return told
+    document = explain_host(seen.snapshot, seen.plan, name, seen.zone)
+    if document is not None:
+        return document
     if record is not None:
         raise NotFound(f"{record} has no worker or host {name}")
     with reading_store(invocation) as store:

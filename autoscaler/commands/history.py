@@ -11,7 +11,7 @@ from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.report.history import document, print_history, told, write_csv
+from autoscaler.report.history import document, history_report, print_history, write_csv
 
 
 @click.command("history")
@@ -37,7 +37,7 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
         raise click.UsageError("give --csv or --json, not both")
     now = time.time()
     with reading_store(invocation) as store:
-        found = told(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
+        found = history_report(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
     if array and array not in found.arrays:
         raise NotFound(f"nothing is known of a node array {array} in that time; of {', '.join(found.arrays) or 'none'}")
     if as_json:

@@ -17,8 +17,8 @@ from autoscaler.report.tables import print_jobs
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs."""
-    told = observe_and_plan(invocation, record).document(by_job=True)
+    document = observe_and_plan(invocation, record).document(by_job=True)
     if as_json:
-        print_json({"schema": told["schema"], "now": told["now"], "jobs": told["shapes"]})
+        print_json({"schema": document["schema"], "now": document["now"], "jobs": document["shapes"]})
     else:
-        print_jobs(told["shapes"])
+        print_jobs(document["shapes"])

@@ -40,9 +40,11 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 def _document(invocation: Invocation, done: Pass) -> dict[str, object]:
     observation, number = done.observation, done.plan.memory.passes
-    told = document(observation.snapshot, done.plan, observation.timings, pass_number=number, zone=invocation.zone)
+    outcome_document = document(
+        observation.snapshot, done.plan, observation.timings, pass_number=number, zone=invocation.zone
+    )
     ended = {id(outcome.action): outcome for outcome in done.outcomes if outcome.result is not Result.UNDER_WAY}
     results = [ended.get(id(action)) for action in done.plan.actions]
-    for part, outcome in zip(told["actions"], results, strict=True):
+    for part, outcome in zip(outcome_document["actions"], results, strict=True):
         part["outcome"] = {"result": outcome.result, "message": outcome.message} if outcome else None
-    return told
+    return outcome_document

@@ -23,8 +23,8 @@ def command(invocation: Invocation, record: Path | None, by_job: bool, as_json: 
 
     The command changes nothing: neither Grid Engine, nor the provider, nor the autoscaler's memory.
     """
-    told = observe_and_plan(invocation, record).document(by_job=by_job)
+    document = observe_and_plan(invocation, record).document(by_job=by_job)
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        print_plan(told)
+        print_plan(document)

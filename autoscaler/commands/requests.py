@@ -24,11 +24,11 @@ def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
     if ended is not None:
         click.echo(f"request set {ended} " + ("has ended" if _end(invocation, ended) else "does not exist"))
         return
-    told = _live(invocation)
+    document = _live(invocation)
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        click.echo(requests_text(told, invocation.zone))
+        click.echo(requests_text(document, invocation.zone))
 
 
 def _live(invocation: Invocation) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def command(invocation: Invocation, as_json: bool) -> None:
     """
     who = invocation.running
     with reading_store(invocation) as store:
-        told = status(
+        document = status(
             store,
             Now(
                 at=time.time(),
@@ -36,6 +36,6 @@ def command(invocation: Invocation, as_json: bool) -> None:
             ),
         )
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        print_pairs(status_pairs(told))
+        print_pairs(status_pairs(document))

@@ -19,9 +19,9 @@ from autoscaler.report.tables import print_workers
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """List workers and persistent hosts: machine, slots, verdict and why."""
     seen = observe_and_plan(invocation, record)
-    told = seen.document()
-    rows = worker_rows(seen.snapshot, told["workers"], seen.zone)
+    document = seen.document()
+    rows = worker_rows(seen.snapshot, document["workers"], seen.zone)
     if as_json:
-        print_json({"schema": told["schema"], "now": told["now"], "workers": rows})
+        print_json({"schema": document["schema"], "now": document["now"], "workers": rows})
     else:
         print_workers(rows)
