@@ -154,11 +154,11 @@ def _launches(
     protection = protect(snapshot, facts.observed, pass_context, wanted, usable)
     # Hosts in alarm, or of a queue that opens soon, will serve: nothing is launched in their place.
     lacking = [*facts.delays.lacking(forecast.lacking(wanted), wanted)]
-    lacking += forecast.board.place([(want.demand, want.count) for want in returning]).unmet
+    lacking += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
     needs = LaunchNeeds(
         (*wanted, *returning),
         lacking,
-        forecast.board,
+        forecast.placement,
         short_of_floors(snapshot, floors_of(facts.observed, facts.policy, pass_context)),
         facts.requests.service.unserved,
         needs=facts.requests.needs,
@@ -175,7 +175,7 @@ def _launches(
                 serving.group_verdicts,
                 needs.wanted,
                 lacking,
-                forecast.board,
+                forecast.placement,
                 launches.launches,
                 protection,
             )

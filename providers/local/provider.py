@@ -28,7 +28,7 @@ from providers.interface import (
     Unreachable,
 )
 from providers.local.boot import BROKEN_BOOT, INIT, boot_argv, boot_environment
-from providers.local.fates import Notices
+from providers.local.failures import Notices
 from providers.local.hosts import Hosts, TreeHosts
 from providers.local.machines import Machine, Records, Timeout, machine_id
 from providers.local.settings import LocalSettings

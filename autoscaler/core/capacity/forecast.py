@@ -37,7 +37,7 @@ class Forecast:
     """Draining hosts that demand would use."""
     supply: tuple[Host, ...]
     """Everything that counts, hosts enabled again included."""
-    board: OpenPlacement
+    placement: OpenPlacement
     """That supply, as it was when the jobs were read, with all demand placed on it that fits."""
 
     def possible(self, wanted: Sequence[CategoryDemand]) -> list[CategoryDemand]:
@@ -64,13 +64,13 @@ def make_forecast(
     """`before`: hosts as they were when the jobs were read, where some of those were dispatched since."""
     wants = [(want.demand, want.count) for want in wanted]
     hosts, again = supply.all, frozenset[str]()
-    board = OpenPlacement(before.of(hosts))
-    found = board.place(wants)
+    placement = OpenPlacement(before.of(hosts))
+    found = placement.place(wants)
     if supply.draining and not found.complete:
         # Let in again only those without which it would not fit as well: first in order, first used.
         hosts = (*hosts, *supply.draining)
-        board = OpenPlacement(before.of(hosts))
-        found = board.place(wants)
+        placement = OpenPlacement(before.of(hosts))
+        found = placement.place(wants)
         again = found.used & frozenset(host.name for host in supply.draining)
         hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
     at_once = found.placed
@@ -85,4 +85,4 @@ def make_forecast(
         )
         for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
     )
-    return Forecast(results, again, hosts, board)
+    return Forecast(results, again, hosts, placement)

@@ -12,7 +12,7 @@ from autoscaler.core.capacity.offers import cheapest_first, offers_for
 from autoscaler.core.capacity.supply import usage_of
 from autoscaler.core.limits.backoff import backoffs_in_force, stopped_arrays, without_forgiven
 from autoscaler.core.limits.launched import settled
-from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_paced, room_for
+from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, room_for
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.queue_instances import with_queue_instances
@@ -54,7 +54,7 @@ def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Itera
     usable = {bucket.key for option in options for bucket in option.buckets}
     refusals = {verdict.bucket: verdict.reason for verdict in refused}
     an_hour = launches_left(array.limits, memory.launches, family_of(array), now)
-    window = launches_paced(policy.brake, memory.launches, now, snapshot.wishes.resumed_at)
+    window = launches_left_in_window(policy.brake, memory.launches, now, snapshot.wishes.resumed_at)
     pace = [room for room in (an_hour, window) if room is not None]
     for bucket in fleet.buckets:
         if not array.takes(bucket.key):

@@ -193,7 +193,9 @@ def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reas
     return Room(int((limit - taken + 1e-9) // price), cap)
 
 
-def launches_paced(brake: Brake, launches: Sequence[Event], now: float, resumed_at: float | None = None) -> Room | None:
+def launches_left_in_window(
+    brake: Brake, launches: Sequence[Event], now: float, resumed_at: float | None = None
+) -> Room | None:
     """How many more launches of all node arrays together the window of the circuit breaker allows; None: no limit."""
     if brake.max_launches is None:
         return None

@@ -20,11 +20,11 @@ def next_due(
     now: float,
     *,
     throttled: Reason | None = None,
-    paced: bool = False,
+    rate_limited: bool = False,
 ) -> float | None:
     """The next moment after `now` at which a job expires, a request lapses, a worker has been idle or empty for long
-    enough, or a node array may launch again. `arrays`: node array by worker id. `paced`: the circuit breaker's window
-    keeps a launch back. None: only a change outside can bring anything.
+    enough, or a node array may launch again. `arrays`: node array by worker id. `rate_limited`: the circuit breaker's
+    window keeps a launch back. None: only a change outside can bring anything.
     """
     policy, requests, schedule_interval = snapshot.policy, snapshot.requests, snapshot.cluster.schedule_interval
     until = throttled["until_at"] if throttled is not None and (wanted or requests.sets or requests.nodes) else None
@@ -33,7 +33,7 @@ def next_due(
         *_expiries(wanted, policy),
         *_ends_of_waiting(notes, arrays, policy, schedule_interval),
         *(event.at + policy.batch_delay for event in launches if wanted or requests.sets or requests.nodes),
-        *(event.at + policy.brake.window for event in launches if paced),
+        *(event.at + policy.brake.window for event in launches if rate_limited),
         *(live.expires_at for live in requests.sets if live.expires_at is not None),
     )
     return min((time for time in times if time > now), default=None)

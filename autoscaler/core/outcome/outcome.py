@@ -78,7 +78,7 @@ def outcome_of(
         snapshot,
         now,
         throttled=facts.launch_context.throttled,
-        paced=launches.paced,
+        rate_limited=launches.rate_limited,
     )
     dues = (due, swaps.due, facts.recovery.due, unsatisfiable.due, facts.closed.due, protection.due, operations.due)
     uncertain = unanswered(snapshot.fleet.orders)

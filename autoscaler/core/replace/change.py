@@ -168,7 +168,7 @@ def options_with_room(standing: ArrayState, usage: Usage) -> tuple[LaunchOffer, 
     found: list[tuple[int, float, int, LaunchOffer]] = []
     for at, option in enumerate(standing.options):
         most = _room(option, standing, usage)
-        placed = _board(standing).with_new(option.host, most).place(standing.stuck_for(option))
+        placed = _placement_of(standing).with_new(option.host, most).place(standing.stuck_for(option))
         if placed.new_used:
             found.append((-sum(placed.placed), option.price * placed.new_used, at, option))
     return tuple(option for *_, option in sorted(found, key=lambda entry: entry[:3]))
@@ -254,15 +254,15 @@ def _one_of_each(ordered: Iterable[Leaver], most: int = _ALIKE_TRIED) -> Iterato
         yield from islice(alike, most)
 
 
-def _board(standing: ArrayState) -> OpenPlacement:
-    board = OpenPlacement(standing.supply)
-    board.place(standing.fitting)
-    return board
+def _placement_of(standing: ArrayState) -> OpenPlacement:
+    placement = OpenPlacement(standing.supply)
+    placement.place(standing.fitting)
+    return placement
 
 
-def _unplaced(wants: Sequence[Want], board: OpenPlacement) -> tuple[Want, ...]:
+def _unplaced(wants: Sequence[Want], placement: OpenPlacement) -> tuple[Want, ...]:
     """Place these; returns those that find no room."""
-    unmet = board.place(wants).unmet
+    unmet = placement.place(wants).unmet
     return tuple((demand, count) for (demand, _), count in zip(wants, unmet, strict=True) if count)
 
 

@@ -146,7 +146,7 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
         return False
     rooms = (
         launches_left(array.limits, launch_context.launches, family_of(array), pass_context.now),
-        launch_context.paced(),
+        launch_context.room_in_window(),
     )
     return all(room is None or room.count > 0 for room in rooms)
 

@@ -105,7 +105,7 @@ class Ledger:
         """What the window of the circuit breaker allows. A group comes as a whole: where nothing else counts it may be
         larger.
         """
-        room, done = self.site.launch_context.paced(), sum(self.spent.values())
+        room, done = self.site.launch_context.room_in_window(), sum(self.spent.values())
         if room is None or (not done and room.count == self.site.launch_context.policy.brake.max_launches):
             return None
         return replace(room, count=max(room.count - done, 0))
