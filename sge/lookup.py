@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from html import unescape
 
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Runner
+from sge.detail import plain_text
 from sge.job_categories import UNREADABLE
-from sge.markup import clean
 from sge.messages import Meaning, meaning
 from sge.qstat import COMMAND, read_qstat
 
@@ -104,7 +103,7 @@ def read_owner(answer: bytes, job: int) -> JobOwner | None:
         output=_text(_inner(answer, b"JB_stdout_path_list"), b"PN_path"),
         directory=_text(answer, b"JB_cwd"),
         addresses=tuple(
-            f"{_plain(user)}@{_plain(host)}" if host else _plain(user)
+            f"{plain_text(user)}@{plain_text(host)}" if host else plain_text(user)
             for user, host in _MAIL.findall(_inner(answer, b"JB_mail_list"))
         ),
     )
@@ -117,8 +116,4 @@ def _inner(answer: bytes, tag: bytes) -> bytes:
 
 def _text(answer: bytes, tag: bytes) -> str:
     found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), answer)
-    return "" if found is None else _plain(found[1])
-
-
-def _plain(text: bytes) -> str:
-    return unescape(clean(text).decode())
+    return "" if found is None else plain_text(found[1])

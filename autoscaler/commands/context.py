@@ -46,9 +46,10 @@ class Invocation:
     @cached_property
     def settings_in_force(self) -> Settings:
         """The settings, completed by the preferences of the provider's platform. Raises SettingsError."""
-        return with_platform(self.settings, self._loaded, self.environ)
+        return with_platform(self.settings, self.read_settings, self.environ)
 
-    def _loaded(self, platform: Mapping[str, str]) -> Settings:
+    def read_settings(self, platform: Mapping[str, str]) -> Settings:
+        """The settings read anew, completed by a platform's preferences. Raises SettingsError."""
         return load_settings(self.environ, known_prefixes=known_prefixes, platform=platform)
 
     @cached_property

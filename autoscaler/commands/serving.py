@@ -184,10 +184,6 @@ def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
     return None if path is None else WorkerNames(HostsFile(path, OF_WORKERS), time.time, settings.process.order_grace)
 
 
-def _load(invocation: Invocation, platform: Mapping[str, str]) -> Settings:
-    return load_settings(invocation.environ, known_prefixes=known_prefixes, platform=platform)
-
-
 def refuse_unusable(settings: Settings) -> None:
     """Raise SettingsError if these settings allow no launch at all."""
     _hook(settings.process.worker_bootstrap)
@@ -311,7 +307,7 @@ def _reload(
 ) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
-        settings = with_platform(settings, partial(_load, invocation), invocation.environ)
+        settings = with_platform(settings, invocation.read_settings, invocation.environ)
         refuse_unusable(settings)
         location = looks.rule_files.location if looks.rule_files is not None else ""
         looks.rule_files = RuleFiles.load(settings.process.rules, settings.process.vm_sizes, location=location)

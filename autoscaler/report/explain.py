@@ -24,7 +24,7 @@ from autoscaler.report.document import action_part, document, reason_part, worke
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.rules import rule_lines, rule_rows
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import count, duration, instant, shown, text
+from autoscaler.report.wording import count, duration, instant_of, shown, text
 from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
@@ -252,7 +252,7 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
     )
     for name in ("created_at", "joined_at", "removed_at", "ended_at"):
         if document[name]:
-            yield f"  {name.removesuffix('_at')} {_when(document[name])}"
+            yield f"  {name.removesuffix('_at')} {instant_of(document[name])}"
     if document["cost"] is not None:
         yield f"  it cost {document['cost']:.3f}"
 
@@ -260,7 +260,7 @@ def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
 def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
     if document["state"] == "ended":
-        yield f"job {document['job']} neither waits nor runs; what is known of it, as of {_when(document['now'])}:"
+        yield f"job {document['job']} neither waits nor runs; what is known of it, as of {instant_of(document['now'])}:"
     for row in (*document["waiting"], *document["waited"]):
         past = document["state"] == "ended" or row in document["waited"]
         verb = "waited" if past else "waits"
@@ -275,11 +275,11 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         workers = f": {', '.join(order['workers'])}" if order["workers"] else ", and none came"
         said = f" ({order['message']})" if order["message"] else ""
         what = f"{order['count']} {order['instance_type']} of {order['node_array']}"
-        yield f"launched for jobs such as it at {_when(order['at'])}: {what}{workers}{said}"
+        yield f"launched for jobs such as it at {instant_of(order['at'])}: {what}{workers}{said}"
     for run in document["running"]:
         task = f".{run['task']}" if run["task"] else ""
         where = f"{run['queue']}@{run['host']}"
-        since = f" since {_when(run['started_at'])}" if run["started_at"] else ""
+        since = f" since {instant_of(run['started_at'])}" if run["started_at"] else ""
         yield f"job {document['job']}{task} is on {where}{since}: {_slots(run['slots'])}, state {run['state']}"
         if run["worker"] is not None:
             yield f"{run['host']} ({run['worker']['id']}): {run['worker']['verdict']}:"
@@ -290,15 +290,15 @@ def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
         if end["started_at"] is None:
             yield f"job {document['job']}{task} was not started on {where}: {end['how']}"
         else:
-            ended = _when(end["ended_at"]) if end["ended_at"] else "a time that is not known"
-            began = _when(end["started_at"])
+            ended = instant_of(end["ended_at"]) if end["ended_at"] else "a time that is not known"
+            began = instant_of(end["started_at"])
             yield f"job {document['job']}{task} ran on {where}, from {began} to {ended}: {end['how']}"
     for action in document["actions"]:
         yield f"in this pass: {action['kind']}:"
         yield from _reason_lines(action["reason"])
     for done in document["done"]:
         said = f" ({done['message']})" if done["message"] else ""
-        yield f"{done['kind']} at {_when(done['at'])}: {done['result'] or 'not ended'}{said}:"
+        yield f"{done['kind']} at {instant_of(done['at'])}: {done['result'] or 'not ended'}{said}:"
         yield from _reason_lines(done["reason"])
     for launch in document["launches"]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
@@ -330,7 +330,7 @@ def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"the provider says: {machine['message']}"
     for name, value in (document["remembered"] or {}).items():
         if value not in (None, False, (), 0, ""):
-            said = _when(value) if name in _MOMENTS else shown(name, value)
+            said = instant_of(value) if name in _MOMENTS else shown(name, value)
             what = name.removesuffix("_s").replace("_", " ")
             yield f"remembered: {what}{'' if value is True else f' {said}'}"
     yield from rule_lines(document["rules"])
@@ -360,11 +360,6 @@ def in_words(states: str) -> str:
 
 def _slots(number: int) -> str:
     return count(number, "slot")
-
-
-def _when(text: str) -> str:
-    """A moment of an answer, as reasons say theirs."""
-    return instant(datetime.fromisoformat(text).timestamp())
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:

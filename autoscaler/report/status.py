@@ -12,7 +12,7 @@ from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import asked_line, requests_document
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import count, duration, instant
+from autoscaler.report.wording import count, duration, instant_of
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 from providers.interface import OLD_PRICES
@@ -134,19 +134,24 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "no launches", f"for {array}: {why}"
     for failed in document["failures"][:MOST_FAILURES]:
         times = "once" if failed["count"] == 1 else f"{failed['count']} times"
-        last = f"{failed['instance_type']} failed {times}, last at {_when(failed['last_at'])}"
+        last = f"{failed['instance_type']} failed {times}, last at {instant_of(failed['last_at'])}"
         yield "launches", f"{last}: {failed['message']}"
     for order in document["unanswered"]:
         again = (
-            f"; the autoscaler asks again after {_when(order['asked_again_at'])} on" if order["asked_again_at"] else ""
+            f"; the autoscaler asks again after {instant_of(order['asked_again_at'])} on"
+            if order["asked_again_at"]
+            else ""
         )
         yield "no answer", f"to an order of {order['count']} {order['instance_type']}: {order['message']}{again}"
     for end in document["refused_ends"][:MOST_FAILURES]:
         times = "once" if end["times"] == 1 else f"{end['times']} times"
-        yield "not ended", f"{end['worker_id']}, refused {times}, last at {_when(end['last_at'])}: {end['message']}"
+        yield (
+            "not ended",
+            f"{end['worker_id']}, refused {times}, last at {instant_of(end['last_at'])}: {end['message']}",
+        )
     for rest in document["backoff"]:
         where = f" in {rest['zone']}" if rest["zone"] else ""
-        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {_when(rest['until'])}"
+        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {instant_of(rest['until'])}"
     for reason in document["protected"]:
         yield "protected", reason["text"]
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
@@ -175,10 +180,6 @@ def _failure_part(alike: Sequence[LaunchFailure]) -> dict[str, Any]:
         "last_at": _at(last.at),
         "message": last.message,
     }
-
-
-def _when(text: str) -> str:
-    return instant(datetime.fromisoformat(text).timestamp())
 
 
 def _who(document: Mapping[str, Any]) -> str:
