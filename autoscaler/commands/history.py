@@ -39,7 +39,10 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     with reading_store(invocation) as store:
         found = history_report(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
     if array and array not in found.arrays:
-        raise NotFound(f"nothing is known of a node array {array} in that time; of {', '.join(found.arrays) or 'none'}")
+        raise NotFound(
+            f"there are no samples of a node array {array} in that time; there are some of "
+            f"{', '.join(found.arrays) or 'none'}"
+        )
     if as_json:
         print_json(document(found, now))
     elif as_csv:

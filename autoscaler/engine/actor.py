@@ -234,7 +234,7 @@ class Actor:
         new = [call for call in calls if not self._is_under_way(self._calls, call.name)]
         for call in calls:
             if call not in new:
-                self._journal(call.item, Outcome(call.action, Result.UNDER_WAY, "asked for by an earlier pass"))
+                self._journal(call.item, Outcome(call.action, Result.UNDER_WAY, "requested by an earlier pass"))
         # What never joined is asked for its last words first, which is slow; other ends go together, with few calls.
         together = [call for call in new if _goes_together(call.action)]
         alone = [call for call in new if call not in together]

@@ -123,7 +123,7 @@ def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document["prices_as_of"] and _days(document["prices_as_of"], document["now"]) > OLD_PRICES:
         yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
     if document["asked"]:
-        yield "asked for", document["asked"]
+        yield "requested", document["asked"]
     if document["paused"]:
         yield "paused", f"by {document['paused']['by']}; `sge-autoscaler resume` goes on"
     if document["stop"]:

@@ -78,8 +78,8 @@ def served(process: Mapping[str, str], sections: Sections, switches: Switches, *
     live = [suffix for suffix in on if not switches.dry.get(suffix, bool(dry))]
     left_out = [suffix for suffix in on if suffix not in live] if live else []
     notes += [
-        f"queue {_named(suffix, sections)} is dry ({DRY_RUN}{'_' if suffix else ''}{suffix}) beside queues that are "
-        "not: it is left out, and nothing is launched or ended for it"
+        f"queue {_named(suffix, sections)} has a dry run ({DRY_RUN}{'_' if suffix else ''}{suffix}) and others have "
+        "none: the autoscaler leaves it out, and launches and terminates nothing for it"
         for suffix in left_out
     ]
     return Served(

@@ -141,7 +141,10 @@ def test_a_node_array_of_which_nothing_is_known_is_told_and_which_are(
     filled: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["history", "--array", "exectue"]) == 3
-    assert "nothing is known of a node array exectue in that time; of big, execute" in capsys.readouterr().err
+    assert (
+        "there are no samples of a node array exectue in that time; there are some of big, execute"
+        in capsys.readouterr().err
+    )
 
 
 def test_one_format_is_printed_at_a_time(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

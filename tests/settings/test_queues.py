@@ -115,7 +115,7 @@ def test_a_dry_queue_beside_others_rents_nothing(provider: dict[str, str]) -> No
     on = {"CP_CAP_AUTOSCALE": "true", "CP_CAP_AUTOSCALE_1": "true", "CP_CAP_AUTOSCALE_DRY_RUN_1": "true"}
     settings = load_settings({**provider, **on}, strict=True)
     assert (list(settings.queues), settings.process.dry_run) == ([""], False)
-    assert any("is dry (CP_CAP_AUTOSCALE_DRY_RUN_1) beside queues that are not" in note for note in settings.warnings)
+    assert any("has a dry run (CP_CAP_AUTOSCALE_DRY_RUN_1) and others have none" in note for note in settings.warnings)
 
 
 def test_where_every_queue_is_dry_the_whole_run_is() -> None:

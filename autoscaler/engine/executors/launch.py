@@ -36,7 +36,7 @@ def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
         number, offer = record.steps[step]
         asked, kind = _asked(record, number, offer, context), record.candidates[number].offers[offer].type.name
         if not context.store.journal.send(asked, number, context.clock(), offer=offer):
-            return Result.FAILED, "given up before it was asked for"
+            return Result.FAILED, "given up before it was requested"
         # An earlier call under this token got no answer: then it may have been made, whatever is answered now.
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
@@ -107,7 +107,7 @@ def give_up(record: OrderRecord, listed: Sequence[Worker], context: ExecutionCon
     if attempt is not None and new:
         _accept(attempt.token, new, context, ends_set=True)
         return f"no answer; the listing shows {len(new)} of {attempt.asked.count}"
-    message = "the provider gave no answer" if record.attempts else "never asked for"
+    message = "the provider gave no answer" if record.attempts else "never requested"
     context.store.journal.close_order(record.id, message, context.clock())
     return message
 
