@@ -1,4 +1,4 @@
-"""How the counted demand fares with what is there, what is coming, and what could be enabled again."""
+"""How much of the counted demand fits on present supply, coming supply, and hosts that could be enabled again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ NO_DISPATCH = BeforeDispatch()
 
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """Of one wanted demand: tasks that fit now, that fit on what is coming, and why the rest does not launch anything,
-    if so.
-    """
+    """For one demand: tasks that fit now, tasks that fit on coming supply, and why the others launch nothing, if so."""
 
     now: int
     coming: int
@@ -29,7 +27,7 @@ class PlacementResult:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How the counted demand fares with what is there, coming, and enabled again."""
+    """How much of the counted demand fits on present supply, coming supply, and hosts that are enabled again."""
 
     results: tuple[PlacementResult, ...]
     """Parallel to the wanted demands."""

@@ -22,7 +22,7 @@ from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
 
 GroupKind = tuple[str, bool]
-"""A node array, and whether its groups are of so many workers, and not of so many vCPUs."""
+"""A node array, and whether its groups are sized by workers, and not by vCPUs."""
 NO_MORE = frozenset({"capacity", "quota"})
 """Failures that say that its cloud has no further worker of that kind."""
 _STAYS_WITH = frozenset({None, Condition.SILENT, Condition.CORDONED, Condition.DISABLED_BY_HAND})
@@ -85,7 +85,7 @@ class Group:
 
     @property
     def leaving(self) -> bool:
-        """Whether it was let go: nothing of that is taken back."""
+        """Whether it is leaving: that is not undone."""
         return any(machine.note.disabling is Disabling.GROUP for machine in self.machines)
 
     @property
@@ -102,7 +102,9 @@ class Group:
 
     @property
     def preference(self) -> tuple[object, ...]:
-        """Sorting key of what to keep: what served, what lacks least, and then always the same."""
+        """Sorting key of which groups to keep: those that served, those with the fewest missing workers, then a fixed
+        order.
+        """
         return not self.served, self.lacking, len(self.id), self.id
 
     def used(self, names: frozenset[str]) -> bool:

@@ -38,7 +38,7 @@ class Supply:
     draining: tuple[Host, ...]
     """Ours on their way out that could be enabled again."""
     dispensable: tuple[tuple[WorkerState, Host], ...]
-    """Of `there`, its tail: what idle time alone would let go."""
+    """The tail of `there`: workers that could leave by idle time alone."""
     persistent_emptied: tuple[Host, ...]
     """Persistent hosts as if nothing ran there."""
     later: frozenset[str] = frozenset()
@@ -177,8 +177,9 @@ def _orders_coming(
 
 
 def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float) -> dict[str, Usage]:
-    """What every node array's additional workers and orders amount to, with those of its kin. A worker counts until its
-    provider says it is gone. One of an array that is not known (any more) counts with the first of the settings.
+    """The usage of each node array: its additional workers and orders, with those of arrays that extend it. A worker
+    counts until its provider says it is gone. One of an array that is not known (any more) counts with the first of the
+    settings.
     """
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)

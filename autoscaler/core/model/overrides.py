@@ -1,4 +1,4 @@
-"""What an operator asked for by a command: pause, keep, drain, stop."""
+"""Operator overrides: pause, keep, drain, stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What people asked for through commands."""
+    """The overrides in force."""
 
     paused: bool = False
     paused_by: str = ""
