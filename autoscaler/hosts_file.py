@@ -55,7 +55,7 @@ class HostsFile:
         until = time.monotonic() + patience
         while not self._lock():
             if time.monotonic() > until:
-                raise HostsFileUnusable(f"{self._path} is in the hands of another process; it is asked again later")
+                raise HostsFileUnusable(f"another process has locked {self._path}; the autoscaler tries again later")
             time.sleep(STEP)
         try:
             yield
@@ -151,7 +151,7 @@ class HostsFile:
             os.ftruncate(file, len(content))
 
     def _complaint(self, error: OSError) -> str:
-        return f"{self._path} cannot be changed ({error.strerror}), so names of hosts cannot be kept in it"
+        return f"{self._path} cannot be changed ({error.strerror}), so the autoscaler cannot keep host names in it"
 
 
 def _is_line(name: str, address: str) -> bool:

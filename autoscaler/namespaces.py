@@ -224,7 +224,7 @@ def start_host(
     """
     address = tree.address(name)
     if name in tree.hosts():
-        raise NamespaceError(f"host {name} is there already")
+        raise NamespaceError(f"host {name} already exists")
     place = tree.place(name)
     place.mkdir(parents=True, exist_ok=True)
     inner = _done(tree.runner, _first_process(place / "first")).stdout.decode().strip()

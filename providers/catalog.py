@@ -165,10 +165,10 @@ def _offer(name: str, figures: Any, head: Mapping[str, str], known: Offer | None
     for field, value in figures.items():
         if not _fits(field, value):
             kind = "text" if field == "arch" else "number of at least 0"
-            raise SettingsError(f"{where}: {field} = {value!r} is no {kind}")
+            raise SettingsError(f"{where}: {field} = {value!r} is not a {kind}")
     missing = [field for field in ("vcpus", "memory_gib") if known is None and not figures.get(field)]
     if missing:
-        raise SettingsError(f"{where}: {' and '.join(missing)} must be given, above 0, for a type not known before")
+        raise SettingsError(f"{where}: {' and '.join(missing)} must be given, above 0, for a new type")
     base = _elsewhere(known, head) or Offer(InstanceType(name, family_of(name, head.get("cloud")), vcpus=0, memory=0))
     own: dict[str, Any] = {field: figures[field] for field in ("vcpus", "gpus", "arch") if field in figures}
     if "memory_gib" in figures:

@@ -13,7 +13,7 @@ def catalog_text(offers: Iterable[Offer]) -> str:
     ordered = sorted(offers, key=lambda offer: (offer.type.family, offer.type.vcpus, offer.type.name))
     heads = {(offer.cloud, offer.region, offer.currency, offer.as_of) for offer in ordered}
     if len(heads) != 1:
-        raise ValueError(f"a catalogue file is of one cloud, region, currency and date, not of {sorted(heads)}")
+        raise ValueError(f"a catalogue file has one cloud, region, currency and date, not {sorted(heads)}")
     ((cloud, region, currency, as_of),) = heads
     head = [f"{name} = {json.dumps(value)}" for name, value in (("cloud", cloud), ("region", region))]
     return "\n".join(

@@ -49,7 +49,7 @@ class Fault(StrEnum):
     QUOTA = "quota"
     """The account may have no machine at all."""
     THROTTLED = "throttled"
-    """Every launch meets a rate limit that outlasts the provider's own back-off."""
+    """Every launch meets a rate limit that outlasts the provider's own backoff."""
     REFUSED = "refused"
     """Every launch is refused for good: no permission, no such image."""
     UNREACHABLE = "unreachable"

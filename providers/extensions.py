@@ -37,8 +37,8 @@ class Extensions:
             close = difflib.get_close_matches(name, points, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             raise SettingsError(
-                f"no {self.what} is called {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
-                "one that is not installed is given as package.module:Class"
+                f"there is no {self.what} {name!r}: {meant}Known are {', '.join(points) or 'none'}; "
+                "write package.module:Class for one that is not installed"
             )
         return self._loaded(points[name])
 
@@ -57,7 +57,7 @@ class Extensions:
     def _imported(self, path: str) -> object:
         module, _, attribute = path.partition(":")
         if not module or not attribute:
-            raise SettingsError(f"{path!r} is no import path: write package.module:Class")
+            raise SettingsError(f"{path!r} is not an import path: write package.module:Class")
         try:
             found: object = importlib.import_module(module)
             for part in attribute.split("."):

@@ -166,7 +166,7 @@ class FakeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_FAKE_", extra="forbid")
 
     boot_delay: float = Field(0.0, ge=0, description="Seconds from launch to running.")
-    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    catalog: Path | None = Field(None, description="Your own catalogue file, which overrides the included one.")
 
 
 class FakeProvider:

@@ -57,7 +57,7 @@ class QuotaReached(ProviderError):
 class Throttled(ProviderError):
     """Too many calls: nothing of the order was made by this call.
 
-    Raised only after the provider's own bounded back-off. The order is closed, unless an earlier call of its token got
+    Raised only after the provider's own bounded backoff. The order is closed, unless an earlier call of its token got
     no answer; what is still wanted after a wait is ordered anew. Where anything may have been made, raise Unreachable.
     """
 

@@ -72,7 +72,7 @@ class RateLimiter:
         """Wait until a call may start. Raises Throttled where the cloud wants quiet for longer than our patience."""
         while (seconds := self._take_or_wait()) > 0:
             if self._quiet_for > self.patience:
-                error = Throttled(f"it asked a moment ago not to be called for {self._quiet_for:.0f} s")
+                error = Throttled(f"it just asked for no calls for {self._quiet_for:.0f} s")
                 error.retry_after = self._quiet_for
                 raise error
             self.sleep(seconds)

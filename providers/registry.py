@@ -87,12 +87,12 @@ def settings_of(name: str) -> type[BaseSettings]:
 
 def _checked(name: str, found: object) -> type[Provider]:
     if not inspect.isclass(found):
-        raise SettingsError(f"{name} is no class: a provider is made as Class(settings, cell=...)")
+        raise SettingsError(f"{name} is not a class: the autoscaler makes a provider as Class(settings, cell=...)")
     missing = [member for member in (*_ATTRIBUTES, *_MEMBERS) if not hasattr(found, member)]
     if missing:
-        raise SettingsError(f"{name} is no provider: it lacks {', '.join(missing)} (see providers/interface.py)")
+        raise SettingsError(f"{name} is not a provider: it lacks {', '.join(missing)} (see providers/interface.py)")
     model = cast("Any", found).Settings
     if not (inspect.isclass(model) and issubclass(model, BaseSettings)):
-        raise SettingsError(f"{name}.Settings is no pydantic-settings model")
+        raise SettingsError(f"{name}.Settings is not a pydantic-settings model")
     prefix_of(model)
     return cast("type[Provider]", found)

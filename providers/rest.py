@@ -79,13 +79,13 @@ class Answer:
         try:
             return json.loads(self.text)
         except ValueError as error:
-            raise Unreachable(f"{self.what} answered what is no JSON ({error}): {self.words or 'nothing'}") from error
+            raise Unreachable(f"the answer to {self.what} is not JSON ({error}): {self.words or 'nothing'}") from error
 
     def record(self) -> dict[str, Any]:
         """The decoded body, which must be a JSON object."""
         body = self.json()
         if not isinstance(body, dict):
-            raise Unreachable(f"{self.what} answered a JSON {type(body).__name__} where an object belongs")
+            raise Unreachable(f"{self.what} answered a JSON {type(body).__name__} instead of an object")
         return body
 
     @property
@@ -170,7 +170,7 @@ class Rest:
     ) -> Answer:
         """One try, on a thread of its own: neither a name server nor a server that drips may hold its caller."""
         if patience.left <= 0:
-            raise _Lost(f"{what} was given up: no time is left for it", arrived=False)
+            raise _Lost(f"{what} was given up: there is no time left for it", arrived=False)
         call = on_thread(lambda: self._exchange(method, what, params, body, patience), "rest")
         try:
             return call.result(patience.left)
@@ -238,10 +238,10 @@ def checked_url(url: str) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError("the provider's address is no URL: write https://HOST or https://HOST/PATH")
+        raise SettingsError("the provider's address is not a URL: write https://HOST or https://HOST/PATH")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise SettingsError(
-            f"the address of {parts.hostname} holds more than scheme, host and path: give credentials by their settings"
+            f"the address of {parts.hostname} has more than scheme, host and path: give credentials by their settings"
         )
     return url.rstrip("/")
 
@@ -347,7 +347,7 @@ def _cause(error: requests.exceptions.RequestException) -> str:
     """The innermost reason in a few words: requests wraps urllib3's wrapping of the system's."""
     match error:
         case requests.exceptions.SSLError():
-            return f"its certificate is not trusted, or its TLS not understood: {_innermost(error)}"
+            return f"its certificate is not trusted, or the TLS handshake failed: {_innermost(error)}"
         case requests.exceptions.ConnectTimeout():
             return "no connection within the time limit"
         case requests.exceptions.ReadTimeout():

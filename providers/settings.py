@@ -32,7 +32,7 @@ def prefix_of(model: type[BaseSettings]) -> str:
     prefix = str(model.model_config.get("env_prefix") or "").upper()
     if not prefix.endswith("_") or prefix in ("CP_CAP_", "CP_CAP_AUTOSCALE_"):
         raise SettingsError(
-            f"{model.__module__}.{model.__qualname__} needs an env_prefix of its own that ends in _, "
+            f"{model.__module__}.{model.__qualname__} needs its own env_prefix that ends in _, "
             f"such as CP_CAP_AUTOSCALE_MINE_; it has {prefix!r}"
         )
     return prefix

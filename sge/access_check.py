@@ -29,7 +29,12 @@ def access_finding(texts: Mapping[str, str], queues: Sequence[str], user: str) -
     told += _submits_nothing(texts, user)
     told += _unread_hosts(restricted)
     if told:
-        return Finding(WHAT, Level.WARN, "; ".join(dict.fromkeys(told)), "see that those who are to scale are named")
+        return Finding(
+            WHAT,
+            Level.WARN,
+            "; ".join(dict.fromkeys(told)),
+            "make sure that the lists name the users whose jobs need workers",
+        )
     return Finding(WHAT, Level.OK, "no access list or project restricts who may use the queues that are autoscaled")
 
 
@@ -95,8 +100,8 @@ def _submits_nothing(texts: Mapping[str, str], user: str) -> Iterator[str]:
         by.append("enforce_project=true")
     if by:
         yield (
-            f"the global configuration lets only some submit ({', '.join(by)}), perhaps not {user}, who runs the "
-            "autoscaler; jobs that wait are asked about all the same"
+            f"the global configuration allows only some users to submit ({', '.join(by)}), perhaps not {user}, "
+            "who runs the autoscaler; the autoscaler asks Grid Engine about waiting jobs all the same"
         )
 
 
@@ -104,4 +109,4 @@ def _unread_hosts(restricted: Sequence[tuple[str, Access, bool]]) -> Iterator[st
     """A pass looks at lists of hosts only where something else names a list."""
     hosts = [what for what, _, _ in restricted if what.startswith("host ") and what != "host global"]
     if hosts and len(hosts) == len(restricted):
-        yield "passes do not look at lists that hosts alone name: name one in the queue as well"
+        yield "passes do not read lists that only hosts name: name the list in the queue as well"

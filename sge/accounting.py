@@ -1,9 +1,10 @@
-"""Grid Engine's accounting file: what became of every start of a job. Read on from where the last look ended.
+"""Grid Engine's accounting file: what became of every start of a job. Read on from where the last observation ended.
 
 It is `accounting`, with fields between colons, or `accounting.jsonl`, with an object a line (Open Cluster Scheduler
 from 9 on, unless `reporting_params` has `old_accounting=true`). After a change of release both are there.
 The file grows by a line a start and is rotated by people; a missing, shrunken or replaced one is no error, and of a
-long one only so many bytes are read at a look. Its times of failed starts are 0, so a line is dated by when it is read.
+long one only so many bytes are read at an observation. Its times of failed starts are 0, so a line is dated by when it
+is read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from sge.units import epoch_seconds
 
 MOST_BYTES = 1 << 20
-"""Read at one look: some 4,000 lines."""
+"""Read at one observation: some 4,000 lines."""
 OLD_NEWS = 8 * MOST_BYTES
 """What is further behind than this is skipped."""
 

@@ -2,7 +2,7 @@
 
 Carries out, never decides. Every method may be called again after a crash between any two of its commands, and says
 what it did. What Grid Engine refuses comes back in its own words; a command that did not end raises CommandTimedOut,
-and whether it took effect is then for the next look to tell.
+and whether it took effect is then for the next observation to tell.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Administrator:
         disabled = self.disable(host)
         if not any(f'"{queue}@' in line for line in disabled.said):
             raise GridEngineRefused(
-                f"queue {queue} takes no hosts from {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
+                f"queue {queue} does not include {host_group}, so {host} cannot serve it: run `sge-autoscaler init`"
             )
         opened = self.configure("-rattr", "exechost", "complex_values", objects.complex_values(values), host)
         given = self.configure("-rattr", "queue", "slots", str(slots), f"{queue}@{host}")
@@ -119,7 +119,7 @@ class Administrator:
         where it is no execution host (any more): its name would stay in the host groups.
         """
         if not listed(usable("host", host), self.show("-sel")):
-            raise GridEngineRefused(f"{host} is no execution host any more, and gets nothing further")
+            raise GridEngineRefused(f"{host} is not an execution host any more: left alone")
         done = [self.disable(host)]
         for group in also_in:
             done.append(self.configure("-aattr", "hostgroup", "hostlist", host, usable("host group", group)))
@@ -176,7 +176,7 @@ class Administrator:
             try:
                 self._put_back(host, whole)
             except GridEngineRefused as error:
-                raise GridEngineRefused(f"{'; '.join(refusal)}; and {host} could not be put back: {error}") from error
+                raise GridEngineRefused(f"{'; '.join(refusal)}; and {host} could not be restored: {error}") from error
             return RemovalOutcome(removed=False, said=refusal, restored=whole)
         self._forget(host)
         return RemovalOutcome(removed=True, said=tuple(said))
@@ -306,7 +306,7 @@ class Administrator:
         if Meaning.UNREACHABLE in map(meaning, said):
             raise GridEngineNotObservable(f"qconf got no answer from the qmaster: {'; '.join(said)}")
         if completed.returncode != 0 and not any(map(_EMPTY_LIST.search, said)):
-            raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it said nothing'}")
+            raise GridEngineNotObservable(f"qconf {' '.join(words)} failed: {'; '.join(said) or 'it printed nothing'}")
         return completed.stdout.decode("utf-8", "replace")
 
 

@@ -113,7 +113,7 @@ def _state(parts: list[str], text: str) -> CalendarState:
         return CalendarState.OFF
     found = _named(parts[0], _STATES) if len(parts) == 1 else None
     if found is None:
-        raise ValueError(f"{text!r} has more than days, times and on, off or suspended")
+        raise ValueError(f"{text!r} has parts other than days, times and on, off or suspended")
     return CalendarState(_STATES[found])
 
 

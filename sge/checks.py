@@ -96,8 +96,8 @@ def answers(facts: Facts) -> Finding:
             "qmaster",
             Level.FAIL,
             f"{facts.unreachable} ({place})",
-            "source $SGE_ROOT/$SGE_CELL/common/settings.sh; see that sge_qmaster runs and that SGE_QMASTER_PORT is its "
-            "port and open to this host",
+            "source $SGE_ROOT/$SGE_CELL/common/settings.sh; make sure that sge_qmaster runs, that "
+            "SGE_QMASTER_PORT is its port, and that this host can reach it",
         )
     return Finding("qmaster", Level.OK, f"{facts.master} answers ({place})")
 
@@ -106,9 +106,9 @@ def manager_rights(facts: Facts) -> Finding:
     """Only a manager on an admin host may change queues and hosts."""
     lacking = []
     if facts.user not in facts.managers:
-        lacking.append((f"{facts.user} is no manager", f"qconf -am {facts.user}"))
+        lacking.append((f"{facts.user} is not a manager", f"qconf -am {facts.user}"))
     if not _among(facts.host, facts.admin_hosts, facts):
-        lacking.append((f"{facts.host} is no admin host", f"qconf -ah {facts.host}"))
+        lacking.append((f"{facts.host} is not an admin host", f"qconf -ah {facts.host}"))
     if not lacking:
         return Finding("manager rights", Level.OK, f"{facts.user} is a manager, {facts.host} an admin host")
     return Finding(
@@ -123,7 +123,12 @@ def submit_host(facts: Facts) -> Finding:
     """Users submit here, and Grid Engine verifies doubtful jobs for us from here."""
     if _among(facts.host, facts.submit_hosts, facts):
         return Finding("submit host", Level.OK, f"{facts.host} is a submit host")
-    return Finding("submit host", Level.WARN, f"no job can be submitted on {facts.host}", f"qconf -as {facts.host}")
+    return Finding(
+        "submit host",
+        Level.WARN,
+        f"{facts.host} is not a submit host, so nobody can submit jobs there",
+        f"qconf -as {facts.host}",
+    )
 
 
 def names_resolve(facts: Facts) -> Finding:
@@ -141,7 +146,7 @@ def names_resolve(facts: Facts) -> Finding:
         "host names",
         Level.FAIL if facts.master in unresolved else Level.WARN,
         "; ".join(told[:5]) + (f"; and {len(told) - 5} more" if len(told) > 5 else ""),
-        "put name and address of these hosts into DNS or /etc/hosts, on the master and on the workers alike",
+        "add name and address of these hosts to DNS or /etc/hosts, on the master and on the workers",
     )
 
 
@@ -152,7 +157,7 @@ def full_names(facts: Facts) -> Finding:
             "short and full names",
             Level.WARN,
             "the cell's bootstrap file could not be read",
-            "see that $SGE_ROOT/$SGE_CELL/common/bootstrap can be read here",
+            "make sure that this user can read $SGE_ROOT/$SGE_CELL/common/bootstrap",
         )
     if facts.ignore_fqdn:
         return Finding("short and full names", Level.OK, "ignore_fqdn is true: domains do not matter")
@@ -172,7 +177,7 @@ def full_names(facts: Facts) -> Finding:
 def clock(facts: Facts) -> Finding:
     """Ages and timeouts compare Grid Engine's times with ours."""
     if facts.clock_skew is None:
-        return Finding("clocks", Level.WARN, "the qmaster's time is not known", "see that qping is installed")
+        return Finding("clocks", Level.WARN, "qmaster's time is not known", "install qping")
     ahead = f"the qmaster is {abs(facts.clock_skew):.0f} s {'ahead' if facts.clock_skew > 0 else 'behind'}"
     if abs(facts.clock_skew) <= CLOCK_TOLERANCE:
         return Finding("clocks", Level.OK, f"within {CLOCK_TOLERANCE:.0f} s of the qmaster's")
@@ -189,13 +194,16 @@ def max_unheard(facts: Facts) -> Finding:
     found = f"max_unheard is {unheard:.0f} s, hosts report every {report:.0f} s"
     if unheard < 2 * report:
         return Finding(
-            "max_unheard", Level.FAIL, f"{found}: living hosts count as lost", "qconf -mconf: at least twice the latter"
+            "max_unheard",
+            Level.FAIL,
+            f"{found}: hosts that are alive count as lost",
+            "qconf -mconf: at least twice the latter",
         )
     if unheard > UNHEARD_LIMIT:
         return Finding(
             "max_unheard",
             Level.WARN,
-            f"{found}: jobs are sent to dead hosts for so long",
+            f"{found}: for this long the scheduler sends jobs to dead hosts",
             f"qconf -mconf: 00:05:00 or less (limit {UNHEARD_LIMIT:.0f} s)",
         )
     return Finding("max_unheard", Level.OK, found)
@@ -206,12 +214,12 @@ def reschedule_unknown(facts: Facts) -> Finding:
     text = facts.configuration.get("reschedule_unknown", "")
     seconds = _seconds(text) or 0.0
     if seconds == 0:
-        return Finding("reschedule_unknown", Level.OK, "off: a silent host's jobs are not started twice")
+        return Finding("reschedule_unknown", Level.OK, "off: Grid Engine does not start a silent host's jobs twice")
     return Finding(
         "reschedule_unknown",
         Level.WARN,
-        f"{text}: Grid Engine starts rerunnable jobs of a host again that has been silent for so long, "
-        "while the first ones may still run there",
+        f"{text}: after this time Grid Engine starts rerunnable jobs of a silent host again, while the first "
+        "ones may still run there",
         "qconf -mconf: reschedule_unknown 00:00:00",
     )
 
@@ -222,7 +230,7 @@ def events(facts: Facts) -> Finding:
         return Finding(
             "events",
             Level.WARN,
-            "qevent is not installed: new jobs are seen by polling only",
+            "qevent is not installed: the autoscaler sees new jobs only by polling",
             "install gridengine-client",
         )
     if not (_among(facts.host, facts.submit_hosts, facts) or _among(facts.host, facts.admin_hosts, facts)):
@@ -250,13 +258,11 @@ def default_options(facts: Facts) -> Finding:
 def empty_cluster(facts: Facts) -> Finding:
     """What asks for a place at once, rather than waiting for one, cannot wait for a worker either."""
     if facts.slots_up:
-        return Finding(
-            "empty cluster", Level.OK, f"{facts.slots_up} slots are up without any worker of ours being asked for"
-        )
+        return Finding("empty cluster", Level.OK, f"{facts.slots_up} slots are up without any worker")
     return Finding(
         "empty cluster",
         Level.WARN,
-        "no slot is up: `qsub -w e`, `qrsh`, `qlogin`, `-now y` and DRMAA (which validates by default) fail now, "
+        "no slot is up: `qsub -w e`, `qrsh`, `qlogin`, `-now y` and DRMAA (which validates by default) fail now "
         "and launch nothing; plain `qsub` works",
         "use `qsub -w n`, `qrsh -now n`, in DRMAA the native specification `-w n`; or keep slots up with "
         "CP_CAP_SGE_MASTER_CORES or CP_CAP_AUTOSCALE_MIN_WORKERS",
@@ -266,11 +272,11 @@ def empty_cluster(facts: Facts) -> Finding:
 def prepared(facts: Facts) -> Finding:
     """What `init` would create or change."""
     if not facts.differences:
-        return Finding("preparation", Level.OK, "queue, host group and parallel environments are there")
+        return Finding("preparation", Level.OK, "queue, host group and parallel environments exist")
     missing = [f"{each.kind} {each.name}" for each in facts.differences if each.missing]
     other = [f"{each.kind} {each.name}" for each in facts.differences if not each.missing]
     told = ([f"missing: {', '.join(missing)}"] if missing else []) + (
-        [f"not as wanted: {', '.join(other)}"] if other else []
+        [f"`init` would change {', '.join(other)}"] if other else []
     )
     remedy = "run `sge-autoscaler init`" + ("; it shows what --apply would change" if other else "")
     return Finding("preparation", Level.FAIL if missing else Level.WARN, "; ".join(told), remedy)
@@ -285,15 +291,15 @@ def submission_verifier(facts: Facts) -> Finding:
         return Finding(
             "jsv_url",
             Level.FAIL,
-            f"every submission is refused: {verifier.script} is missing or may not be executed",
-            "`sge-autoscaler init --jsv` puts ours there again; `qconf -mconf`: jsv_url none does without",
+            f"Grid Engine refuses every submission: {verifier.script} is missing or not executable",
+            "`sge-autoscaler init --jsv` installs it again; `qconf -mconf` with jsv_url none removes the need for it",
         )
     if not verifier.ours:
         return Finding(
             "jsv_url",
             Level.WARN,
-            f"every submission passes {verifier.script}, which may change or refuse it",
-            "see that it lets jobs wait that no host can take yet",
+            f"{verifier.script} verifies every submission and may change or refuse it",
+            "make sure that it accepts jobs that no present host can run",
         )
     if not verifier.current:
         return Finding(
@@ -306,10 +312,10 @@ def submission_verifier(facts: Facts) -> Finding:
         return Finding(
             "jsv_url",
             Level.WARN,
-            "the verifier accepts every job, because the autoscaler has not looked lately",
-            "see that `sge-autoscaler run` runs and may write there",
+            "the verifier accepts every job, because the autoscaler has made no recent observation",
+            "make sure that `sge-autoscaler run` runs and may write there",
         )
-    return Finding("jsv_url", Level.OK, "jobs that could never run are refused at submission")
+    return Finding("jsv_url", Level.OK, "Grid Engine refuses jobs that can never run, at submission")
 
 
 Check = Callable[[Facts], Finding]

@@ -307,13 +307,13 @@ def _refuse_emptiness(
     if serving and not listing.instances:
         raise GridEngineNotObservable(
             f"qstat shows no queue instance, yet the queues have {len(serving)} hosts "
-            f"({', '.join(sorted(serving)[:3])}): an observation that was empty where it cannot be; nothing was "
+            f"({', '.join(sorted(serving)[:3])}): this empty observation cannot be right, so nothing was "
             "decided; run `qstat -f` by hand on this host"
         )
     if known and qhost is not None and not hosts:
         raise GridEngineNotObservable(
-            f"qhost shows no host, yet `qconf -sel` names {len(known)}: an observation that was empty where it cannot "
-            "be; nothing was decided; run `qhost` by hand on this host"
+            f"qhost shows no host, yet `qconf -sel` names {len(known)}: this empty observation cannot be right, "
+            "so nothing was decided; run `qhost` by hand on this host"
         )
 
 

@@ -84,16 +84,17 @@ def _value(block: bytes, tag: bytes) -> bytes:
 def _word(block: bytes, tag: bytes) -> str:
     """The text of the first element of that name; '' where there is none."""
     found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), block)
-    return "" if found is None else _plain(found[1]).strip()
+    return "" if found is None else plain_text(found[1]).strip()
 
 
 def _read_context(block: bytes) -> dict[str, str]:
     found = _CONTEXT.search(block)
     if found is None:
         return {}
-    pairs = ((_plain(name), _plain(value)) for name, value in _VARIABLE.findall(found[1]))
+    pairs = ((plain_text(name), plain_text(value)) for name, value in _VARIABLE.findall(found[1]))
     return dict(pairs)
 
 
-def _plain(text: bytes) -> str:
+def plain_text(text: bytes) -> str:
+    """The text of an XML element, without entities and control characters."""
     return unescape(clean(text).decode())

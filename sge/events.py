@@ -1,8 +1,8 @@
 """Wakes the loop when the qmaster has news: a job came, started, ended or was deleted.
 
-Only a wake-up: no event is believed, what happened is for the next look to tell, and polling goes on whether events
-come or not. Grid Engine's `qevent` is watched, restarted with growing pauses when its heartbeat stops, and ended by
-SIGTERM: one that is killed stays registered with the qmaster for ten minutes (after SIGTERM 8.1.9 usually, not
+Only a wake-up: no event is believed, what happened is for the next observation to tell, and polling goes on whether
+events come or not. Grid Engine's `qevent` is watched, restarted with growing pauses when its heartbeat stops, and ended
+by SIGTERM: one that is killed stays registered with the qmaster for ten minutes (after SIGTERM 8.1.9 usually, not
 always, deregisters; a client left behind does no more harm than to be listed by `qconf -secl`).
 """
 

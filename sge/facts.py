@@ -13,7 +13,7 @@ from autoscaler.process import Runner
 from sge import qstat
 from sge.admin import Administrator
 from sge.checks import Facts, Resolved
-from sge.prepare import Preparation, differences, look
+from sge.prepare import Preparation, differences, read_present
 from sge.qconf import read_attributes, read_names
 
 TIMEOUT = 10.0
@@ -58,7 +58,7 @@ def gather(
             qevent=qevent,
             defaults=_defaults(runner, f"{root}/{cell}/common", environ.get("HOME", "")),
             slots_up=_slots_up(_said(runner, *qstat.COMMAND)),
-            differences=differences(preparations, look(administrator, preparations)),
+            differences=differences(preparations, read_present(administrator, preparations)),
         )
     except (GridEngineNotObservable, CommandError) as error:
         return Facts(root=root, cell=cell, port=port, user=user, host=host, unreachable=str(error))

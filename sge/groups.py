@@ -98,8 +98,8 @@ class Groups:
         attributes = read_queue(self._administrator.show("-sq", queue))
         if host_group in attributes.pe_list_by_host:
             raise GridEngineRefused(
-                f"queue {queue} has a pe_list of its own for {host_group}, which that of a group would contradict: "
-                "give it to the hosts that it is meant for, or to the queue"
+                f"queue {queue} has its own pe_list for {host_group}, which would contradict that of a group: "
+                "set it for single hosts or for the whole queue"
             )
         own: list[str] = []
         for base in pes:

@@ -47,7 +47,7 @@ def read_job(element: bytes, clock: Clock) -> Job:
     """Read one whole `<job_list …>…</job_list>`. Raises Malformed with why."""
     tree = parse(_NAMES.sub(b"", element))
     if tree.tag != "job_list":
-        raise Malformed(f"<{tree.tag}> where <job_list> was expected")
+        raise Malformed(f"<{tree.tag}> instead of <job_list>")
     first: dict[str, str] = {}
     plain = True
     for child in tree:

@@ -55,22 +55,22 @@ class Conversation:
 
     def _job(self) -> None:
         """Hear one job to its end and answer."""
-        told: dict[str, str] = {}
+        parameters: dict[str, str] = {}
         while (line := self._line()) is not None:
             if line == "BEGIN" and not self._more():
-                self._answer(told)
+                self._answer(parameters)
                 return
             word, _, rest = line.partition(" ")
             name, _, value = rest.partition(" ")
             if word == "PARAM" and name == "A":
                 # Every job has an account, told after its arguments: what these seemed to tell is forgotten.
-                told = {name: value for name, value in told.items() if name in ("ar", "USER")}
+                parameters = {name: value for name, value in parameters.items() if name in ("ar", "USER")}
             elif word == "PARAM" and name in _TOLD:
-                told[name] = value
+                parameters[name] = value
 
-    def _answer(self, told: Mapping[str, str]) -> None:
-        corrected = self.correction(told)
-        sentence = self.refusal({**told, **corrected})
+    def _answer(self, parameters: Mapping[str, str]) -> None:
+        corrected = self.correction(parameters)
+        sentence = self.refusal({**parameters, **corrected})
         if sentence is not None:
             self._say(f"RESULT STATE REJECT {_one_line(sentence)}")
             return
@@ -98,31 +98,31 @@ class Conversation:
             data = data[os.write(self.outgoing, data) :]
 
 
-def read_request(told: Mapping[str, str]) -> JobRequest | None:
+def read_request(parameters: Mapping[str, str]) -> JobRequest | None:
     """What a job asks for, in the words of `qstat`; None where it is bound to something else (an advance reservation).
 
     Raises ValueError for what cannot be understood.
     """
-    if "ar" in told:
+    if "ar" in parameters:
         return None
-    pe, least, most = told.get("pe_name"), 1, 1
+    pe, least, most = parameters.get("pe_name"), 1, 1
     if pe is not None:
-        ends = int(told["pe_min"]), int(told.get("pe_max", told["pe_min"]))
+        ends = int(parameters["pe_min"]), int(parameters.get("pe_max", parameters["pe_min"]))
         # Of several ranges (`-pe mpi 4,8,100`) the qmaster tells the lowest only, and there may be no end to them.
         least, most = min(ends), UNLIMITED_SLOTS if ends[0] != ends[1] else ends[1]
         if least < 1:
-            raise ValueError(f"no number of slots: {told['pe_min']!r}")
-    hard = (part.partition("=") for part in split_requests(told.get("l_hard", "")))
+            raise ValueError(f"no number of slots: {parameters['pe_min']!r}")
+    hard = (part.partition("=") for part in split_requests(parameters.get("l_hard", "")))
     return JobRequest(
         state="qw",
         slots_min=least,
         slots_max=most,
         pe=pe,
         hard=tuple(sorted((name, value if equals else "TRUE") for name, equals, value in hard)),
-        queues=split_requests(told.get("q_hard", "")),
-        master_queues=split_requests(told.get("masterq", "")),
-        owner=told.get("USER", ""),
-        project=told.get("P"),
+        queues=split_requests(parameters.get("q_hard", "")),
+        master_queues=split_requests(parameters.get("masterq", "")),
+        owner=parameters.get("USER", ""),
+        project=parameters.get("P"),
     )
 
 

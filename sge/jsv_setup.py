@@ -120,7 +120,7 @@ def install(administrator: Administrator, place: Place, program: bytes, saved: P
         _put(place.program, program, 0o644)
         _put(place.script, place.script_text().encode(), 0o755)
     except OSError as error:
-        raise GridEngineRefused(f"{place.folder} cannot be written: {error.strerror}; nothing was changed") from error
+        raise GridEngineRefused(f"cannot write {place.folder}: {error.strerror}; nothing was changed") from error
     _configure(administrator, text, _wanted(configuration, place), saved)
 
 

@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from html import unescape
 
 from autoscaler.core.model.cluster import JobRequest, names_of
 from autoscaler.errors import GridEngineNotObservable
 from autoscaler.process import Runner
+from sge.detail import plain_text
 from sge.job_categories import UNREADABLE
-from sge.markup import clean
 from sge.messages import Meaning, meaning
 from sge.qstat import COMMAND, read_qstat
 
@@ -57,11 +56,13 @@ class Lookup:
     timeout: float = TIMEOUT
 
     def jobs(self) -> JobsNow:
-        """All jobs, in one look. Raises GridEngineNotObservable: what is not whole does not say that nothing runs."""
+        """All jobs, in one observation. Raises GridEngineNotObservable: what is not whole does not say that nothing
+        runs.
+        """
         listing = read_qstat(self._ask(*COMMAND), UTC)
         running = frozenset(job.number for instance in listing.instances for job in instance.jobs)
         if listing.set_aside or UNREADABLE.number in running:
-            raise GridEngineNotObservable("qstat's list of jobs is not whole; nothing is deleted or held on it")
+            raise GridEngineNotObservable("qstat's list of jobs is incomplete, so no job is deleted or held")
         return JobsNow(
             running,
             {
@@ -87,7 +88,7 @@ class Lookup:
         completed = self.runner(argv, timeout=self.timeout)
         said = completed.stderr.decode("utf-8", "replace").strip()
         if completed.returncode != 0 or Meaning.UNREACHABLE in map(meaning, said.splitlines()):
-            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {said or 'it said nothing'}")
+            raise GridEngineNotObservable(f"{' '.join(argv)} failed: {said or 'it printed nothing'}")
         return completed.stdout
 
 
@@ -102,7 +103,7 @@ def read_owner(answer: bytes, job: int) -> JobOwner | None:
         output=_text(_inner(answer, b"JB_stdout_path_list"), b"PN_path"),
         directory=_text(answer, b"JB_cwd"),
         addresses=tuple(
-            f"{_plain(user)}@{_plain(host)}" if host else _plain(user)
+            f"{plain_text(user)}@{plain_text(host)}" if host else plain_text(user)
             for user, host in _MAIL.findall(_inner(answer, b"JB_mail_list"))
         ),
     )
@@ -115,8 +116,4 @@ def _inner(answer: bytes, tag: bytes) -> bytes:
 
 def _text(answer: bytes, tag: bytes) -> str:
     found = re.search(rb"<%b>([^<]*)</%b>" % (tag, tag), answer)
-    return "" if found is None else _plain(found[1])
-
-
-def _plain(text: bytes) -> str:
-    return unescape(clean(text).decode())
+    return "" if found is None else plain_text(found[1])

@@ -63,7 +63,7 @@ class Aside:
     def reasons(self) -> tuple[Reason, ...]:
         """The causes that most waiting jobs have come first."""
         jobs = (unread.reason for unread in sorted(self._jobs.values(), key=lambda unread: -unread.count))
-        more = (because(Code.IGNORED, what=f"{self._more} more", why="see those before"),) if self._more else ()
+        more = (because(Code.IGNORED, what=f"{self._more} more", why="see the errors before"),) if self._more else ()
         return (*jobs, *self._reasons, *more)
 
 
@@ -117,7 +117,7 @@ def document_in(data: bytes, root: bytes, command: str) -> bytes:
     """The document with this root, without what stands before and after it: some releases print warnings to standard
     output, `<` and `>` in them included. Raises GridEngineNotObservable where no whole one is there.
     """
-    advice = f"nothing was decided on it; run `{command}` by hand on this host and look at its end and at its errors"
+    advice = f"nothing was decided; run `{command}` by hand on this host and examine its last lines and its errors"
     if _ANYTHING.search(data) is None:
         raise GridEngineNotObservable(f"`{command}` answered nothing at all (0 bytes of XML); {advice}")
     begin = _begin(data, root)

@@ -102,7 +102,7 @@ class Difference:
 FILE = "FILE"
 
 
-def look(administrator: Administrator, wanted: Sequence[Preparation]) -> Present:
+def read_present(administrator: Administrator, wanted: Sequence[Preparation]) -> Present:
     """Read what is there. Raises GridEngineNotObservable."""
     show = administrator.show
     groups = [name for name in read_names(show("-shgrpl")) if name.startswith("@")]

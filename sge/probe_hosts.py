@@ -1,8 +1,9 @@
-"""Asks Grid Engine's own scheduler whether jobs could ever run on hosts that do not exist: `qalter -w v` with phantoms.
+"""Asks Grid Engine's own scheduler whether jobs could ever run on hosts that do not exist: `qalter -w v` with probe
+hosts.
 
-A phantom is an execution host without a machine: disabled before it has slots, attached to its queue directly, its name
-resolving for as long as it is there. Whatever happens, all of them are taken away again before `ask` returns; what a
-death in between leaves behind carries the reserved name prefix, by which `sweep` finds it.
+A probe host is an execution host without a machine: disabled before it has slots, attached to its queue directly, its
+name resolving for as long as it is there. Whatever happens, all of them are taken away again before `ask` returns; what
+a death in between leaves behind carries the reserved name prefix, by which `sweep` finds it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from sge.qconf import read_attributes, read_names, split_overrides
 ASKING = 8.0
 """Seconds from the beginning after which no further job is asked about."""
 CLEARING = 5.0
-"""Seconds for taking the phantoms away, besides: the whole takes at most 15."""
+"""Seconds for taking the probe hosts away, besides: the whole takes at most 15."""
 LOCK_PATIENCE = 2.0
 JOBS_AT_ONCE = 20
 """One command is told the reasons of every queue instance for every job, so its output grows with both."""
@@ -47,7 +48,7 @@ class Answers:
     answers: Mapping[int, Spoken]
     """For every job that was to be asked about."""
     left: str = ""
-    """Why phantoms could not all be taken away again; a later sweep does. '': none is left."""
+    """Why probe hosts could not all be taken away again; a later sweep does. '': none is left."""
 
 
 class Names(Protocol):
@@ -75,7 +76,7 @@ class ProbeHosts:
         """Whether none of ours is left, as far as this process knows: it did look, and every later ask cleared up."""
         return self._swept
 
-    def ask(self, jobs: Sequence[int], phantoms: Sequence[ProbeHost]) -> Answers:
+    def ask(self, jobs: Sequence[int], probe_hosts: Sequence[ProbeHost]) -> Answers:
         """Grid Engine's answer about each job, were these hosts there. Raises nothing: no answer is an answer, too."""
         if not jobs:
             return Answers({})
@@ -86,7 +87,7 @@ class ProbeHosts:
                 try:
                     administrator = self._within(ASKING)
                     self._take_away(administrator)
-                    self._put_up(administrator, phantoms)
+                    self._put_up(administrator, probe_hosts)
                     for some in _batches(jobs):
                         answers |= verdicts(some, self._said(administrator, some))
                     answers |= self._asked_alone(administrator, answers)
@@ -97,7 +98,7 @@ class ProbeHosts:
                     left = self._cleared()
         except AutoscalerError as error:
             trouble = str(error)
-        nothing = (Answer.NONE, trouble or "Grid Engine said nothing of it")
+        nothing = (Answer.NONE, trouble or "Grid Engine printed nothing about it")
         return Answers({job: answers.get(job, nothing) for job in jobs}, left)
 
     def sweep(self) -> tuple[str, ...]:
@@ -121,34 +122,34 @@ class ProbeHosts:
 
     # -- putting up and taking away -----------------------------------------------------------------------------
 
-    def _put_up(self, administrator: Administrator, phantoms: Sequence[ProbeHost]) -> None:
+    def _put_up(self, administrator: Administrator, probe_hosts: Sequence[ProbeHost]) -> None:
         """At no instant could a job start on one: there is no execd, and it is disabled before it has slots.
 
         Whatever the queue's own number of slots is, an entry of 0 stands before the host is attached.
         """
-        if not phantoms:
+        if not probe_hosts:
             return
-        named = dict(zip(fresh_names(len(phantoms), self.clock()), phantoms, strict=True))
+        named = dict(zip(fresh_names(len(probe_hosts), self.clock()), probe_hosts, strict=True))
         self.names.put(_addresses(named))
         with contextlib.ExitStack() as files:
             switches: list[str] = []
-            for name, phantom in named.items():
-                values = {"slots": str(phantom.slots), **dict(phantom.complex_values)}
+            for name, probe_host in named.items():
+                values = {"slots": str(probe_host.slots), **dict(probe_host.complex_values)}
                 file = files.enter_context(objects.as_file(objects.exec_host(name, values)))
                 switches += ["-Ae", str(file)]
             added = administrator.configure(*switches)
         if len([line for line in added.said if meaning(line) is Meaning.CHANGED]) != len(named):
-            raise GridEngineRefused("; ".join(added.said) or "qconf -Ae said nothing")
+            raise GridEngineRefused("; ".join(added.said) or "qconf -Ae printed nothing")
         by_queue: dict[str, list[str]] = {}
-        for name, phantom in named.items():
-            by_queue.setdefault(usable("queue", phantom.queue), []).append(name)
+        for name, probe_host in named.items():
+            by_queue.setdefault(usable("queue", probe_host.queue), []).append(name)
         for queue, names in by_queue.items():
             closed = ",".join(f"[{name}=0]" for name in names)
             administrator.configure("-aattr", "queue", "slots", closed, queue)
             administrator.configure("-aattr", "queue", "hostlist", ",".join(names), queue)
         disabled = administrator.disable_all(tuple(named))
         if missing := [name for name in named if not any(f'@{name}"' in line for line in disabled.said)]:
-            raise GridEngineRefused(f"{', '.join(missing)} did not come to be: {'; '.join(disabled.said)}")
+            raise GridEngineRefused(f"Grid Engine did not create {', '.join(missing)}: {'; '.join(disabled.said)}")
         for queue, names in by_queue.items():
             opened = ",".join(f"[{name}={named[name].slots}]" for name in names)
             administrator.configure("-aattr", "queue", "slots", opened, queue)
@@ -173,7 +174,7 @@ class ProbeHosts:
         administrator.configure("-de", ",".join(found))  # of one that is no execution host it is said, and no harm
         left, _ = _look(administrator)
         if left:
-            raise GridEngineRefused(f"{', '.join(left)} could not be taken away")
+            raise GridEngineRefused(f"{', '.join(left)} could not be removed")
         self.names.clear()
         return found
 
@@ -190,7 +191,7 @@ class ProbeHosts:
         doubtful = [job for job, said in doomed if not said.startswith(f"Job {job} ")]
         alone: dict[int, Spoken] = {}
         for job in doubtful if len(answers) > 1 else ():
-            alone[job] = (Answer.NONE, "Grid Engine was not asked about it alone")
+            alone[job] = (Answer.NONE, "Grid Engine did not answer for this job alone")
             with contextlib.suppress(CommandTimedOut):
                 alone |= verdicts([job], self._said(administrator, [job]))
         return alone
@@ -206,7 +207,7 @@ def verdicts(jobs: Sequence[int], said: str) -> dict[int, Spoken]:
         parts[-1].append(line)
         if _ENDS.match(line):
             parts.append([])
-    strange = (Answer.NONE, _shortened(said.strip() or "Grid Engine said nothing"))
+    strange = (Answer.NONE, _shortened(said.strip() or "Grid Engine printed nothing"))
     if parts.pop() or len(parts) != len(jobs):
         return dict.fromkeys(jobs, strange)
     told = list(zip(jobs, parts, strict=True))
@@ -250,7 +251,7 @@ NUMBERINGS = 1_000_000
 def fresh_names(count: int, now: float) -> list[str]:
     """Names that no question of an earlier second had.
 
-    The qmaster looks names up again that it met, for minutes after their last use. One of a phantom is unknown by
+    The qmaster looks names up again that it met, for minutes after their last use. One of a probe host is unknown by
     then, and stays so for it when the next question has put the same name into the hosts file.
     """
     first = int(now) % NUMBERINGS * MOST + 1
@@ -262,7 +263,7 @@ def fresh_names(count: int, now: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a queue names phantoms."""
+    """Where a queue names probe hosts."""
 
     queue: str
     attached: tuple[str, ...]
@@ -318,5 +319,5 @@ class _Hurried:
     ) -> Completed:
         left = self.until - self.stopwatch()
         if left <= 0:
-            raise CommandTimedOut(f"{' '.join(argv[:2])} was not begun: asking Grid Engine took too long")
+            raise CommandTimedOut(f"{' '.join(argv[:2])} did not start: Grid Engine answered too slowly")
         return self.inner(argv, timeout=min(timeout, left), stdin=stdin, env=env, cwd=cwd)

@@ -67,7 +67,7 @@ def _read_rule(text: str) -> QuotaRule:
                 value = value[1:-1]
             filters[word] = tuple(part for part in value.split(",") if part)
         else:
-            raise ValueError(f"quota rule {text!r}: {word!r} is no filter")
+            raise ValueError(f"quota rule {text!r}: {word!r} is not a filter")
     limits = read_assignments(",".join(words[1:]))
     if not limits:
         raise ValueError(f"quota rule {text!r} limits nothing")

@@ -79,7 +79,7 @@ def looping(world: World, until: int = 3, decide: Decide = nothing) -> Loop:
 def test_memory_goes_from_pass_to_pass(world: World) -> None:
     loop = looping(world, until=3)
     loop.run()
-    assert loop.store.memory.load().passes == 2  # the third was told to stop before it acted
+    assert loop.store.memory.load().passes == 2  # the third was stopped by a signal before it acted
 
 
 def test_a_pass_that_was_told_to_stop_begins_nothing(world: World) -> None:
@@ -120,7 +120,7 @@ def test_what_was_just_ordered_is_told_at_the_end(world: World, caplog: pytest.L
     loop.pass_once()
     loop.stop("SIGTERM")
     loop.run()
-    assert caplog.messages[-1] == "SIGTERM: stopping; no worker of ours stays; 2 more were ordered and may come"
+    assert caplog.messages[-1] == "SIGTERM: stopping; no worker stays; 2 more were ordered and may come"
 
 
 def test_a_clock_set_back_does_not_make_ended_machines_supply_again(world: World) -> None:
@@ -152,7 +152,7 @@ def test_nothing_is_done_while_nothing_can_be_observed(world: World, caplog: pyt
     loop = looping(world, until=1, decide=launching)
     loop.poll = 0.02
     loop.run()
-    told = [message for message in caplog.messages if message.startswith("not observable")]
+    told = [message for message in caplog.messages if message.startswith("cannot observe")]
     assert (len(told), world.cluster.unobservable, world.cloud.calls.count("launch")) == (1, 0, 0)
 
 
@@ -219,7 +219,7 @@ def test_a_defect_in_one_pass_does_not_end_the_loop(world: World, caplog: pytest
         return nothing(snapshot)
 
     looping(world, until=1, decide=defective).run()
-    assert "this pass failed by a defect; nothing more is done in it" in caplog.messages
+    assert "a defect ended this pass; the next pass starts anew" in caplog.messages
 
 
 def test_a_pass_that_acted_is_followed_soon(world: World) -> None:

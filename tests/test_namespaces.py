@@ -134,7 +134,7 @@ def test_ending_a_host_that_is_gone_is_done(tree: Tree) -> None:
 
 def test_a_host_is_started_once(tree: Tree) -> None:
     namespaces.start_host(tree, W1)
-    with pytest.raises(NamespaceError, match="there already"):
+    with pytest.raises(NamespaceError, match="already exists"):
         namespaces.start_host(tree, W1)
 
 

@@ -105,7 +105,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_kept(request: Request, error: Exception) -> Response:
     log.error("a call cannot be carried out: %s", error)
-    return _told(request, "the state cannot be kept now; ask again", 503, {"Retry-After": "5"})
+    return _told(request, "the state cannot be stored now; try again", 503, {"Retry-After": "5"})
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -120,13 +120,13 @@ async def _http(request: Request, error: Exception) -> Response:
     if listener is SOCKET and text in _UNTOLD:
         text, status = _PLACES, 404 if request.method in _METHODS else 405
     if listener is WORKERS and status == 405:
-        text = "this is asked by GET: GET URL?instance=ID"
+        text = "use GET: GET URL?instance=ID"
     return _told(request, text, status, error.headers)
 
 
 async def _gone(request: Request, _: Exception) -> Response:
     """Nobody reads it: the journal of calls does."""
-    return _told(request, "the body came to no end", 408)
+    return _told(request, "the body is incomplete", 408)
 
 
 def _describe(app: FastAPI) -> None:

@@ -61,7 +61,7 @@ def api_of(request: Request) -> Api:
 def operations_of(request: Request) -> Operations:
     found = api_of(request).operations
     if found is None:
-        raise HTTPException(404, "nodes are not served here")
+        raise HTTPException(404, "this address does not serve nodes")
     return found
 
 
@@ -79,7 +79,7 @@ def principal(
         except LoginRefused as error:
             raise HTTPException(error.status, error.text, error.headers) from error
     if found is None:
-        raise HTTPException(401, "user and password are needed", {"WWW-Authenticate": REALM})
+        raise HTTPException(401, "user and password are required", {"WWW-Authenticate": REALM})
     request.scope[USER] = found.name
     return found
 

@@ -9,13 +9,13 @@ from autoscaler.api.refusal import Conflict
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.store.observations import SeenArray
 
-_OURS = "it is not the caller's to say"
+_OURS = "callers cannot set it"
 _NOT_THE_CALLERS: Mapping[str, str] = {
     "CloudInit": "nodes of this cluster run its own boot script; leave it out",
-    "MachineType": "say definition.machineType",
-    "PlacementGroupId": "say placementGroupId",
-    "Name": "say nameFormat",
-    "Template": "say nodearray",
+    "MachineType": "use definition.machineType",
+    "PlacementGroupId": "use placementGroupId",
+    "Name": "use nameFormat",
+    "Template": "use nodearray",
     **dict.fromkeys(
         (
             "CoreCount",
@@ -50,10 +50,10 @@ def refuse_attributes(where: str, given: Mapping[str, Any], array: SeenArray, cl
             raise Conflict(f"{where}.{name}: {why}")
     for name in ("KeepAlive", "Interruptible"):
         if not isinstance(given.get(name) or False, bool):
-            raise Conflict(f"{where}.{name}: true or false is meant")
+            raise Conflict(f"{where}.{name}: true or false is expected")
     if not isinstance(given.get("Configuration") or {}, dict):
-        raise Conflict(f"{where}.Configuration: an object is meant")
+        raise Conflict(f"{where}.Configuration: an object is expected")
     spot = given.get("Interruptible")
     if spot is not None and any((price_type is PriceType.SPOT) is not spot for price_type in array.price_types):
         kinds = " or ".join(price_type.value for price_type in array.price_types)
-        raise Conflict(f"{where}.Interruptible: nodes of {array.name} are {kinds}; ask another node array")
+        raise Conflict(f"{where}.Interruptible: nodes of {array.name} are {kinds}; use another node array")

@@ -131,20 +131,20 @@ class AutoStops:
             split = urlsplit(path)
             instances = parse_qs(split.query, max_num_fields=8).get("instance", [])
         except ValueError:
-            return refusal(HTTPStatus.BAD_REQUEST, "that is no address")
+            return refusal(HTTPStatus.BAD_REQUEST, "there is nothing at this path")
         found = PATH.fullmatch(split.path)
         if found is None:
-            return refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+            return refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
         if len(instances) != 1:
-            return refusal(HTTPStatus.BAD_REQUEST, "say who asks, once: ?instance=ID")
+            return refusal(HTTPStatus.BAD_REQUEST, "name the worker exactly once: ?instance=ID")
         order_id, token, instance = *found.groups(), instances[0]
         if not hmac.compare_digest(token, stop_token(order_key(self.secret, order_id), instance)):
-            return refusal(HTTPStatus.FORBIDDEN, "this is not the token of that instance")
+            return refusal(HTTPStatus.FORBIDDEN, "the token does not belong to that instance")
         if self._workers is None:
             return self._not_yet()
         worker = self._worker(order_id, instance)
         if worker is None:
-            return refusal(HTTPStatus.NOT_FOUND, f"{instance} is not listed among the workers (any more, or yet)")
+            return refusal(HTTPStatus.NOT_FOUND, f"{instance} is not in the list of workers (any more, or yet)")
         if worker.address and not same_address(worker.address, peer):
             return refusal(HTTPStatus.FORBIDDEN, f"{instance} asks from {worker.address}, not from {peer}")
         if not self._allowed(worker):
@@ -159,7 +159,7 @@ class AutoStops:
             answered = self._wait(worker, at)
         except StateNotKept as error:
             self._say_once(worker, str(error))
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "nothing can be decided: see the autoscaler's log", 30)
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no decision is possible: see the autoscaler's log", 30)
         if answered is None:
             return self._not_yet()
         stops = answered.answer is AutoStopAnswer.STOPS
@@ -167,7 +167,7 @@ class AutoStops:
         with self._woken:
             before, self._told[worker.id] = self._told.get(worker.id), answered.answer
         if before is not answered.answer:
-            said = "%s stops: %s" if stops else "%s asked to stop: it stays: %s"
+            said = "%s stops: %s" if stops else "%s asked to stop, but stays: %s"
             log.info(said, worker.name or worker.id, reason)
         return Reply(HTTPStatus.OK, {"instance": worker.id, "stop": stops, "reason": reason})
 
@@ -190,7 +190,7 @@ class AutoStops:
         with self._woken:
             known, self._unkept = self._unkept, why
         if known != why:
-            log.warning("%s asked to stop, and is not answered: %s", worker.name or worker.id, why)
+            log.warning("%s asked to stop and got no answer: %s", worker.name or worker.id, why)
 
     def _worker(self, order_id: str, instance: str) -> Worker | None:
         """By its id, else by its host name, which is all that some clouds' machines know of themselves."""
@@ -211,7 +211,9 @@ class AutoStops:
 
 
 def same_address(known: str, peer: str) -> bool:
-    """Whether both are one address; an IPv4 one may come wrapped in IPv6. Text that is no address is only itself."""
+    """Whether both are one address; an IPv4 one may come wrapped in IPv6. Text there is nothing at this path is only
+    itself.
+    """
     try:
         first, second = (ipaddress.ip_address(one.partition("%")[0]) for one in (known, peer))
     except ValueError:

@@ -121,7 +121,7 @@ class TimedProtocol(H11Protocol):
     def _send_away(self) -> None:
         self._sent_away = True
         self.connections.discard(self)  # it takes no one's room
-        body = _document("too many callers at once: ask again")
+        body = _document("too many callers at once: try again")
         head = f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: {len(body)}\r\n"
         self.transport.write(f"{head}Content-Type: application/json\r\nConnection: close\r\n\r\n".encode() + body)
         self.transport.write_eof()

@@ -46,7 +46,7 @@ def _tokens(text: str) -> list[_Token]:
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None:
-            raise InvalidExpression(f"{text[at:].strip()[:20]!r} at character {at + 1} is not understood")
+            raise InvalidExpression(f"{text[at:].strip()[:20]} at character {at + 1} is not valid")
         found.append(_Token(str(match.lastgroup), match[str(match.lastgroup)], match.start(str(match.lastgroup)) + 1))
         at = match.end()
     return found
@@ -112,7 +112,7 @@ class _Reader:
     def end(self) -> None:
         token = self._peek()
         if token is not None:
-            raise InvalidExpression(f"{token.text!r} at character {token.at} is too much")
+            raise InvalidExpression(f"{token.text!r} at character {token.at} is unexpected")
 
     def _peek(self) -> _Token | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None

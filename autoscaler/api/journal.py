@@ -59,4 +59,4 @@ def _keep(calls: CallLog, call: Call) -> None:
     try:
         calls.add(call)
     except StateNotKept as error:
-        log.warning("a call is not written down: %s", error)
+        log.warning("a call was not recorded: %s", error)

@@ -162,7 +162,7 @@ def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise SettingsError(f"{path} is there and no socket: set CP_CAP_AUTOSCALE_SOCKET to another path")
+        raise SettingsError(f"{path} exists and is not a socket: set CP_CAP_AUTOSCALE_SOCKET to another path")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_PROBE)
         try:
@@ -170,4 +170,6 @@ def _clear(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink()
             return
-    raise SettingsError(f"somebody listens on {path}: set CP_CAP_AUTOSCALE_SOCKET to another path, or end that first")
+    raise SettingsError(
+        f"another process listens on {path}: set CP_CAP_AUTOSCALE_SOCKET to another path, or end that process first"
+    )

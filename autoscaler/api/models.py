@@ -69,7 +69,7 @@ class Told(BaseModel):
 class NodeDefinition(Asked):
     """Which bucket nodes are taken from."""
 
-    machine_type: Text | None = Field(None, description="Instance type; without: the first that can be had.")
+    machine_type: Text | None = Field(None, description="Instance type. Default: the first one that is available.")
 
 
 class NodeSet(Asked):
@@ -82,7 +82,7 @@ class NodeSet(Asked):
         None, description="Names of the nodes, `%d` standing for a number. Default: the node array's name, then `-%d`."
     )
     name_offset: Annotated[Whole, Field(ge=0, le=2**31)] | None = Field(
-        None, description="The first number that is tried; default 1."
+        None, description="The first number to use. Default: 1."
     )
     node_attributes: Attributes | None = None
     placement_group_id: Annotated[str, Field(pattern=GROUP_ID)] | None = Field(
@@ -94,7 +94,7 @@ class NodeCreationRequest(Asked):
     """Nodes to create."""
 
     request_id: Text | None = Field(
-        None, description="The caller's own token: a request whose token was used before is refused with 409."
+        None, description="The caller's own token. A second request with the same token is refused with 409."
     )
     sets: Annotated[list[NodeSet], Field(min_length=1, max_length=1000)]
 
@@ -103,7 +103,7 @@ class CreatedSet(Told):
     """What became of one set."""
 
     added: Count
-    message: str | None = Field(None, description="Why fewer were added than asked for.")
+    message: str | None = Field(None, description="Why fewer nodes were added than requested.")
 
 
 class NodeCreationResult(Told):

@@ -41,7 +41,9 @@ ManagingVerb = Literal["terminate", "remove", "shutdown", "deallocate", "start",
 ENDING = frozenset({"terminate", "remove", "shutdown"})
 OLD = 300.0
 """Seconds after which a look is no longer of now: far longer than any poll."""
-STOPPING = "all workers are being given back (`sge-autoscaler stop`): nothing is launched before the next `run`"
+STOPPING = (
+    "the autoscaler is giving all workers back (`sge-autoscaler stop`) and launches nothing before the next `run`"
+)
 RETRY = "POST /cloud/actions/retry/{}"
 NAMED = 3
 """At most so many nodes are named in one line of the log."""
@@ -66,9 +68,9 @@ class Operations:
     def warning(self) -> str | None:
         """Why what is told may be old, and what is asked for not be carried out at once."""
         if not self.loop_runs():
-            return "no loop serves this cluster: requests are only stored"
+            return "no loop serves this cluster, so requests are only stored"
         age = self.clock() - self.store.memory.saved_at
-        return f"the last look is {age:.0f} s old: the cluster cannot be seen now" if age > OLD else None
+        return f"the last observation is {age:.0f} s old: the cluster cannot be observed now" if age > OLD else None
 
     def view(self) -> View:
         """The cluster now. The look is read first: a worker that is bound meanwhile is then found by its row."""
@@ -84,7 +86,7 @@ class Operations:
     def retry(self, who: str) -> None:
         """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""
         self.store.retry(who=f"{who} (REST)", at=self.clock())
-        log.info("%s wants what failed to be tried again", who)
+        log.info("%s requests a retry of everything that failed", who)
         self.ring()
 
     # -- creating ------------------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ class Operations:
             if count is not None:
                 missing = count - len(nodes)
             elif kind is None:
-                raise Conflict(f"how many cores a node of {name} has is not known yet: give totalNodeCount")
+                raise Conflict(f"the number of cores of a node of {name} is not known yet: give totalNodeCount")
             else:
                 missing = -((sum(node.vcpus for node in nodes) - (cores or 0)) // kind.vcpus)
             added = max(0, min(missing, available(view, array, kind)))
@@ -133,7 +135,7 @@ class Operations:
             operation = self._begin("create", who, [row.node.id for row in rows])
         _tell(who, "creates", [row.node.name for row in rows])
         self.ring()
-        short = STOPPING if view.stopping else f"only {added} more can be had in {name} now"
+        short = STOPPING if view.stopping else f"only {added} more are available in {name} now"
         message = short if added < missing else None
         return NodeCreationResult(operation_id=operation, sets=[CreatedSet(added=added, message=message)])
 
@@ -149,7 +151,7 @@ class Operations:
         if wanted is None:
             return array, tuple(array.types.values()) or (None,)
         if wanted not in array.types:
-            known = ", ".join(array.types) or "none, as long as no autoscaler has looked at its provider"
+            known = ", ".join(array.types) or "none until an autoscaler has asked its provider"
             raise Conflict(f"{where}.definition.machineType: {array.name} has no {wanted}; its types are: {known}")
         return array, (array.types[wanted],)
 
@@ -231,7 +233,7 @@ class Operations:
         """Let the loop have the provider do it."""
         assert node.seen is not None
         asked = self.store.verbs.ask(verb, node.seen.worker.id, at=self.clock(), who=f"{who} (REST)")
-        return None if asked else "what was asked for before is still to be done with it"
+        return None if asked else "an earlier request for it is not done yet"
 
     # -- both ----------------------------------------------------------------------------------------------------
 
@@ -266,7 +268,7 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
     if node.leaving:
         return "this node is ending"
     if node.failed is not None:
-        return f"this node has failed: end it, or have all that failed tried again ({RETRY.format(view.place.cluster)})"
+        return f"this node has failed: end it, or retry all failed nodes ({RETRY.format(view.place.cluster)})"
     if verb == "start":
         return None  # it is started, or about to be
     if not view.look.operates or verb == "deallocate":
@@ -275,7 +277,7 @@ def _unable(verb: str, node: Node, view: View) -> str | None:
         return f"{provider} has no {verb}: terminate the node and create another"
     if node.seen is None or not node.seen.closed:
         host = (node.seen.host if node.seen else None) or "HOST"
-        return f"jobs may be on it: disable it (qmod -d '*@{host}'), and ask again once it is empty"
+        return f"jobs may run on it: disable it (qmod -d '*@{host}'), and try again when it is empty"
     return None
 
 

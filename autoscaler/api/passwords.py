@@ -53,9 +53,9 @@ def set_password(path: Path, user: str, password: str, role: Role | None = None)
     Without a role a user keeps their own; a new one is an admin.
     """
     if not user or _FORBIDDEN.intersection(user):
-        raise SettingsError(f"{user!r} is no user name: it may hold no colon and no line break")
+        raise SettingsError(f"{user!r} is not a user name: it must not contain a colon or a line break")
     if not password:
-        raise SettingsError("an empty password lets everybody in: give one")
+        raise SettingsError("the password is empty: give one")
     entries = _read(path) if path.exists() else {}
     own = role or (entries[user].role if user in entries else Role.ADMIN)
     written = {**entries, user: Entry(hashed(password), own)}
@@ -152,7 +152,8 @@ def _read(path: Path) -> dict[str, Entry]:
             not (user and separator and entry.startswith("scrypt$"))
             or (role or "admin").upper() not in Role.__members__
         ):
-            raise SettingsError(f"{path}, line {number}, is no USER:scrypt$…:ROLE; `serve passwd USER` writes one")
+            why = f"{path}, line {number}, is not USER:scrypt$…:ROLE"
+            raise SettingsError(f"{why}; `serve passwd USER` writes such a line")
         entries[user] = Entry(entry, Role[(role or "admin").upper()])
     return entries
 

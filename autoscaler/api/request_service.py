@@ -26,8 +26,8 @@ log = logging.getLogger("autoscaler.requests")
 
 LONGEST_DOCUMENT = 1 << 20
 """Bytes of one update."""
-NO_LOOP = "no autoscaler serves this cell now: the request is kept, and acted on once `sge-autoscaler run` does"
-STOPPING = "all workers are being given back (`sge-autoscaler stop`), and what is asked for meanwhile with them"
+NO_LOOP = "no autoscaler serves this cell now: the request is stored, and `sge-autoscaler run` acts on it"
+STOPPING = "the autoscaler is giving all workers back (`sge-autoscaler stop`), including those of new requests"
 Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
@@ -85,7 +85,7 @@ class RequestService:
             self._refuse_foreign(set_name, by if own_only else None)
             ended = self.store.requests.end(set_name)
             if ended:
-                log.info("%s took request set %s back", by, set_name)
+                log.info("%s ended request set %s", by, set_name)
                 self.ring()
             return {"request_set": set_name, "ended": ended}
 
@@ -96,7 +96,7 @@ class RequestService:
         for name in given:
             known(name, ("arrays", "request_set", "expiration_interval"), "the request")
         if "arrays" not in given:
-            raise SettingsError('the request: "arrays" is missing: the list of node arrays that are wanted')
+            raise SettingsError('the request: "arrays" is missing: the list of node arrays')
         set_name, interval = given.get("request_set"), given.get("expiration_interval")
         set_name = STANDARD if set_name is None else set_name
         interval = DEFAULT_EXPIRATION if interval is None else interval  # nobody from outside asks for ever by a null
@@ -114,7 +114,7 @@ class RequestService:
         )
         arrays = [definition.name for definition in asked.definitions]
         if asked.news:
-            log.info("%s asks as request set %s for %s", by, set_name, ", ".join(arrays) or "nothing")
+            log.info("%s requests as request set %s: %s", by, set_name, ", ".join(arrays) or "nothing")
             self.ring()
         note = STOPPING if self.store.wishes.load().stop else "" if self.loop_runs() else NO_LOOP
         named = (name for definition in asked.definitions for name in definition.machine_types)
@@ -154,4 +154,4 @@ def _text(body: str | bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SettingsError(f"the request: it is no UTF-8 text: byte {error.start} breaks it") from error
+        raise SettingsError(f"the request: it is not UTF-8 text, because of byte {error.start}") from error

@@ -55,10 +55,10 @@ VERBS: Mapping[ManagingVerb, str] = {
     "terminate": "End nodes: each once its jobs have ended.",
     "remove": "The same as terminate: no record of an ended node stays.",
     "shutdown": "The same as terminate: no node of this cluster is kept deallocated.",
-    "deallocate": "Stop nodes without giving them back; a provider that cannot says so of each.",
-    "start": "Start nodes that were deallocated; what runs already is left as it is.",
-    "restart": "Restart nodes; a provider that cannot says so of each.",
-    "reimage": "Give nodes a new disk; a provider that cannot says so of each.",
+    "deallocate": "Stop nodes but keep them; a provider that cannot do it refuses each node.",
+    "start": "Start nodes that were deallocated; running nodes are not changed.",
+    "restart": "Restart nodes; a provider that cannot do it refuses each node.",
+    "reimage": "Give nodes a new disk; a provider that cannot do it refuses each node.",
 }
 
 
@@ -68,15 +68,15 @@ def _said(description: str) -> dict[str, Any]:
 
 _ALWAYS: dict[int | str, dict[str, Any]] = {
     400: _said("The query is refused; the text says why."),
-    401: _said("No right user and password, nor a token, were given."),
+    401: _said("User or password, nor a token, is wrong."),
     403: _said("The caller's role does not allow it, or the call is from a page of another site."),
     404: _said("There is no such cluster, operation or node array."),
-    503: _said("What was asked for cannot be written down now; ask again."),
+    503: _said("The request cannot be stored now; try again."),
 }
 _BEGUN: dict[int | str, dict[str, Any]] = {
     **_ALWAYS,
     202: {"headers": {"Location": {"description": "Address of the operation.", "schema": {"type": "string"}}}},
-    409: _said("What was asked for is refused; the text says where and why. Nothing was done."),
+    409: _said("The request is refused; the text says where and why. Nothing was done."),
     413: _said("The body is too large."),
 }
 
@@ -104,7 +104,7 @@ _ARRAYS: dict[int | str, dict[str, Any]] = {
     403: {"description": "The caller's role does not allow it, or another caller asked for that request set."},
     404: {"description": "Only nodes are served here."},
     413: _said("The body is too large."),
-    503: {"description": "What was asked for cannot be written down now; ask again."},
+    503: {"description": "The request cannot be stored now; try again."},
 }
 
 User = Annotated[str, Depends(user)]
@@ -141,7 +141,7 @@ def _body_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 @state.get("/status", dependencies=[Depends(known_only("nodes"))], responses=_ALWAYS, response_model_exclude_none=True)
 def status(
-    request: Request, response: Response, nodes: Annotated[bool, Query(description="Tell nodes, too.")] = False
+    request: Request, response: Response, nodes: Annotated[bool, Query(description="Include the nodes.")] = False
 ) -> ClusterStatus:
     """State, limits and buckets of the cluster."""
     tell_loop(request, response)
@@ -298,7 +298,7 @@ def retry(request: Request, response: Response, caller: User) -> dict[str, str]:
     """Try again at once what the provider lacked or refused, instead of waiting until its rest is over."""
     operations_of(request).retry(caller)
     tell_loop(request, response)
-    return {"message": "what failed is tried again at the next look"}
+    return {"message": "the next pass tries again what failed"}
 
 
 # -- what node arrays should hold ----------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def settings(service: Service) -> JSONResponse:
 def end_request(service: Service, caller: Caller, request_set: str) -> JSONResponse:
     """Take a whole request set back."""
     if not request_set:
-        raise HTTPException(404, "say which request set: DELETE /requests/SET")
+        raise HTTPException(404, "name the request set: DELETE /requests/SET")
     status, told = service.end(request_set, caller.by, own_only=caller.role < Role.ADMIN)
     return Document(told, status)
 
@@ -358,7 +358,7 @@ def auto_stop(request: Request) -> JSONResponse:
     """What a worker asks. `AutoStops` reads the path as it was sent: it holds the token, which nobody logs."""
     auto_stops, scope = api_of(request).auto_stops, request.scope
     if auto_stops is None or request.client is None:
-        reply = refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+        reply = refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
     else:
         target = b"?".join(part for part in (scope["raw_path"], scope["query_string"]) if part)
         reply = auto_stops.asked(target.decode("latin-1"), request.client.host)

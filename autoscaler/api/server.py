@@ -53,7 +53,7 @@ def address(text: str, certificate: Path | None = None, key: Path | None = None,
     if not separator:
         host = ""
     if not port.isdigit() or int(port) > 65535:
-        raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is no ADDRESS:PORT: write 127.0.0.1:8080")
+        raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is not ADDRESS:PORT: write 127.0.0.1:8080")
     if (certificate is None) != (key is None):
         raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")
     made = Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key, plain)
@@ -85,8 +85,8 @@ class Server:
             self._socket = _listening(at, listener)
             if listener is TCP and not at.certificate and not on_loopback(at.host):
                 log.warning(
-                    "HTTP is served at %s without encryption: whoever is in between reads passwords; "
-                    "set CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY",
+                    "HTTP at %s is not encrypted: anybody on the network path can read passwords; set "
+                    "CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY",
                     at.host,
                 )
             host, port = self._socket.getsockname()[:2]
@@ -112,7 +112,7 @@ class Server:
         try:
             self.serve()
         except Exception:
-            log.exception("the listener %s has ended by a defect; scaling goes on without it", self._name)
+            log.exception("a defect ended the listener %s; scaling goes on without it", self._name)
 
     def stop(self) -> None:
         """Let calls under way end, and no other begin."""

@@ -48,7 +48,7 @@ def spans(
     step = _STEPS[granularity]
     whole = Span(_down(whole.start, granularity), _up(whole.end, granularity))
     if (whole.end - whole.start) / step > MOST_INTERVALS:
-        raise InvalidTimes(f"more than {MOST_INTERVALS} intervals are asked for")
+        raise InvalidTimes(f"the request has more than {MOST_INTERVALS} intervals")
     return list(_cut(whole, step))
 
 
@@ -138,7 +138,7 @@ def _time(name: str, text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidTimes(f"{name}={text!r} is no ISO-8601 time") from error
+        raise InvalidTimes(f"{name}={text!r} is not an ISO-8601 time") from error
     if not 1971 <= moment.year <= 9000:
         raise InvalidTimes(f"{name}={text!r} is out of range")
     return moment

@@ -1,4 +1,4 @@
-"""Times as people write them on a command line: `90`, `90s`, `1h30m`, `7d`."""
+"""Durations on a command line: `90`, `90s`, `1h30m`, `7d`."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class Duration(click.ParamType[float]):
             return float(text)
         parts = _PARTS.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            self.fail(f"{value!r} is no duration: write 90s, 30m, 1h30m or 7d", param, ctx)
+            self.fail(f"{value!r} is not a duration: write 90s, 30m, 1h30m or 7d", param, ctx)
         return sum(float(number) * _UNITS[unit] for number, unit in parts)

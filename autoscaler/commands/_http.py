@@ -1,4 +1,4 @@
-"""How `run` and `serve` put up the listeners, all with one application. FastAPI is imported once one is."""
+"""How `run` and `serve` start the listeners, all with one application. Only a listener imports FastAPI."""
 
 from __future__ import annotations
 
@@ -36,14 +36,13 @@ _VERSION = version("sge-autoscaler")
 
 @contextlib.contextmanager
 def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
-    """All listeners that the settings name, beside a loop that serves this cell; a dry run takes no requests.
-
-    Raises SettingsError where one cannot be had; without the usual socket scaling goes on.
+    """All listeners of the settings, for a loop that serves this cell; a dry run accepts no requests. Raises
+    SettingsError if a listener cannot start; without the default socket the loop goes on.
     """
     http, endpoint, ring = invocation.settings.process.http, auto_stop_endpoint(invocation), loop.wakeup.ring
     if loop.dry_run:
         if http is not None:
-            log.warning("a dry run takes no requests: the REST API is not served")
+            log.warning("a dry run accepts no requests, so it does not serve the REST API")
         yield
         return
 
@@ -103,7 +102,7 @@ def rest(invocation: Invocation) -> Iterator[Server]:
 def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Iterator[None]:
     """Listen for local callers until the end of the block. `make_app` is called when the first one comes.
 
-    Raises SettingsError where a socket that was chosen cannot be had; without the usual one scaling goes on.
+    Raises SettingsError if the socket of the settings cannot be made; without the default socket the loop goes on.
     """
     from autoscaler.api.local_socket import served_locally
 
@@ -114,13 +113,13 @@ def request_socket(invocation: Invocation, make_app: Callable[[], Any]) -> Itera
         except SettingsError as error:
             if process.socket is not None or process.socket_group is not None:
                 raise
-            log.warning("callers cannot ask for node arrays: %s", error)
+            log.warning("callers cannot request workers: %s", error)
         yield
 
 
 @contextlib.contextmanager
 def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, Tokens, CallLog]]:
-    """Who may call from elsewhere, and where it is written down."""
+    """Who may call over the network, and where calls are recorded."""
     from autoscaler.api.passwords import Passwords
     from autoscaler.api.tokens import Tokens
 
@@ -156,12 +155,12 @@ def _address(invocation: Invocation) -> Address:
 
     process = invocation.settings.process
     if process.http is None:
-        raise SettingsError("say where to serve: set CP_CAP_AUTOSCALE_HTTP, to 127.0.0.1:8651 for example")
+        raise SettingsError("no address to serve at: set CP_CAP_AUTOSCALE_HTTP, for example to 127.0.0.1:8651")
     return address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
 
 
 def _names(invocation: Invocation, store: Store) -> list[str]:
-    """Node arrays of the settings, as the loop last had them."""
+    """Node arrays of the settings, as the loop last published them."""
     look = store.looks.load()
     if look is None:
         return [array.name for array in invocation.policy.node_arrays]

@@ -1,4 +1,4 @@
-"""Whether the provider knows the instance types and families that are set: a slip of the pen launches nothing, ever."""
+"""Whether the provider knows the instance types and families of the settings: a misspelt one never launches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from autoscaler.settings.policies import array_name, node_array_policy
 from providers.interface import Provider
 
 PATIENCE = 30.0
-"""Seconds that a provider may take to tell its types before a check goes on without."""
+"""Seconds that a check waits for the provider's list of types."""
 
 
 def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str]:
-    """What is set and the provider has not, with what it has that is like it. Nothing where it tells of no types."""
+    """Types and families of the settings that the provider does not have, with similar ones. Nothing if it lists no
+    types.
+    """
     for suffix, queue in settings.queues.items():
         array = node_array_policy(queue, suffix, settings.process)
         types = [bucket.type for bucket in buckets if array.takes(bucket.key)]
@@ -42,7 +44,7 @@ def unknown_types(settings: Settings, buckets: Sequence[Bucket]) -> Iterator[str
 
 
 def told_types(provider: Provider) -> tuple[Bucket, ...]:
-    """What a provider tells now. Raises AutoscalerError; NotObservable where it takes too long."""
+    """The provider's offers. Raises AutoscalerError; NotObservable if the provider takes too long."""
     answers: list[tuple[Bucket, ...] | AutoscalerError] = []
 
     def ask() -> None:

@@ -22,7 +22,7 @@ def service(
     ring: Callable[[], None],
     offered: Callable[[], frozenset[str]] = frozenset,
 ) -> RequestService:
-    """What callers of this cell talk to."""
+    """The service that callers of this cell use."""
     running = lambda: lock.running(invocation.cell) is not None  # noqa: E731
     return RequestService(
         store, node_arrays, ring=ring, loop_runs=running, offered=offered, cluster=cluster(invocation)
@@ -35,7 +35,7 @@ def cluster(invocation: Invocation) -> str:
 
 
 def reachable(invocation: Invocation) -> Service | None:
-    """The service that the settings name, or this cell's where it listens, our own or root's; None: nobody does."""
+    """The service that the settings name, else this cell's if it listens, our own or root's; None: none listens."""
     process = invocation.settings.process
     if process.caller_url:
         login = process.caller_login
@@ -50,16 +50,16 @@ def reachable(invocation: Invocation) -> Service | None:
 
 @contextlib.contextmanager
 def own_store(invocation: Invocation) -> Iterator[Store]:
-    """This cell's store, to be written where nobody listens. Raises Unreachable where nobody would look there."""
+    """This cell's store, to write to when no service listens. Raises Unreachable if no autoscaler would read it."""
     if not _ours_to_write(invocation):
         raise Unreachable(
-            "no autoscaler listens for this cell, and its state is not yours to write: ask root, or start one yourself"
+            "no autoscaler listens for this cell, and you may not write its state: ask root, or start one yourself"
         )
     with invocation.store() as store:
         yield store
 
 
 def _ours_to_write(invocation: Invocation) -> bool:
-    """Whether this cell's state is the asking user's: into an ordinary user's, root's autoscaler never looks."""
+    """Whether the user who asks may keep this cell's state: root's autoscaler never reads an ordinary user's state."""
     chosen = invocation.settings.process.work_directory is not None
     return os.geteuid() == 0 or chosen or invocation.store_file.exists()

@@ -1,4 +1,4 @@
-"""What a command says of the autoscaler that it speaks to: overrides wait in its state, and nobody else reads them."""
+"""What a command says about the autoscaler that it is for: overrides wait in its state, and no other one reads them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from autoscaler.commands.context import Invocation
 
 
 def tell_where_nobody_serves(invocation: Invocation) -> None:
-    """Say so, on standard error, where no autoscaler runs that would heed this now."""
+    """Say on standard error that no autoscaler runs which would act on this now."""
     if invocation.running is None:
         cell = invocation.cell
         invocation.note(
-            f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine: this is kept in "
-            f"{invocation.state_directory}, for one that starts with its state there"
+            f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine: the command is "
+            f"stored in {invocation.state_directory}, for an autoscaler that starts with its state there"
         )

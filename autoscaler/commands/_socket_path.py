@@ -1,4 +1,4 @@
-"""Where the service of a cell listens for callers."""
+"""Where a cell's service listens for callers."""
 
 from __future__ import annotations
 

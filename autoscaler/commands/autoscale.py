@@ -1,4 +1,4 @@
-"""`sge-autoscaler autoscale`: want node arrays to hold so many workers or vCPUs, for a while."""
+"""`sge-autoscaler autoscale`: request a number of workers or vCPUs of node arrays, for a limited time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from autoscaler.commands._duration import Duration
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import as_json, print_json
+from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands._requests import own_store, reachable, service
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
@@ -23,19 +23,28 @@ from autoscaler.jetpack.service import Rejected, Unreachable
 
 
 @click.command("autoscale")
-@click.option("--name", help="The node array.")
-@click.option("--corecount", type=int, help="So many vCPUs, rounded up to whole workers.")
-@click.option("--count", type=int, help="So many workers.")
+@click.option("--name", help="Name of the node array.")
+@click.option("--corecount", type=int, help="Number of vCPUs, rounded up to whole workers.")
+@click.option("--count", type=int, help="Number of workers.")
 @click.option(
     "-f",
     "--file",
     "document",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="A JSON list of node arrays instead, as `jetpack.autoscale.update` takes it; - reads standard input.",
+    help="Instead: a JSON list of node arrays, as `jetpack.autoscale.update` takes it; - reads standard input.",
 )
-@click.option("--request-set", default=STANDARD, show_default=True, help="Whose wish it is; sets add up.")
 @click.option(
-    "--expiration", type=Duration(), default=DEFAULT_EXPIRATION, show_default=True, help="So long it holds: 90, 2h, 7d."
+    "--request-set",
+    default=STANDARD,
+    show_default=True,
+    help="Name of the request set; the targets of all sets add up.",
+)
+@click.option(
+    "--expiration",
+    type=Duration(),
+    default=DEFAULT_EXPIRATION,
+    show_default=True,
+    help="How long the request holds: 90, 2h, 7d.",
 )
 @as_json
 @click.pass_obj
@@ -49,39 +58,39 @@ def command(
     expiration: float,
     as_json: bool,
 ) -> None:
-    """Want node arrays to hold so many workers or vCPUs. It lapses unless it is said again, and what the set wanted
-    before and no longer names, falls; --count=0 wants nothing.
+    """Request a number of workers or vCPUs of node arrays. The request lapses unless you repeat it. It replaces the
+    former targets of its request set; --count=0 requests nothing.
 
-    Asks the autoscaler that listens; where none does, keeps the request for the next that runs.
+    The request goes to the autoscaler that listens. If none does, it is stored for the next one that runs.
     """
     if (document is None) == (name is None):
-        raise click.UsageError("say either --name or --file")
+        raise click.UsageError("give either --name or --file")
     if document is not None:
         if corecount is not None or count is not None:
-            raise click.UsageError("--corecount and --count go with --name; the file has its own")
+            raise click.UsageError("--corecount and --count belong to --name; the file has its own")
         arrays = _read(document)
     else:
         if corecount is None and count is None:
-            raise click.UsageError("say --corecount or --count")
+            raise click.UsageError("give --corecount or --count")
         given = {"Name": name, "TargetCoreCount": corecount, "TargetCount": count}
         arrays = [{key: value for key, value in given.items() if value is not None}]
-    told = ask(invocation, {"arrays": arrays, "request_set": request_set, "expiration_interval": expiration})
+    answer = ask(invocation, {"arrays": arrays, "request_set": request_set, "expiration_interval": expiration})
     if as_json:
         print_json(
-            {**told, "expires_at": datetime.fromtimestamp(told["expires_at"], UTC).isoformat(timespec="seconds")}
+            {**answer, "expires_at": datetime.fromtimestamp(answer["expires_at"], UTC).isoformat(timespec="seconds")}
         )
         return
-    wanted = ", ".join(told["arrays"]) or "nothing"
-    left = told["expires_at"] - time.time()
+    wanted = ", ".join(answer["arrays"]) or "nothing"
+    left = answer["expires_at"] - time.time()
     echo(
-        f"request set {told['request_set']}: {wanted} for {left:.0f} s" + (f"; {told['note']}" if told["note"] else "")
+        f"request set {answer['request_set']}: {wanted} for {left:.0f} s"
+        + (f"; {answer['note']}" if answer["note"] else "")
     )
 
 
 def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
-    """Ask the service; where none listens, and this cell's state is ours to write, keep it there.
-
-    Raises SettingsError, Rejected, Unreachable.
+    """Send the request to the service; if none listens and we may write this cell's state, store it there. Raises
+    SettingsError, Rejected, Unreachable.
     """
     listening = reachable(invocation)
     if listening is not None:
@@ -92,10 +101,12 @@ def ask(invocation: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
                 raise  # left behind by a crash, a socket stands for nobody
     with own_store(invocation) as store:
         names = [array.name for array in invocation.settings.policy(master="").node_arrays]
-        status, told = service(invocation, store, lambda: names, lambda: None).update(json.dumps(asked), invocation.who)
-    if "error" in told:
-        raise Rejected(told["error"]) if status < 500 else Unreachable(told["error"])
-    return told
+        status, answer = service(invocation, store, lambda: names, lambda: None).update(
+            json.dumps(asked), invocation.who
+        )
+    if "error" in answer:
+        raise Rejected(answer["error"]) if status < 500 else Unreachable(answer["error"])
+    return answer
 
 
 def _read(document: Path) -> Any:

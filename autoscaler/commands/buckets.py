@@ -1,4 +1,4 @@
-"""`sge-autoscaler buckets`: what each node array could launch now, and why not the rest."""
+"""`sge-autoscaler buckets`: which buckets each node array could launch now, and why not the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.documents import constraint_from, read_document
 from autoscaler.core.capacity.prospects import Prospect, prospects
@@ -26,22 +26,24 @@ from autoscaler.report.wording import text
 @click.command("buckets")
 @from_record
 @as_json
-@click.option("--all", "all_types", is_flag=True, help="Show types that the settings do not allow, too.")
+@click.option("--all", "all_types", is_flag=True, help="Show also types that the settings do not allow.")
 @click.option(
-    "--constraint", metavar="JSON", help="Show which meet this constraint of the rules, and why others do not."
+    "--constraint",
+    metavar="JSON",
+    help="Show which types meet this constraint of the rules, and why the others do not.",
 )
 @click.pass_obj
 def command(
     invocation: Invocation, record: Path | None, as_json: bool, all_types: bool, constraint: str | None
 ) -> None:
-    """List what can be had now: instance types by zone and price type, what they cost, and why some cannot be had.
+    """List the buckets: instance types by zone and price type, their prices, and why some cannot be launched now.
 
-    Seen as each node array sees it: its settings and limits, what it has already, and what rests after failures.
-    A constraint is one of the language of docs/rules.md, as '{"node.vcpu_count": 4}'.
+    Each node array has its own list, by its settings and limits, its workers, and the backoff after failures. A
+    constraint is one of the language of docs/rules.md, for example '{"node.vcpu_count": 4}'.
     """
     if constraint is not None:
         constraint_from(read_document(constraint, where="constraint"))  # what is wrong is told before a look
-    seen = look(invocation, record)
+    seen = observe_and_plan(invocation, record)
     found = prospects(seen.snapshot)
     rows = prospect_rows(found)
     if constraint is not None:
@@ -50,18 +52,18 @@ def command(
     allowed = [row for row in rows if row["reason"] is None or row["reason"]["code"] != Code.BUCKET_NOT_ALLOWED]
     shown = rows if all_types else allowed
     if as_json:
-        told = seen.document()
-        print_json({"schema": told["schema"], "now": told["now"], "buckets": shown})
+        document = seen.document()
+        print_json({"schema": document["schema"], "now": document["now"], "buckets": shown})
         return
     print_buckets(shown)
     for note in unknown_types(seen.snapshot.requests, seen.snapshot.policy):
         echo(text(note))
     if len(shown) < len(rows):
-        echo(f"{len(rows) - len(shown)} more are not allowed by the settings; --all shows them")
+        echo(f"the settings do not allow {len(rows) - len(shown)} more; --all shows them")
 
 
 def _asked(text: str, found: Sequence[Prospect], snapshot: Snapshot) -> Iterator[dict[str, Any] | None]:
-    """For each prospect why it does not meet the constraint; None: it does."""
+    """For each prospect, why it does not meet the constraint; None: it does."""
     shared = snapshot.policy.rules.shared if snapshot.policy.rules is not None else {}
     constraint = constraint_from(read_document(text, where="constraint"), shared=shared)
     for prospect in found:

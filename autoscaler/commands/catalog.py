@@ -1,4 +1,4 @@
-"""`sge-autoscaler catalog`: the instance types that are known without asking a cloud, shown and made anew."""
+"""`sge-autoscaler catalog`: show the instance types that are known without asking a cloud, and refresh them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TextIO
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import as_json, print_json
+from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
 from autoscaler.constraints.vm_size_list import vm_sizes_text
@@ -28,7 +28,7 @@ from providers.settings import prefix_of
 
 @click.group("catalog")
 def command() -> None:
-    """Show instance types with sizes and prices, or ask the cloud for them anew."""
+    """Show instance types with sizes and prices, or refresh them from the cloud."""
 
 
 @command.command()
@@ -36,7 +36,7 @@ def command() -> None:
 @as_json
 @click.pass_obj
 def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
-    """Print the types that are known without asking: those that come with us, and the settings' own file over them."""
+    """Print the types that are known without asking: the included ones, overridden by the file of the settings."""
     known = load_catalog(_own_file(invocation)).offers.values()
     rows = offer_rows(offer for offer in known if family in (None, offer.type.family))
     if as_json:
@@ -49,18 +49,17 @@ def show(invocation: Invocation, family: str | None, as_json: bool) -> None:
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write. Default: the one of the settings.",
+    help="File to write. Default: the file that the settings name.",
 )
 @click.pass_obj
 def refresh(invocation: Invocation, output: Path | None) -> None:
-    """Ask the provider's cloud for types and prices, and write them into a catalogue file.
-
-    For masters that may not ask for prices, and for regions whose prices do not come with us. The file counts once the
-    provider's CATALOG setting names it.
+    """Ask the provider's cloud for types and prices, and write them into a catalogue file. Use it for masters that may
+    not ask for prices, and for regions whose prices are not included. The file takes effect when the provider's CATALOG
+    setting names it.
     """
     file, setting = output or _own_file(invocation), _setting(invocation)
     if file is None or setting is None:
-        raise SettingsError("no file to write: name one with --output, or in the provider's CATALOG setting")
+        raise SettingsError("no file to write: name one by --output, or in the provider's CATALOG setting")
     before = load_catalog(file if file.exists() else None).offers
     offers = _asked(invocation, setting)
     _write(file, catalog_text(offers))
@@ -90,15 +89,15 @@ def sizes(skus: TextIO, only: tuple[str, ...], output: Path | None) -> None:
 
 
 def _asked(invocation: Invocation, setting: str) -> Sequence[Offer]:
-    """The cloud's own word: without the settings' file, which would win over it."""
+    """The provider without the catalogue file of the settings, which would override the cloud's own prices."""
     name = invocation.settings.process.provider or ""
     values = invocation.settings.for_provider(invocation.environ)
     provider = load(name, {key: value for key, value in values.items() if key != setting}, "catalog")
     if not isinstance(provider, HasCatalog):
-        raise SettingsError(f"provider {name} tells no prices beyond its catalogue: write its file by hand")
+        raise SettingsError(f"provider {name} has no prices besides its catalogue: write the file by hand")
     offers = provider.offers(datetime.now(UTC).date().isoformat())
     if not offers:
-        raise SettingsError(f"provider {name} offers no instance type by these settings: nothing is written")
+        raise SettingsError(f"provider {name} offers no instance type with these settings: no file was written")
     return offers
 
 
@@ -118,7 +117,7 @@ def _own_file(invocation: Invocation) -> Path | None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write the whole file or nothing."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
@@ -131,6 +130,6 @@ def _write(file: Path, text: str) -> None:
 
 
 def _differs(told: Offer, before: Offer) -> bool:
-    """Whether a price that was told now was another one before."""
+    """Whether a price now differs from the one before."""
     pairs = ((told.on_demand, before.on_demand), (told.spot, before.spot))
     return any(now is not None and now != then for now, then in pairs)

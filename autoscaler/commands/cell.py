@@ -18,7 +18,7 @@ from autoscaler.lab.private_root import CellError, missing
 from autoscaler.report.wording import count
 
 WATCH = 0.2
-"""Seconds between two looks at whether a held cell still lives."""
+"""Seconds between two checks whether a held cell still lives."""
 
 
 @click.group("cell")
@@ -26,8 +26,8 @@ def command() -> None:
     """Bring up a private Grid Engine on this machine, enter it, end it.
 
     Each host is a set of namespaces with a name and address of its own. A cell ends with the command that holds it,
-    even when that is killed, and leaves nothing; several live side by side. Needs root and Debian's Grid Engine
-    packages (make setup).
+    even if that is killed, and leaves nothing behind. Several cells can live side by side. Needs root and Debian's Grid
+    Engine packages (make setup).
     """
 
 
@@ -35,7 +35,11 @@ def command() -> None:
 @click.argument("name", required=False)
 @click.option("--hosts", default=2, show_default=True, type=click.IntRange(0, 50), help="Persistent execution hosts.")
 @click.option("--slots", default=2, show_default=True, type=click.IntRange(0, 100_000), help="Slots of each of them.")
-@click.option("--bare", is_flag=True, help="A master as just installed: no queue, host group, PE or submit host.")
+@click.option(
+    "--bare",
+    is_flag=True,
+    help="Leave the master as the installation made it: no queue, host group, PE or submit host.",
+)
 def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
     """Bring up a cell and hold it until Ctrl-C; in a terminal, until the shell in it ends."""
     obstacle = missing() or namespaces.probe()
@@ -53,7 +57,7 @@ def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
             _run(cell, ("bash", "--norc"), None)
         else:
             _hold(cell)
-    echo(f"cell {place.name} is gone")
+    echo(f"cell {place.name} has ended")
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
@@ -63,12 +67,12 @@ def up(name: str | None, hosts: int, slots: int, bare: bool) -> None:
 def enter(name: str | None, host: str | None, argv: tuple[str, ...]) -> int:
     """Run ARGV (a shell if none is given) on the master of cell NAME (the only one if none is given).
 
-    Its exit status is this command's. An autoscaler started there rents its `local` machines on the cell's own network
+    The exit status is that of ARGV. An autoscaler started there rents its `local` machines on the cell's own network
     and keeps its state in the cell, so that both end with it.
     """
     cell = Cell.at(cell_folder.find(name))
     if host is not None and host not in cell.tree.hosts():
-        raise NotFound(f"no host {host} in the cell: there are {', '.join(cell.tree.hosts()) or 'none'}")
+        raise NotFound(f"the cell has no host {host}; its hosts: {', '.join(cell.tree.hosts()) or 'none'}")
     return _run(cell, argv or ("bash", "--norc"), host)
 
 
@@ -85,7 +89,7 @@ def down(name: str | None) -> None:
         if time.monotonic() > deadline:
             raise CellError(f"cell {place.name} did not end within 10 s")
         time.sleep(0.02)
-    echo(f"cell {place.name} is gone")
+    echo(f"cell {place.name} has ended")
 
 
 @command.command("list")

@@ -31,7 +31,7 @@ from providers.registry import known, known_prefixes, load, settings_of
 from providers.settings import main_names, read_settings
 
 _FOR_TESTS = frozenset({"fake"})
-"""Providers that operators have no use for."""
+"""Providers that operators do not use."""
 
 _FILE = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), help="Settings file. Default: CP_CAP_AUTOSCALE_CONFIG."
@@ -48,10 +48,10 @@ command.add_command(_import.command)
 
 @command.command()
 @_FILE
-@click.option("--all", "everything", is_flag=True, help="Settings without effect too.")
+@click.option("--all", "everything", is_flag=True, help="Show also settings that have no effect.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path | None, everything: bool, as_json: bool) -> None:
-    """Print each value and where it came from."""
+    """Print each setting's value and its source."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes)
     settings = with_platform(settings, lambda said: _load(file, said), os.environ)
     rows = [row for row in shown_rows(settings) if everything or as_json or not row.unheeded]
@@ -72,7 +72,7 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 @command.command()
 @_FILE
 def check(file: Path | None) -> None:
-    """Check settings before the autoscaler is started; unknown names are errors here."""
+    """Check the settings before you start the autoscaler. Unknown names are errors here."""
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes, strict=True)
     for warning in settings.warnings:
         echo(f"note: {warning}")
@@ -86,16 +86,16 @@ def check(file: Path | None) -> None:
     problems += exposed_files(settings, os.environ)
     problems += _wrong_addresses(settings)
     for program in _programs_missing(settings):
-        echo(f"note: {program}: no program that can be run is there, on this host")
+        echo(f"note: {program}: this host has no executable program at this path")
     for problem in problems:
         echo(f"error: {problem}", err=True)
     if problems:
         sys.exit(2)
-    echo("settings are good")
+    echo("settings are valid")
 
 
 def _wrong_in_files(settings: Settings) -> list[str]:
-    """What is wrong in the files of rules and VM sizes, with its place."""
+    """The errors in the files of rules and VM sizes, with their places."""
     try:
         RuleFiles.load(settings.process.rules, settings.process.vm_sizes, group=settings.process.trusted_group)
     except SettingsError as error:
@@ -104,7 +104,7 @@ def _wrong_in_files(settings: Settings) -> list[str]:
 
 
 def _wrong_addresses(settings: Settings) -> list[str]:
-    """Of what is to listen."""
+    """Errors in the addresses of listeners."""
     process, wrong = settings.process, []
     try:
         if process.auto_stop:
@@ -122,7 +122,7 @@ def _wrong_addresses(settings: Settings) -> list[str]:
 
 
 def _programs_missing(settings: Settings) -> list[str]:
-    """Of health checks: each once, and with the setting that names it."""
+    """Notes on health checks: each once, with the setting that names it."""
     commands = {queue.health_check for queue in settings.queues.values() if queue.health_check}
     programs = sorted({shlex.split(command)[0] for command in commands})
     return [f"CP_CAP_AUTOSCALE_HEALTH_CHECK = {program}" for program in programs if shutil.which(program) is None]
@@ -131,11 +131,11 @@ def _programs_missing(settings: Settings) -> list[str]:
 @command.command()
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; fail when a page is out of date.")
 @click.option(
-    "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The checkout to write into."
+    "--root", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Checkout to write into."
 )
 def docs(only_check: bool, root: Path) -> None:
-    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings, and what providers and autoscale
-    policies declare.
+    """Write docs/configure.md and conf/sge-autoscaler.toml from the table of settings and the settings of providers and
+    autoscale policies.
     """
     texts = generated(root, _declared(_models()), _declared(_policy_models()))
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
@@ -149,7 +149,7 @@ def docs(only_check: bool, root: Path) -> None:
 
 
 def _of_provider(settings: Settings) -> list[Row]:
-    """The chosen provider's own settings; none where none is chosen, or where they are wrong."""
+    """The chosen provider's own settings; nothing if none is chosen or they are wrong."""
     name = settings.process.provider
     if name is None:
         return []
@@ -163,7 +163,7 @@ def _of_provider(settings: Settings) -> list[Row]:
 
 
 def _of_policies(settings: Settings) -> list[Row]:
-    """Options of the chosen autoscale policies; none of one that cannot be made."""
+    """Settings of the chosen autoscale policies, except of one that cannot be made."""
     rows: list[Row] = []
     for name in settings.process.policies:
         try:
@@ -185,7 +185,7 @@ def _wrong_for_provider(settings: Settings) -> list[str]:
 
 
 def _wrong_types(settings: Settings) -> list[str]:
-    """Instance types that the provider does not have. Where it cannot be asked here, that is noted."""
+    """Instance types that the provider does not have. If it cannot be asked here, a note says so."""
     try:
         provider = load(settings.process.provider or "", settings.for_provider(os.environ), "config-check")
         return list(unknown_types(settings, told_types(provider)))
@@ -199,12 +199,12 @@ def _load(file: Path | None, platform: Mapping[str, str]) -> Settings:
 
 
 def _models() -> dict[str, type[BaseSettings]]:
-    """Settings of the providers that come with us."""
+    """Settings of the included providers."""
     return {name: settings_of(name) for name in known() if name not in _FOR_TESTS}
 
 
 def _policy_models() -> dict[str, type[BaseSettings]]:
-    """Options of the autoscale policies that come with us."""
+    """Settings of the included autoscale policies."""
     return {name: policies.settings_of(name) for name in policies.known()}
 
 

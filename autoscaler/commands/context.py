@@ -1,4 +1,4 @@
-"""What commands share: from environment and settings to cell, store and provider. Builds; decides nothing."""
+"""What commands share: settings, cell, store and provider, built from the environment. Decides nothing."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from providers.interface import HasLocation, Provider, ProviderError
 from providers.registry import known_prefixes, load, oldest_price, platform_defaults
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
-"""Where SGE_ROOT is looked for when nobody set it: Debian's packages, and an installation by hand."""
+"""Where SGE_ROOT may be if it is not set: Debian's packages, and an installation by hand."""
 USUAL_PORTS = {"sge_qmaster": 6444, "sge_execd": 6445}
 
 
 class Invocation:
-    """One call of the command line; everything is made when it is first asked for."""
+    """One call of the command line; it makes each part at its first use."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
@@ -53,15 +53,16 @@ class Invocation:
 
     @cached_property
     def settings_in_force(self) -> Settings:
-        """The settings, with what the provider's platform says where nobody did. Raises SettingsError."""
-        return with_platform(self.settings, self._loaded, self.environ)
+        """The settings, completed by the preferences of the provider's platform. Raises SettingsError."""
+        return with_platform(self.settings, self.read_settings, self.environ)
 
-    def _loaded(self, platform: Mapping[str, str]) -> Settings:
+    def read_settings(self, platform: Mapping[str, str]) -> Settings:
+        """The settings read anew, completed by a platform's preferences. Raises SettingsError."""
         return load_settings(self.environ, known_prefixes=known_prefixes, platform=platform)
 
     @cached_property
     def cell(self) -> CellKey:
-        """The Grid Engine cell that this process belongs to. Raises SettingsError where there is none."""
+        """The Grid Engine cell of this process. Raises SettingsError if there is none."""
         name = self.environ.get("SGE_CELL") or "default"
         root = self._root(name)
         return CellKey(_master(root / name / "common"), self.port("sge_qmaster"), name, str(root.resolve()))
@@ -72,7 +73,7 @@ class Invocation:
         return Path(self.cell.root) / self.cell.cell / "common"
 
     def port(self, service: str) -> int:
-        """`sge_qmaster`'s or `sge_execd`'s, found as Grid Engine finds it: environment, then services."""
+        """The port of `sge_qmaster` or `sge_execd`, found as Grid Engine finds it: environment, then services."""
         given = self.environ.get(f"{service.upper()}_PORT", "")
         if given.isdigit():
             return int(given)
@@ -97,8 +98,8 @@ class Invocation:
 
     @cached_property
     def settings_of_running(self) -> Mapping[str, str] | None:
-        """What the running autoscaler serves by, without secrets: from its socket, else from its state. None: there is
-        none, or it cannot be learnt.
+        """The settings of the running autoscaler, without secrets: from its socket, else from its state. None: none
+        runs, or they cannot be read.
         """
         who = self.running
         if who is None:
@@ -114,13 +115,13 @@ class Invocation:
 
     @cached_property
     def as_running(self) -> Invocation:
-        """The same call with the settings of the running autoscaler; itself where there are none."""
+        """The same invocation with the settings of the running autoscaler; itself if there are none."""
         shared = self.settings_of_running
         return Invocation(with_settings(self.environ, shared)) if shared else self
 
     @property
     def state_directory(self) -> Path:
-        """Where the running autoscaler keeps its state; where none runs, as our own settings say."""
+        """The state directory of the running autoscaler; if none runs, that of our own settings."""
         if self.running is not None and self.running.state:
             return Path(self.running.state)
         if self.settings.process.work_directory is not None:
@@ -136,12 +137,12 @@ class Invocation:
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
-        """This cell's store, made where there is none. Raises SettingsError."""
+        """This cell's store, made if there is none. Raises SettingsError."""
         who = self.running
         if who is not None and who.state and not os.access(who.state, os.W_OK | os.X_OK):
             raise SettingsError(
-                f"the autoscaler of this cell (process {who.pid}) keeps its state in {who.state}, which is not "
-                f"{self.who}'s to write: run this command as the user that it runs as"
+                f"the autoscaler of this cell (process {who.pid}) keeps its state in {who.state}, which {self.who} "
+                "may not write: run this command as the user of that process"
             )
         store = Store.open(self.store_file)
         try:
@@ -150,7 +151,7 @@ class Invocation:
             store.close()
 
     def tag(self, *, make: bool) -> str:
-        """What marks this cell's machines; `make` may write a new one beside the cell's files."""
+        """The tag of this cell's machines; `make` allows to write a new one beside the cell's files."""
         return self.settings.process.tag or cell_tag(self.cell, self.common, make=make)
 
     def provider(self, *, make_tag: bool = False) -> Provider:
@@ -161,7 +162,7 @@ class Invocation:
         return load(name, self.settings.for_provider(self.environ), self.tag(make=make_tag))
 
     def oldest_price(self) -> date | None:
-        """The date of the oldest price that the chosen provider goes by, without asking its cloud anything."""
+        """The date of the oldest price that the chosen provider uses, without asking its cloud."""
         name = self.settings.process.provider
         try:
             return None if name is None else oldest_price(name, self.settings.for_provider(self.environ))
@@ -176,19 +177,18 @@ class Invocation:
 
     @property
     def who(self) -> str:
-        """The person who asks, also behind sudo."""
+        """The person who runs the command, also behind sudo."""
         return self.environ.get("SUDO_USER") or getpass.getuser()
 
     def host(self, store: Store, name: str) -> str:
-        """The worker of ours that is meant by a host name, as the provider names it.
-
-        Raises NotFound for every other host: what is not ours is never touched (rule 4).
+        """The worker that a host name means, as the provider names it. Raises NotFound for every other host: the
+        autoscaler never changes a host that is not its worker (rule 4).
         """
         ours = sorted({life.name for life in store.history.lifetimes() if life.ended_at is None and life.name})
         for own in ours:
             if own.lower() == name.lower() or own.partition(".")[0].lower() == name.partition(".")[0].lower():
                 return own
-        raise NotFound(f"{name} is no worker of this autoscaler; they are: {', '.join(ours) or 'none'}")
+        raise NotFound(f"this autoscaler has no worker {name}; its workers: {', '.join(ours) or 'none'}")
 
     def _root(self, cell: str) -> Path:
         given = self.environ.get("SGE_ROOT")
@@ -205,7 +205,9 @@ class Invocation:
 def with_platform(
     settings: Settings, load_again: Callable[[Mapping[str, str]], Settings], environ: Mapping[str, str]
 ) -> Settings:
-    """The settings read again with what the provider's platform says. Where it does not answer, they stay, and warn."""
+    """The settings, read again with the preferences of the provider's platform. If it does not answer, they stay as
+    they are, with a warning.
+    """
     provider = settings.process.provider
     if provider is None:
         return settings
@@ -214,7 +216,7 @@ def with_platform(
     except SettingsError:
         return settings  # said when the provider is made
     except ProviderError as error:
-        warning = f"the platform's preferences cannot be read, so defaults stand in for them: {error}"
+        warning = f"the platform's preferences cannot be read, so defaults replace them: {error}"
         return replace(settings, warnings=(*settings.warnings, warning))
     return load_again(said) if said else settings
 

@@ -21,7 +21,11 @@ from autoscaler.terminal.view import open_view
     "--mode", type=click.Choice(list(SCENARIOS)), default="homogeneous", show_default=True, help="Which example."
 )
 @click.option(
-    "--provider", type=click.Choice(list(PROVIDERS)), default="local", show_default=True, help="Who rents out workers."
+    "--provider",
+    type=click.Choice(list(PROVIDERS)),
+    default="local",
+    show_default=True,
+    help="Provider of the workers.",
 )
 def command(mode: str, provider: str) -> None:
     """Play one of the two examples on a private Grid Engine of its own.

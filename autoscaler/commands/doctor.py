@@ -1,4 +1,4 @@
-"""`sge-autoscaler doctor`: what will go wrong with this Grid Engine and this provider, each with what to do."""
+"""`sge-autoscaler doctor`: find what will fail with this Grid Engine and this provider, each with a remedy."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
-    """Look for what will go wrong: rights, names, clocks, settings of Grid Engine, the provider.
+    """Find what will fail: rights, names, clocks, settings of Grid Engine, the provider.
 
-    Changes nothing. Ends with 1 where anything fails; warnings are no failures.
+    Changes nothing. The exit code is 1 if a check fails; a warning is not a failure.
     """
     cores = this_machine(invocation.environ).cores
     facts = gather(
@@ -79,7 +79,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 
 def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
-    """Who is shut out of the queues that are autoscaled; without a qmaster, that is told by another finding."""
+    """Who may not use the autoscaled queues; if qmaster does not answer, another finding says so."""
     grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
 
     def show(*switches: str, may_be_empty: bool = False) -> str:
@@ -100,7 +100,7 @@ def access_findings(invocation: Invocation, user: str) -> tuple[Finding, ...]:
 
 
 def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """What the chosen provider itself says would fail; that it cannot be made or asked is a finding as well."""
+    """What would fail by the chosen provider's own check; a provider that cannot be asked is a finding, too."""
     name = invocation.settings.process.provider or "not chosen"
     try:
         problems = invocation.provider().check()
@@ -112,8 +112,8 @@ def provider_findings(invocation: Invocation) -> tuple[Finding, ...]:
 
 
 def settings_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """What is set and means something else than whoever set it may think."""
-    remedy = "`sge-autoscaler config check` says the same; docs/configure.md tells what each setting does"
+    """Settings that may not mean what the person who set them expects."""
+    remedy = "`sge-autoscaler config check` reports the same; docs/configure.md describes each setting"
     try:
         warnings = invocation.settings.warnings
     except AutoscalerError as error:
@@ -138,27 +138,27 @@ def mode_findings(invocation: Invocation) -> tuple[Finding, ...]:
 
 
 def type_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """Instance types and families that are set and that the provider does not have."""
+    """Instance types and families of the settings that the provider does not have."""
     try:
         settings = invocation.settings
         unknown = tuple(unknown_types(settings, told_types(invocation.provider())))
     except AutoscalerError:
         return ()  # told by what the provider itself is found to lack
-    remedy = "`sge-autoscaler buckets --all` lists what there is"
+    remedy = "`sge-autoscaler buckets --all` lists the instance types that there are"
     return tuple(Finding("instance types", Level.FAIL, told, remedy) for told in unknown) or (
-        Finding("instance types", Level.OK, "the provider has what is set"),
+        Finding("instance types", Level.OK, "the provider has the instance types of the settings"),
     )
 
 
 def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """Rules that are wrong, or name what is not there."""
+    """Rules that are wrong, or name something that does not exist."""
     try:
         path = invocation.settings.process.rules
         rules = RuleFiles.load(
             path, invocation.settings.process.vm_sizes, group=invocation.settings.process.trusted_group
         ).rules()
     except AutoscalerError as error:
-        return (Finding("rules", Level.FAIL, str(error), "correct the file; docs/rules.md tells what may stand there"),)
+        return (Finding("rules", Level.FAIL, str(error), "correct the file; docs/rules.md describes its contents"),)
     if rules is None:
         return ()
     grid_engine = Administrator(invocation.runner, timeout=TIMEOUT)
@@ -172,14 +172,18 @@ def rule_findings(invocation: Invocation) -> tuple[Finding, ...]:
             node_arrays=[array.name for array in policy.node_arrays],
         )
         return tuple(Finding("rules", Level.WARN, told, f"correct {path}") for told in strange) or (
-            Finding("rules", Level.OK, f"{path} names nothing that is not there"),
+            Finding("rules", Level.OK, f"all names in {path} exist"),
         )
     except AutoscalerError as error:
-        return (Finding("rules", Level.WARN, f"what they name cannot be looked up: {error}"),)
+        return (
+            Finding(
+                "rules", Level.WARN, f"Grid Engine does not answer, so the names in the file are not checked: {error}"
+            ),
+        )
 
 
 def launch_findings(invocation: Invocation) -> tuple[Finding, ...]:
-    """Node arrays whose launches help none of the jobs that they are for, as the last pass left it."""
+    """Node arrays whose launches help none of their jobs, by the memory of the last pass."""
     with contextlib.suppress(AutoscalerError):
         if not invocation.store_file.exists():
             return ()
@@ -198,7 +202,7 @@ def launch_findings(invocation: Invocation) -> tuple[Finding, ...]:
 
 
 def _verifier(invocation: Invocation, url: str) -> jsv_setup.State | None:
-    """The verifier of submissions; where the cell itself is not found, that is told by other findings."""
+    """The verifier of submissions; if there is no cell, other findings say so."""
     with contextlib.suppress(AutoscalerError):
         oldest = fresh_for(invocation.settings.process.polling_delay)
         return jsv_setup.state(url, verifier_place(invocation), archive(), oldest=oldest, now=time.time())
@@ -206,7 +210,7 @@ def _verifier(invocation: Invocation, url: str) -> jsv_setup.State | None:
 
 
 def _environment(invocation: Invocation) -> dict[str, str]:
-    """With the cell that was found where nobody set one."""
+    """The environment with the cell that was found, if none was set."""
     with contextlib.suppress(AutoscalerError):
         return {**invocation.environ, "SGE_ROOT": invocation.cell.root, "SGE_CELL": invocation.cell.cell}
     return dict(invocation.environ)

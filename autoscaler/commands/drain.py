@@ -1,4 +1,4 @@
-"""`sge-autoscaler drain HOST`: empty a worker and give it back."""
+"""`sge-autoscaler drain HOST`: drain a worker, then remove and terminate it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from autoscaler.store.overrides import Verb
 
 @click.command("drain")
 @click.argument("host")
-@click.option("--undo", is_flag=True, help="Take the wish back; a worker that is not removed yet serves again.")
+@click.option("--undo", is_flag=True, help="Cancel the drain; a worker that is not removed yet serves again.")
 @click.pass_obj
 def command(invocation: Invocation, host: str, undo: bool) -> None:
-    """Let no further job onto worker HOST; when its jobs have ended, remove it and give the machine back.
+    """Drain worker HOST: no further job starts on it, and when its jobs have ended, the autoscaler removes it from Grid
+    Engine and terminates the machine.
 
-    Only for workers of this autoscaler (`sge-autoscaler workers`); others are never touched.
+    HOST must be a worker of this autoscaler (`sge-autoscaler workers`).
     """
     tell_where_nobody_serves(invocation)
     with invocation.store() as store, store.database.transaction():
@@ -28,7 +29,7 @@ def command(invocation: Invocation, host: str, undo: bool) -> None:
             ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
             ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
             known = any(ended)
-            echo(f"{name} is no longer to be drained" if known else f"{name} was not to be drained")
+            echo(f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested")
             return
         kept = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
         new = store.wishes.ask(Verb.DRAIN, who=invocation.who, at=now, host=name)

@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import Look, as_json, from_record, look, print_json, reading_store
+from autoscaler.commands._observation import (
+    as_json,
+    from_record,
+    observe_and_plan,
+    print_json,
+    reading_store,
+)
 from autoscaler.commands.context import Invocation
 from autoscaler.core.demand.categories import category_key
 from autoscaler.core.demand.job_requests import RequestReader
@@ -47,45 +53,47 @@ _JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 def command(invocation: Invocation, subject: str, record: Path | None, as_json: bool) -> None:
     """Explain a job (by number) or a host (by name or worker id).
 
-    A waiting job: whether it counts, why it waits, which launch may serve it. A worker: why it stays or what is done
-    with it. The reason is followed by what led to it and by what you can do. Jobs and workers that are gone are looked
-    up in the history, which is kept for 30 days.
+    For a waiting job it shows whether the job counts as demand, why it waits, and which launch may serve it. For a
+    worker it shows why the worker stays, or what the autoscaler does with it. Below the reason stand its causes and
+    what you can do. Jobs and workers that are gone are found in the history of the last 30 days.
     """
     found = _JOB.fullmatch(subject)
     if found:
-        told = _job(invocation, int(found[1]), found[2], record)
-        lines = job_lines(told)
+        document = _job(invocation, int(found[1]), found[2], record)
+        lines = job_lines(document)
     else:
-        told = _host(invocation, subject, record)
-        lines = gone_lines(told) if told.get("verdict") is None else host_lines(told)
+        document = _host(invocation, subject, record)
+        lines = gone_lines(document) if document.get("verdict") is None else host_lines(document)
     if as_json:
-        print_json(told)
+        print_json(document)
         return
     for line in lines:
         echo(plain(line))
 
 
 def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
-    seen = look(invocation, record)
+    seen = observe_and_plan(invocation, record)
     if record is not None:
-        told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
-        if told is None:
+        document = explain_job(seen.snapshot, seen.plan, job, seen.zone)
+        if document is None:
             raise NotFound(f"job {job} neither waits nor runs in {record}{_unless(seen)}")
-        return _of_task(told, job, task)
+        return _of_task(document, job, task)
     ended = _ends(invocation, job)
     with reading_store(invocation, lenient=True) as store:
         done, last = store.journal.outcomes_of_job(job), store.history.explanation(job)
         past = Past(last, _launched(store, seen.snapshot, last, ended), ended)
-    told = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(job, past, done, seen.zone)
-    if told is None:
+    document = explain_job(seen.snapshot, seen.plan, job, seen.zone, done, past) or explain_past(
+        job, past, done, seen.zone
+    )
+    if document is None:
         raise NotFound(
-            f"job {job} neither waits nor runs, was never seen waiting in the last 30 days, and no accounting "
-            f"tells of it{_unless(seen)}"
+            f"job {job} neither waits nor runs, did not wait in the last 30 days, and is not in the accounting file"
+            f"{_unless(seen)}"
         )
-    return _of_task(told, job, task)
+    return _of_task(document, job, task)
 
 
-def _unless(seen: Look) -> str:
+def _unless(seen: ObservedPlan) -> str:
     """Where jobs could not be read, it may be one of them."""
     unread = jobs_not_read(seen.plan.notes)
     return f"; {unread}" if unread else ""
@@ -115,7 +123,7 @@ def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
 def _launched(
     store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
 ) -> tuple[OrderRecord, ...]:
-    """Orders that were made for its category while it waited."""
+    """Orders that were made for the job's category while it waited."""
     if last is None:
         return ()
     read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
@@ -130,28 +138,28 @@ def _launched(
     )
 
 
-def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
-    """Of one task of an array only what is its own. Raises NotFound where the job has no such task."""
+def _of_task(document: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
+    """Only the parts of one task of an array. Raises NotFound if the job has no such task."""
     if task is None:
-        return told
-    waiting = [row for row in told["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
-    running = [run for run in told["running"] if run["task"] == task]
-    ended = [end for end in told["ended"] if end["task"] == task]
+        return document
+    waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
+    running = [run for run in document["running"] if run["task"] == task]
+    ended = [end for end in document["ended"] if end["task"] == task]
     if not (waiting or running or ended):
         raise NotFound(f"job {job} has no task {task} that waits, runs or is in the accounting")
     state = "waiting" if waiting else "running" if running else "ended"
-    return told | {"job": f"{job}.{task}", "state": state, "waiting": waiting, "running": running, "ended": ended}
+    return document | {"job": f"{job}.{task}", "state": state, "waiting": waiting, "running": running, "ended": ended}
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:
-    seen = look(invocation, record)
-    told = explain_host(seen.snapshot, seen.plan, name, seen.zone)
-    if told is not None:
-        return told
+    seen = observe_and_plan(invocation, record)
+    document = explain_host(seen.snapshot, seen.plan, name, seen.zone)
+    if document is not None:
+        return document
     if record is not None:
-        raise NotFound(f"{name} is no worker or host in {record}")
+        raise NotFound(f"{record} has no worker or host {name}")
     with reading_store(invocation) as store:
         lives = [life for life in store.history.lifetimes() if name in (life.worker_id, life.name)]
     if not lives:
-        raise NotFound(f"{name} is no host of Grid Engine and was no worker of ours in the last 30 days")
+        raise NotFound(f"Grid Engine has no host {name}, and the autoscaler had no such worker in the last 30 days")
     return explain_gone(lives[-1], seen.snapshot.now)

@@ -1,4 +1,4 @@
-"""`sge-autoscaler history`: what waited, ran, stood and cost, from what the monitor wrote down. Asks nobody else."""
+"""`sge-autoscaler history`: jobs, workers and cost over time, from the monitor's samples alone."""
 
 from __future__ import annotations
 
@@ -8,34 +8,41 @@ import time
 import click
 
 from autoscaler.commands._duration import Duration
-from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.report.history import document, print_history, told, write_csv
+from autoscaler.report.history import document, history_report, print_history, write_csv
 
 
 @click.command("history")
-@click.option("--since", type=Duration(), default="1h", show_default=True, help="How far back: 90s, 30m, 1h30m, 7d.")
-@click.option("--step", type=Duration(), help="Length of each period. Default: as fits a screen.")
-@click.option("--array", default="", help="Workers and cost of this node array only.")
+@click.option(
+    "--since", type=Duration(), default="1h", show_default=True, help="Length of time to show: 90s, 30m, 1h30m, 7d."
+)
+@click.option(
+    "--step", type=Duration(), help="Length of each row's period. Default: so that the table fits on a screen."
+)
+@click.option("--array", default="", help="Show workers and cost of this node array only.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, since: float, step: float | None, array: str, as_csv: bool, as_json: bool) -> None:
-    """Show what waited, which workers there were, what they cost and how long jobs waited, period by period.
+    """Show waiting jobs, workers, their cost and how long jobs waited, period by period.
 
-    Numbers are means over what was observed in a period. Periods of 10 s are kept for a day, minutes for a week, hours
-    for 400 days.
+    The numbers are means over the observed time of a period. The autoscaler keeps periods of 10 s for a day,
+    minutes for a week, and hours for 400 days.
     """
     if step is not None and step < 1:
         raise click.BadParameter("a period is at least one second", param_hint="--step")
     if as_csv and as_json:
-        raise click.UsageError("--csv or --json: not both")
+        raise click.UsageError("give --csv or --json, not both")
     now = time.time()
     with reading_store(invocation) as store:
-        found = told(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
+        found = history_report(store.samples, now - since, now, now=now, zone=None, step=step, array=array)
     if array and array not in found.arrays:
-        raise NotFound(f"nothing is known of a node array {array} in that time; of {', '.join(found.arrays) or 'none'}")
+        raise NotFound(
+            f"there are no samples of a node array {array} in that time; there are some of "
+            f"{', '.join(found.arrays) or 'none'}"
+        )
     if as_json:
         print_json(document(found, now))
     elif as_csv:

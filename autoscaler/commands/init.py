@@ -1,4 +1,4 @@
-"""`sge-autoscaler init`: prepare a master for workers. Shows what it would do; changes nothing existing unasked."""
+"""`sge-autoscaler init`: prepare a master for workers. Shows what it would do; changes no existing object unasked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autoscaler.report.admission_file import archive
 from autoscaler.settings import Settings, this_machine
 from sge import jsv_setup
 from sge.admin import Administrator
-from sge.prepare import Difference, Preparation, carry_out, differences, look
+from sge.prepare import Difference, Preparation, carry_out, differences, read_present
 
 UNPREPARED = 1
 
@@ -36,20 +36,20 @@ UNPREPARED = 1
     "--jsv/--no-jsv",
     "verifier",
     default=None,
-    help="Let Grid Engine refuse at submission what could never run (a server-side JSV), or no longer.",
+    help="Whether Grid Engine refuses jobs that can never run, at submission, by a server-side JSV.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifier: bool | None, as_json: bool) -> int:
     """Prepare this master: queue, host group, parallel environments, its own slots.
 
-    Shows the difference first. What is missing is created after a yes (or with --yes); what exists is never changed
-    unless it is named with --apply, and is saved before. Run again, it finds nothing to do.
+    It shows the difference first, and creates missing objects after a yes (or with --yes). It changes an existing
+    object only if --apply names it, and saves the old one before. A second run finds nothing to do.
 
-    With --jsv a verifier of submissions is prepared as well; one of your own is replaced only with --apply jsv.
-    --no-jsv takes ours away and puts back what the configuration said before; nothing else is done then.
+    With --jsv it also sets up a verifier of submissions; it replaces a verifier of your own only with --apply jsv.
+    --no-jsv removes our verifier, restores the former configuration, and does nothing else.
 
-    Ends with 1 where something is missing still, because nobody said yes.
+    The exit code is 1 if objects are still missing because nobody confirmed.
     """
     administrator = Administrator(invocation.runner)
     saved = invocation.state_directory / "init" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -57,7 +57,7 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     if verifier is False:
         return _withdraw(administrator, place, saved, as_json=as_json)
     wanted = preparations(invocation.settings, invocation.cell.master, this_machine(invocation.environ).cores)
-    found = differences(wanted, look(administrator, wanted))
+    found = differences(wanted, read_present(administrator, wanted))
     names = _names(wanted)
     if verifier:
         names.add(jsv_setup.NAME)
@@ -81,7 +81,7 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
     if as_json:
         echo(json.dumps(_document(found, done, saved), indent=2))
     elif any(not difference.missing for difference in done):
-        echo(f"what was there is kept in {saved}")
+        echo(f"{saved} holds what was there before")
     if any(difference not in done for difference in missing):
         if not as_json:
             echo("nothing was created: run it again with --yes", err=True)
@@ -90,24 +90,26 @@ def command(invocation: Invocation, yes: bool, applied: tuple[str, ...], verifie
 
 
 def verifier_place(invocation: Invocation) -> jsv_setup.Place:
-    """Where the verifier of submissions is, or would be."""
+    """The place of the verifier of submissions, whether it exists or not."""
     return jsv_setup.Place(invocation.common, invocation.cell.slug)
 
 
 def _withdraw(administrator: Administrator, place: jsv_setup.Place, saved: Path, *, as_json: bool) -> int:
-    """Take the verifier away, if it is ours."""
+    """Remove the verifier, if it is ours."""
     done = jsv_setup.withdraw(administrator, place, saved)
     if as_json:
         echo(json.dumps({"schema": 1, "differences": [], "saved": str(saved) if done else None}, indent=2))
     elif done:
-        echo(f"no submission is verified by us any more; what the configuration said is kept in {saved}")
+        echo(f"Grid Engine no longer runs our verifier at submission; {saved} holds the former configuration")
     else:
-        echo("Grid Engine asks no verifier of ours; nothing to do")
+        echo("Grid Engine does not run our verifier: nothing to do")
     return 0
 
 
 def preparations(settings: Settings, master: str, cores: int) -> tuple[Preparation, ...]:
-    """What each autoscaled queue needs on a master of `cores`, which it gives to queues of persistent workers."""
+    """The objects that each autoscaled queue needs on a master of `cores` cores, which serve queues with persistent
+    workers.
+    """
     prepared = []
     for queue in settings.queues.values():
         slots = cores if queue.master_cores is None else queue.master_cores
@@ -145,11 +147,11 @@ def _names(wanted: Sequence[Preparation]) -> set[str]:
 
 def _show(found: Sequence[Difference], applied: Sequence[str]) -> None:
     if not found:
-        echo("all is prepared; nothing to do")
+        echo("all is there: nothing to do")
     for difference in found:
         echo(difference.shown)
         if not difference.missing and difference.name not in applied:
-            echo(f"left as it is; to change it as shown: --apply {difference.name}")
+            echo(f"`init` does not change it; to change it as shown: --apply {difference.name}")
         echo()
 
 

@@ -1,6 +1,6 @@
 """`sge-autoscaler jetpack`: a module and a command of that name for scripts that cannot be changed.
 
-Neither hides another jetpack: the module is found last of all, and the command gives way to every other one.
+Neither hides another jetpack: Python finds the module last, and the command calls any other one instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START = (
     "import importlib.util; importlib.util.find_spec('autoscaler') and "
     "__import__('autoscaler.jetpack_fallback', fromlist=['install']).install()\n"
 )
-"""A line that Python runs when it starts; does nothing where the autoscaler is gone."""
+"""A line that Python runs when it starts; it does nothing if the autoscaler is not installed any more."""
 _COMMAND = f"""#!/bin/sh
 # {MARK}
 # Any other jetpack goes before.
@@ -48,7 +48,7 @@ exit 2
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a Python environment keeps modules and commands."""
+    """Directories of a Python environment for modules and commands."""
 
     modules: Path
     commands: Path
@@ -66,7 +66,7 @@ class Place:
         return self.commands / "jetpack"
 
     def install(self, autoscaler: str) -> list[Path]:
-        """Put both there; `autoscaler` is the command to run. Raises SettingsError where a file is not ours."""
+        """Write both files; `autoscaler` is the command to run. Raises SettingsError if a file is not ours."""
         files = {self.start: _START, self.command: _COMMAND.replace("AUTOSCALER", autoscaler)}
         for path in files:
             _ours(path)
@@ -79,7 +79,7 @@ class Place:
         return list(files)
 
     def remove(self) -> list[Path]:
-        """Take away what was put there, and nothing else; returns what was. Raises SettingsError."""
+        """Remove the installed files and nothing else; return them. Raises SettingsError."""
         there = [path for path in (self.start, self.command) if _ours(path)]
         try:
             for path in there:
@@ -91,15 +91,15 @@ class Place:
 
 @click.command("jetpack")
 @click.option("--install", "change", flag_value="install", help="Put both into the environment of this Python.")
-@click.option("--remove", "change", flag_value="remove", help="Take away what --install put there.")
+@click.option("--remove", "change", flag_value="remove", help="Remove what --install installed.")
 def command(change: str | None) -> None:
-    """Offer `import jetpack.autoscale`, `jetpack autoscale` and `jetpack config` where nothing else provides them.
+    """Install `import jetpack.autoscale`, `jetpack autoscale` and `jetpack config` where nothing else provides them.
 
-    Scripts that can be changed say `from autoscaler import jetpack` instead, and need none of this.
+    If you can change a script, write `from autoscaler import jetpack` in it instead.
     """
     place = Place.of_this_python()
     if change is None:
-        raise click.UsageError("say --install or --remove")
+        raise click.UsageError("give --install or --remove")
     if change == "install":
         for path in place.install(_quoted(Path(sys.executable).parent / "sge-autoscaler")):
             echo(f"wrote {path}")
@@ -108,11 +108,11 @@ def command(change: str | None) -> None:
     for path in removed:
         echo(f"removed {path}")
     if not removed:
-        echo("nothing of ours was there")
+        echo("nothing was installed")
 
 
 def _ours(path: Path) -> bool:
-    """Whether a file that we put there is there. Raises SettingsError for somebody else's."""
+    """Whether our file is there. Raises SettingsError for somebody else's file."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def _ours(path: Path) -> bool:
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from error
     if MARK not in text:
-        raise SettingsError(f"{path} is not ours and is left alone: another jetpack is there")
+        raise SettingsError(f"{path} is another jetpack: left alone")
     return True
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.reasons import Code
 from autoscaler.report.tables import print_jobs
@@ -17,10 +17,12 @@ from autoscaler.report.tables import print_jobs
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
-    """List waiting jobs: whether they count as demand, and why they wait. Running jobs are qstat's to show."""
-    told = look(invocation, record).document(by_job=True)
+    """List waiting jobs: whether they count as demand, and why they wait. `qstat` shows running jobs."""
+    document = observe_and_plan(invocation, record).document(by_job=True)
     if as_json:
-        parts = {name: told[name] for name in ("schema", "now", "notes")}
-        print_json(parts | {"jobs": told["shapes"]})
+        parts = {name: document[name] for name in ("schema", "now", "notes")}
+        print_json(parts | {"jobs": document["shapes"]})
     else:
-        print_jobs(told["shapes"], [note["text"] for note in told["notes"] if note["code"] == Code.JOBS_NOT_READ])
+        print_jobs(
+            document["shapes"], [note["text"] for note in document["notes"] if note["code"] == Code.JOBS_NOT_READ]
+        )

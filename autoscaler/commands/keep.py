@@ -14,7 +14,7 @@ from autoscaler.store.overrides import Verb
 
 @click.command("keep")
 @click.argument("host")
-@click.option("--undo", is_flag=True, help="Take the wish back; an idle worker may leave again.")
+@click.option("--undo", is_flag=True, help="Cancel the keep; an idle worker may leave again.")
 @click.pass_obj
 def command(invocation: Invocation, host: str, undo: bool) -> None:
     """Keep worker HOST however idle it is, until `keep --undo`, `drain` or `stop`."""

@@ -1,7 +1,7 @@
-"""`sge-autoscaler`: finds its commands by module name, loads one when it is asked for, and ends with one exit code.
+"""`sge-autoscaler`: finds its commands by module name, loads the one that is called, and ends with one exit code.
 
-A command is a module of this folder that exports `command`. Errors made on purpose become one clear line and the exit
-code that `autoscaler.errors` draws; anything else is a defect and shows its traceback.
+A command is a module of this folder that exports `command`. An AutoscalerError becomes one line and the exit code of
+its class (`autoscaler.errors`); any other exception is a defect and shows its traceback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoscaler.settings import CONFIG_ENV
 
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
-NOT_YOURS = "it may not be read by you: ask root, or whoever runs the autoscaler"
+NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})
 
 
@@ -56,7 +56,7 @@ class Commands(click.Group):
 )
 @click.pass_context
 def cli(context: click.Context, config: Path | None) -> None:
-    """Rent workers for the waiting jobs of a Grid Engine, and give them back when they are idle."""
+    """Rent machines for the waiting jobs of a Grid Engine, and give them back when they are idle."""
     if config is not None:
         os.environ[CONFIG_ENV] = str(config)  # so that every reader of settings, children included, sees the same file
     context.obj = Invocation(os.environ)

@@ -20,10 +20,10 @@ FAILED = 1
 @click.option("--json", "as_json", is_flag=True, help="Print the pass as JSON, with the outcome of each action.")
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
-    """Observe, decide and act once; end when the provider has answered.
+    """Observe, decide and act once, and end when the provider has answered.
 
-    Ends with 0 where all went well (nothing to do included), 1 where an action failed or was refused, 4 where Grid
-    Engine or the provider could not be observed, 5 where another autoscaler serves this cell.
+    Exit codes: 0 if all went well, also if there was nothing to do; 1 if an action failed or was refused; 4 if Grid
+    Engine or the provider could not be observed; 5 if another autoscaler serves this cell.
     """
     configure_log(invocation.settings.process, invocation.environ)
     from autoscaler.commands.serving import serving
@@ -41,9 +41,11 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 def _document(invocation: Invocation, done: Pass) -> dict[str, object]:
     observation, number = done.observation, done.plan.memory.passes
-    told = document(observation.snapshot, done.plan, observation.timings, pass_number=number, zone=invocation.zone)
+    outcome_document = document(
+        observation.snapshot, done.plan, observation.timings, pass_number=number, zone=invocation.zone
+    )
     ended = {id(outcome.action): outcome for outcome in done.outcomes if outcome.result is not Result.UNDER_WAY}
     results = [ended.get(id(action)) for action in done.plan.actions]
-    for part, outcome in zip(told["actions"], results, strict=True):
+    for part, outcome in zip(outcome_document["actions"], results, strict=True):
         part["outcome"] = {"result": outcome.result, "message": outcome.message} if outcome else None
-    return told
+    return outcome_document

@@ -1,4 +1,4 @@
-"""`sge-autoscaler orphans`: machines that carry our tag and that no pass manages; ended one at a time, by a person."""
+"""`sge-autoscaler orphans`: machines with our tag that no pass manages; a person ends them one at a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import as_json, from_record, observe, print_json
+from autoscaler.commands._observation import as_json, from_record, observe, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.core.model.actions import Terminate
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.recovery.orphans import Orphan, find_orphans
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.engine.end_orphan import Hands, end_orphan
+from autoscaler.engine.end_orphan import EndOrphanContext, end_orphan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
 from autoscaler.report.document import reason_part
@@ -30,17 +30,17 @@ from sge.admin import Administrator
 @click.command("orphans")
 @from_record
 @as_json
-@click.option("--end", "which", metavar="ID", help="End this one: its id or host name.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--end", "which", metavar="ID", help="Terminate this machine: its id or host name.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool, which: str | None, yes: bool) -> None:
-    """List machines that carry our tag and that nobody manages; end one of them.
+    """List machines that carry our tag but that no pass manages; end one of them.
 
-    One that runs jobs is never ended: it is closed, looked at again, and taken out of Grid Engine first, which refuses
-    while anything is on it.
+    The command never ends a machine that runs jobs: it disables the host, observes it again, and removes it from
+    Grid Engine, which refuses while anything is on the host. Only then it terminates the machine.
     """
     if which is not None and record is not None:
-        raise click.UsageError("--from only shows: a machine is ended by what is there now")
+        raise click.UsageError("--from only shows machines: leave it out to end one")
     snapshot = observe(invocation).snapshot if record is None else read_record(record)
     orphans = find_orphans(snapshot)
     if which is not None:
@@ -54,7 +54,7 @@ def command(invocation: Invocation, record: Path | None, as_json: bool, which: s
         if not yes:
             click.confirm(f"end {orphans[0].worker.id}?", abort=True, err=True)
         _end(orphans[0], snapshot, invocation)
-        echo(f"{orphans[0].worker.id} is ended", err=as_json)
+        echo(f"terminated {orphans[0].worker.id}", err=as_json)
 
 
 def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:
@@ -68,21 +68,21 @@ def _named(orphans: tuple[Orphan, ...], which: str) -> Orphan:
 def _end(orphan: Orphan, snapshot: Snapshot, invocation: Invocation) -> None:
     process = invocation.settings.process
     if process.dry_run:
-        raise WriteRefused("nothing is ended in a dry run: unset CP_CAP_AUTOSCALE_DRY_RUN")
+        raise WriteRefused("a dry run terminates nothing: unset CP_CAP_AUTOSCALE_DRY_RUN")
 
-    def look_again() -> Orphan | None:
+    def observe_again() -> Orphan | None:
         time.sleep(snapshot.cluster.schedule_interval)
         later = find_orphans(observe(invocation).snapshot)
         return next((one for one in later if one.worker.id == orphan.worker.id), None)
 
-    doors = Administrator(invocation.runner, timeout=process.grid_engine_timeout)
+    grid_engine = Administrator(invocation.runner, timeout=process.grid_engine_timeout)
     action = Terminate(orphan.worker.id, orphan.host, because(Code.ORPHAN_ENDED, by=invocation.who).then(orphan.reason))
     with invocation.store() as store:
         (journalled,) = store.journal.begin(
             (action,), pass_number=snapshot.memory.passes, at=time.time(), new_id=lambda: ""
         )
         try:
-            end_orphan(orphan, Hands(doors, invocation.as_running.provider(), look_again))
+            end_orphan(orphan, EndOrphanContext(grid_engine, invocation.as_running.provider(), observe_again))
         except AutoscalerError as error:
             _journal(store, journalled.id, Result.FAILED, str(error))
             raise

@@ -1,4 +1,4 @@
-"""`sge-autoscaler pause`: keep looking, but launch and remove nothing."""
+"""`sge-autoscaler pause`: go on observing, but launch and remove nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from autoscaler.store.overrides import Verb
 @click.command("pause")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
-    """Launch and remove nothing until `resume`. Workers and jobs go on as they are; passes still tell what they see."""
+    """Launch and remove nothing until `resume`. Workers and jobs are not affected; each pass still logs what it
+    observes.
+    """
     tell_where_nobody_serves(invocation)
     with invocation.store() as store:
         if store.wishes.ask(Verb.PAUSE, who=invocation.who, at=time.time()):
-            echo("paused; `sge-autoscaler resume` goes on")
+            echo("the autoscaler is paused; `sge-autoscaler resume` ends the pause")
         else:
-            echo(f"paused already, by {store.wishes.load().paused_by}")
+            echo(f"the autoscaler is already paused, by {store.wishes.load().paused_by}")

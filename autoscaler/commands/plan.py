@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.report.tables import print_plan
 
@@ -14,17 +14,17 @@ from autoscaler.report.tables import print_plan
 @click.command("plan")
 @from_record
 @click.option(
-    "--jobs", "by_job", is_flag=True, help="A row for each waiting job instead of one for jobs that are alike."
+    "--jobs", "by_job", is_flag=True, help="Show a row for each waiting job instead of one for each job category."
 )
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, by_job: bool, as_json: bool) -> None:
     """Show what a pass would do now, with a verdict and its reason for every waiting job, worker and instance type.
 
-    Nothing is changed: neither Grid Engine, nor the provider, nor what the autoscaler remembers.
+    The command changes nothing: neither Grid Engine, nor the provider, nor the autoscaler's memory.
     """
-    told = look(invocation, record).document(by_job=by_job)
+    document = observe_and_plan(invocation, record).document(by_job=by_job)
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        print_plan(told)
+        print_plan(document)

@@ -1,4 +1,4 @@
-"""`sge-autoscaler record DIR`: put down everything a pass would rest on, to look at it later or elsewhere."""
+"""`sge-autoscaler record DIR`: write everything that a pass decides on, to examine it later or elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import observe
+from autoscaler.commands._observation import observe
 from autoscaler.commands.context import Invocation
 from autoscaler.engine.anonymous import write_anonymous
 from autoscaler.engine.record import refuse_full, write_record
@@ -22,7 +22,7 @@ from autoscaler.engine.record import refuse_full, write_record
 def command(invocation: Invocation, directory: Path, name: str | None) -> None:
     """Write a record folder: outputs of Grid Engine, the provider's listings, settings, memory.
 
-    DIRECTORY must be new or empty. Nothing secret is written; names of users, hosts and queues are. Look at it again
+    DIRECTORY must be new or empty. The folder contains no secrets, but names of users, hosts and queues. Examine it
     with `plan --from DIRECTORY` and `explain JOB --from DIRECTORY`.
 
     With --case the folder is DIRECTORY/NAME. It decides the same, and names of users, hosts, projects, access lists,

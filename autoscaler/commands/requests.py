@@ -1,4 +1,4 @@
-"""`sge-autoscaler requests`: what callers want node arrays to hold now."""
+"""`sge-autoscaler requests`: the live request sets of callers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands._requests import own_store, reachable
 from autoscaler.commands.context import Invocation
 from autoscaler.jetpack.service import Unreachable
@@ -17,19 +17,19 @@ from autoscaler.report.requests import requests_document, requests_text
 
 
 @click.command("requests")
-@click.option("--end", "ended", metavar="SET", help="Take all that this set wants back.")
+@click.option("--end", "ended", metavar="SET", help="End this request set: its targets no longer count.")
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, ended: str | None, as_json: bool) -> None:
-    """Show every live request, who asked and until when, and what each node array is asked to hold in sum."""
+    """Show each live request set, who made it and until when it holds, and the sum of targets of each node array."""
     if ended is not None:
-        echo(f"request set {ended} " + ("is taken back" if _end(invocation, ended) else "is not there"))
+        echo(f"request set {ended} " + ("has ended" if _end(invocation, ended) else "does not exist"))
         return
-    told = _live(invocation)
+    document = _live(invocation)
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        echo(requests_text(told, invocation.zone))
+        echo(requests_text(document, invocation.zone))
 
 
 def _live(invocation: Invocation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`sge-autoscaler resume`: go on after `pause`, `stop`, the brake, or a provider's refusal."""
+"""`sge-autoscaler resume`: go on after `pause`, `stop`, the circuit breaker, or a provider's refusal."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from autoscaler.store.overrides import Verb
 
 _SAID = {
     Verb.PAUSE: "the pause",
-    Verb.STOP_DRAIN: "the wish to stop",
-    Verb.STOP_NOW: "the wish to stop at once",
+    Verb.STOP_DRAIN: "the stop",
+    Verb.STOP_NOW: "the stop at once",
 }
 
 
 @click.command("resume")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
-    """Go on after `pause` or the brake, and take back a `stop` that is not yet carried out.
+    """Go on after `pause` or the circuit breaker, and cancel a `stop` that is not carried out yet.
 
-    Also tries again where a provider refused launches for good (bad image, no permission), or where launches helped
-    none of the jobs that they were for (protected mode), once that is mended.
+    It also allows launches again that a provider refused for good (bad image, no permission), and ends protected
+    mode. Correct the cause first.
     """
     tell_where_nobody_serves(invocation)
     with invocation.store() as store:

@@ -1,4 +1,4 @@
-"""`sge-autoscaler retry`: try again at once what a provider lacked or refused, and created nodes that failed."""
+"""`sge-autoscaler retry`: end backoff and protected mode now, and launch again for created nodes that failed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from autoscaler.commands.context import Invocation
 @click.command("retry")
 @click.pass_obj
 def command(invocation: Invocation) -> None:
-    """Try again at the next pass what a provider lacked or refused, instead of waiting until its rest is over, and
-    launches for jobs that the last ones did not help. Nodes
-    that callers of the REST API created, and that failed, get another machine.
+    """End the backoff of all instance types and protected mode, so that the next pass tries launches again. Nodes that
+    failed, created by callers of the REST API, get another machine.
 
-    For after a quota was raised or an image was mended. A pause and the brake stay: those `resume` ends.
+    Use it after you raised a quota or corrected an image. It ends neither a pause nor the circuit breaker: use
+    `resume` for these.
     """
     now = time.time()
     tell_where_nobody_serves(invocation)
@@ -29,4 +29,8 @@ def command(invocation: Invocation) -> None:
     again += [f"{array} ({message})" for array, message in memory.stopped.items()]
     again += [f"node {name}" for name in nodes]
     again += [f"launches for {name}" for name, array in memory.protected.items() if array.categories]
-    echo(f"tried again: {', '.join(dict.fromkeys(again))}" if again else "nothing rests, and no node has failed")
+    echo(
+        f"tried again: {', '.join(dict.fromkeys(again))}"
+        if again
+        else "no bucket is in backoff, and no node has failed"
+    )

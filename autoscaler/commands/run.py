@@ -1,4 +1,4 @@
-"""`sge-autoscaler run`: serve this cell until told to stop."""
+"""`sge-autoscaler run`: serve this cell until it is stopped."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ INTERRUPTED = 130
 
 
 class NotReady(AutoscalerError):
-    """The provider says that nothing can be launched as things are."""
+    """The provider's check says that every launch would fail."""
 
 
 @click.command("run")
 @click.option("--json", "as_json", is_flag=True, help="Log JSON, an object a line.")
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> int:
-    """Watch the queues, launch workers for jobs that wait, give idle ones back. Runs until it is told to stop.
+    """Watch the queues, launch workers for waiting jobs, and remove idle workers.
 
-    SIGTERM and Ctrl-C end it after the action in hand; workers stay, and it says how many and what they cost
-    (`sge-autoscaler stop` gives them back). SIGHUP reads the settings again. A second autoscaler for the same
-    cell is refused.
+    The command runs until SIGTERM or Ctrl-C, which end it after the current action. Workers stay; it says how many
+    and what they cost (`sge-autoscaler stop` removes them). SIGHUP makes it read the settings again. Only one
+    autoscaler can serve a cell.
 
-    With CP_CAP_AUTOSCALE=false it says so and ends with 0.
+    With CP_CAP_AUTOSCALE=false it says so and ends with exit code 0.
     """
     settings = invocation.settings
     if not settings.scales:
-        echo("CP_CAP_AUTOSCALE is false: this cluster is not to be scaled; nothing is done")
+        echo("CP_CAP_AUTOSCALE is false: the autoscaler does not scale this cluster and ends")
         return 0
     configure_log(settings.process, invocation.environ, as_json=as_json or None)
     for warning in invocation.settings_in_force.warnings:
@@ -60,7 +60,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
             cell.master,
             cell.port,
             loop.observer.provider.name,
-            "; dry run: nothing is changed, and requests are left out (`sge-autoscaler plan` has them)"
+            "; dry run: it changes nothing, and ignores requests (`sge-autoscaler plan` includes them)"
             if loop.dry_run
             else "",
         )
@@ -70,11 +70,11 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
 
 def _check(provider: Provider) -> None:
-    """Say what will fail before anything is launched. A provider that cannot be reached now may be later."""
+    """Report what will fail before the first launch. A provider that does not answer now may answer later."""
     try:
         problems = provider.check()
     except NotObservable as error:
-        log.warning("provider %s cannot be checked yet: %s", provider.name, error)
+        log.warning("the settings of provider %s cannot be checked yet: %s", provider.name, error)
         return
     for problem in problems:
         if not problem.fatal:
@@ -85,9 +85,9 @@ def _check(provider: Provider) -> None:
 
 
 def _tell_unknown_types(invocation: Invocation, provider: Provider) -> None:
-    """What is set and the provider has not is told at once, and not only when a job waits for it."""
+    """Report at once types of the settings that the provider does not have, and not only when a job waits for one."""
     try:
         for told in unknown_types(invocation.settings_in_force, told_types(provider)):
             log.error(told)
     except AutoscalerError as error:
-        log.warning("provider %s does not tell its instance types yet: %s", provider.name, error)
+        log.warning("provider %s does not list its instance types yet: %s", provider.name, error)

@@ -40,7 +40,8 @@ def _serve(invocation: Invocation) -> None:
     with rest(invocation) as server:
         echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
         if lock.running(invocation.cell) is None:
-            echo("no loop serves this cell: requests are only stored; `sge-autoscaler run` acts on them", err=True)
+            said = "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
+            echo(said, err=True)
         server.serve()
 
 
@@ -71,7 +72,9 @@ def passwd(invocation: Invocation, user: str, role: str | None) -> None:
 
 
 @command.command("calls")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="So many, newest first.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of calls to show, newest first."
+)
 @click.pass_obj
 def calls(invocation: Invocation, limit: int) -> None:
     """Show the newest calls: when, who, what, how it was answered, and which operation it began."""
@@ -79,7 +82,7 @@ def calls(invocation: Invocation, limit: int) -> None:
 
     path = invocation.store_file.with_suffix(".calls")
     if not path.exists():
-        echo("nobody has called yet")
+        echo("no call has been made yet")
         return
     log = CallLog.open(path)
     try:

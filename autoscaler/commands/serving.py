@@ -1,4 +1,4 @@
-"""Puts together what serves a cell: lock, store, observer, actor, loop. For `run`, `once` and `stop`."""
+"""Builds what serves a cell: lock, store, observer, actor, loop. For `run`, `once` and `stop`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ from sge.probe_hosts import ProbeHosts
 
 
 def observer(invocation: Invocation, store: Store, provider: Provider) -> Observer:
-    """Looks at this cell as the loop does."""
+    """An observer of this cell, as the loop has it."""
     return Observer(
         invocation.runner,
         provider,
@@ -90,13 +90,15 @@ _FOR_LIFE = (
     *("policies", "policies_deadline", "auto_stop", "socket", "socket_group"),
     *("http", "http_passwords", "http_certificate", "http_key", "http_cluster"),
 )
-"""What a process cannot change once it serves."""
+"""Settings that a process cannot change once it serves."""
 OWN_PATIENCE = 2
-"""So many boot timeouts a machine waits to be taken: one that its autoscaler gives up counts as failed, one that ends
-itself does not.
+"""How many boot timeouts a machine waits to be enrolled: one that its autoscaler gives up counts as failed, one that
+ends itself does not.
 """
 RUN_TAG = "sge-autoscaler-cell"
-"""Tag of the master run that holds the cell's tag: by it workers can be found again when the cell's files are lost."""
+"""Tag of the master run that holds the cell's tag: by it the autoscaler finds workers again if the cell's files are
+lost.
+"""
 
 
 @contextlib.contextmanager
@@ -173,7 +175,7 @@ def _lease(invocation: Invocation, wakeup: Wakeup, runner: Runner) -> AbstractCo
 
 
 def _policies(invocation: Invocation, store: Store, wakeup: Wakeup) -> Callable[[Snapshot, Policy], Snapshot]:
-    """What autoscale policies want. Raises SettingsError where a chosen one cannot be made."""
+    """The chosen autoscale policies. Raises SettingsError if one cannot be made."""
     process, values = invocation.settings.process, invocation.settings.for_provider(invocation.environ)
     chosen = load_policies(process.policies, values)
     if strange := unclaimed(chosen, values):
@@ -189,7 +191,7 @@ def _admissions(invocation: Invocation) -> Callable[[Snapshot, float], None]:
 
 
 def _run_log(provider: Provider, invocation: Invocation) -> RunLog | None:
-    """Writes what is logged into the run's own log too, where the platform keeps one."""
+    """Writes the log into the run log of the platform too, if it keeps one."""
     if not isinstance(provider, HasRunLog):
         return None
     run_log = RunLog(provider.tell)
@@ -199,17 +201,15 @@ def _run_log(provider: Provider, invocation: Invocation) -> RunLog | None:
 
 
 def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
-    """Keeps workers' names resolvable here, where the cloud's DNS does not: needed before one can join by itself."""
+    """Keeps workers' names resolvable here if the cloud's DNS does not: a worker needs that before it can join by
+    itself.
+    """
     path = settings.process.hosts_file or (HOSTS if provider.enrols_itself else None)
     return None if path is None else WorkerNames(HostsFile(path, OF_WORKERS), time.time, settings.process.order_grace)
 
 
-def _load(invocation: Invocation, platform: Mapping[str, str]) -> Settings:
-    return load_settings(invocation.environ, known_prefixes=known_prefixes, platform=platform)
-
-
 def refuse_unusable(settings: Settings) -> None:
-    """Raise SettingsError where no worker could ever be launched by these settings."""
+    """Raise SettingsError if these settings allow no launch at all."""
     _hook(settings.process.worker_bootstrap)
     problems = [problem for queue in settings.queues.values() if (problem := master_type_problem(queue))]
     if problems:
@@ -241,8 +241,8 @@ def own_files(invocation: Invocation) -> Iterator[tuple[str, Path]]:
 
 
 def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joins: bool = True) -> str:
-    """What the machines of an order run at their first boot: they join this cell, unless their own image does that, and
-    know what they may be asked.
+    """The boot script of an order's machines: they join this cell, unless their own image does that, and get their
+    worker configuration.
     """
     definitions = store.requests.load(order.ordered_at).arrays
     boot = worker_boot(invocation, order.node_array)
@@ -262,7 +262,7 @@ def boot_script(invocation: Invocation, store: Store, order: OrderRecord, *, joi
 
 
 def key_in_metadata(invocation: Invocation, order: OrderRecord) -> str:
-    """The secret by which an order's machines may ask to stop, where they read it in their metadata; else ''."""
+    """The secret by which an order's machines may ask to stop, if they read it in their metadata; else ''."""
     provider = invocation.settings.process.provider
     if provider not in ORDER_IN_METADATA or auto_stop_endpoint(invocation) is None:
         return ""
@@ -270,14 +270,14 @@ def key_in_metadata(invocation: Invocation, order: OrderRecord) -> str:
 
 
 def array_settings(invocation: Invocation, store: Store, node_array: str) -> Mapping[str, str]:
-    """What the operator set for a node array, or for the one that a caller's stems from."""
+    """The operator's settings for a node array, or for the array that a caller's array extends."""
     requests = store.requests.load(time.time())
     array = in_force(invocation.policy, requests, (node_array,)).node_array(node_array)
     return invocation.settings.array_settings(node_array if array is None else family_of(array))
 
 
 def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
-    """What every machine of a node array has to know to join this cell."""
+    """What each machine of a node array needs to join this cell."""
     cell, process = invocation.cell, invocation.settings.process
     return WorkerBoot(
         sge_root=cell.root,
@@ -298,16 +298,16 @@ def worker_boot(invocation: Invocation, node_array: str) -> WorkerBoot:
 
 
 def _hook(path: Path | None) -> str:
-    """The operator's own script for workers. Raises SettingsError where it cannot be run as one."""
+    """The operator's own script for workers. Raises SettingsError if it cannot be run."""
     if path is None:
         return ""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the script CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path} cannot be read: {error}") from error
+        raise SettingsError(f"cannot read the script CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path}: {error}") from error
     if not text.startswith("#!") or "\0" in text:
         raise SettingsError(
-            f"CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path} is no script: its first line names no program (#!)"
+            f"CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP={path} is not a script: its first line names no program (#!)"
         )
     return text.rstrip("\n")
 
@@ -324,13 +324,13 @@ def _boot_timeout(invocation: Invocation, node_array: str) -> float:
 
 
 def auto_stop_endpoint(invocation: Invocation) -> Endpoint | None:
-    """Where workers may ask to stop; None where nothing listens."""
+    """The address at which workers may ask to stop; None: nothing listens."""
     written = invocation.settings.process.auto_stop
     return Endpoint.parse(written) if written else None
 
 
 def order_secret(invocation: Invocation) -> bytes:
-    """What the keys of this cell's orders are made of."""
+    """The secret from which the keys of this cell's orders are derived."""
     return cell_secret(invocation.store_file.with_suffix(".secret"))
 
 
@@ -342,7 +342,7 @@ def _text(path: Path) -> str:
 
 
 def _address(master: str) -> str:
-    """The master's address as it resolves here; '' where it does not, or only to ourselves."""
+    """The master's address as it resolves here; '' if it does not resolve, or only to the loopback."""
     try:
         address = gethostbyname(master)
     except OSError:
@@ -355,7 +355,7 @@ def _reload(
 ) -> Callable[[], tuple[Policy, float]]:
     def reload() -> tuple[Policy, float]:
         settings = load_settings(invocation.environ, known_prefixes=known_prefixes)
-        settings = with_platform(settings, partial(_load, invocation), invocation.environ)
+        settings = with_platform(settings, invocation.read_settings, invocation.environ)
         refuse_unusable(settings)
         refuse_exposed_files(invocation, settings)
         location = looks.rule_files.location if looks.rule_files is not None else ""
@@ -367,7 +367,7 @@ def _reload(
         )
         fixed = [name for name in _FOR_LIFE if _differs(name, settings, invocation)]
         if fixed:
-            log.warning("not heeded before a restart: %s", ", ".join(fixed))
+            log.warning("these settings change only with a restart: %s", ", ".join(fixed))
         configure_log(settings.process, invocation.environ)
         if run_log is not None:
             run_log.attach(settings.process.log_level_run)

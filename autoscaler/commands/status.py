@@ -1,4 +1,4 @@
-"""`sge-autoscaler status`: one screen of what the autoscaler is doing, from what it wrote down. Asks nobody else."""
+"""`sge-autoscaler status`: one screen of what the autoscaler does, from its own state alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import click
 
-from autoscaler.commands._look import as_json, print_json, reading_store
+from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.report.tables import print_pairs
@@ -16,13 +16,15 @@ from autoscaler.report.tables import print_pairs
 @as_json
 @click.pass_obj
 def command(invocation: Invocation, as_json: bool) -> None:
-    """Show the last pass, workers and their price an hour, what waits, pauses and brakes, and who serves this cell.
+    """Show the last pass, workers and their price an hour, waiting jobs, pauses and the circuit breaker, and which
+    process serves this cell.
 
-    Works while Grid Engine or the provider does not answer: it shows what was last seen, and when.
+    The command also works while Grid Engine or the provider does not answer: it shows the last observation and its
+    time.
     """
     who = invocation.running
     with reading_store(invocation) as store:
-        told = status(
+        document = status(
             store,
             Now(
                 at=time.time(),
@@ -34,6 +36,6 @@ def command(invocation: Invocation, as_json: bool) -> None:
             ),
         )
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        print_pairs(status_pairs(told))
+        print_pairs(status_pairs(document))

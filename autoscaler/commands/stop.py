@@ -23,37 +23,41 @@ INTERRUPTED = 130
 
 
 @click.command("stop")
-@click.option("--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Serve what waits and fits first.")
-@click.option("--now", "verb", flag_value=Verb.STOP_NOW.value, help="Let no further job start.")
-@click.option("--no-wait", is_flag=True, help="Only leave the wish; the running autoscaler carries it out.")
+@click.option(
+    "--drain", "verb", flag_value=Verb.STOP_DRAIN.value, help="Run the waiting jobs that fit on workers first."
+)
+@click.option(
+    "--now", "verb", flag_value=Verb.STOP_NOW.value, help="Disable all workers now, so that no further job starts."
+)
+@click.option("--no-wait", is_flag=True, help="Do not wait; the running autoscaler carries the command out.")
 @click.pass_obj
 def command(invocation: Invocation, verb: str | None, no_wait: bool) -> int:
     """Give all workers back, then end the autoscaler.
 
-    Nothing more is launched, and each worker is given back when it is empty: no running job is ever cut off. With
-    --drain the workers that are there serve waiting jobs first; with --now no further job enters a worker. Where no
-    autoscaler runs, this command does the work itself. `sge-autoscaler resume` takes the wish back.
+    The autoscaler launches nothing more, and removes each worker when it is empty: it never ends a running job. With
+    --drain the existing workers run waiting jobs first. With --now no further job starts on a worker. If no autoscaler
+    runs, this command does the work itself. `sge-autoscaler resume` cancels the stop.
     """
     if verb is None:
         raise click.UsageError(
-            "say how: --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
+            "give --drain (waiting jobs first) or --now; both let running jobs end and launch nothing more"
         )
     with invocation.store() as store:
         _ask(store, Verb(verb), invocation.who)
         if no_wait:
             tell_where_nobody_serves(invocation)
-            echo("the wish stands; `sge-autoscaler status` shows what is left")
+            echo("the stop is stored; `sge-autoscaler status` shows which workers are left")
             return 0
         if _served(invocation) and _wait(invocation, store, Verb(verb)):
             return 0
         if not _wished(store, Verb(verb)):
-            echo("somebody took the wish to stop back")
+            echo("somebody cancelled the stop")
             return 1
     return _serve_until_released(invocation)
 
 
 def _ask(store: Store, verb: Verb, who: str) -> None:
-    """A later word of people holds: to give all back ends what was to be kept."""
+    """The later override wins: `stop` ends what `keep` asked for."""
     now = time.time()
     with store.database.transaction():
         store.wishes.ask(verb, who=who, at=now)
@@ -73,8 +77,10 @@ def _wished(store: Store, verb: Verb) -> bool:
 
 
 def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
-    """Follow the running autoscaler until it has fulfilled the wish; False when it ended before, or was told not to."""
-    echo("waiting for the running autoscaler; Ctrl-C ends the waiting, not the wish")
+    """Wait until the running autoscaler has carried out the stop; False if it ended before, or if the stop was
+    cancelled.
+    """
+    echo("waiting for the running autoscaler; Ctrl-C ends the waiting, not the stop")
     told = store.history.passes(1)[0].number if store.history.passes(1) else 0
     while _served(invocation):
         for done in reversed(store.history.passes(5)):
@@ -85,7 +91,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
             break
         time.sleep(LOOK_EVERY)
     if store.wishes.fulfilled(verb):
-        echo("all workers are given back")
+        echo("all workers have been removed and terminated")
         return True
     return False
 
@@ -98,6 +104,6 @@ def _serve_until_released(invocation: Invocation) -> int:
         with serving(invocation) as loop, loop.signals():
             loop.run()
     except LockHeld:
-        echo("an autoscaler was started meanwhile; it carries the wish out", err=True)
+        echo("an autoscaler was started meanwhile; it carries the stop out", err=True)
         raise
     return INTERRUPTED if loop.stopped_by == "SIGINT" else 0

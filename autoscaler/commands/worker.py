@@ -1,4 +1,4 @@
-"""`sge-autoscaler worker`: what is asked on a worker itself. Needs no cell, no settings and no rights."""
+"""`sge-autoscaler worker`: commands for scripts on a worker. They need no cell, no settings and no rights."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autoscaler.worker_configuration import FILE, FOLDERS, answer, nested, read
 
 @click.group("worker")
 def command() -> None:
-    """What a script asks on a worker."""
+    """Commands for scripts on a worker."""
 
 
 @command.group("config")
 def config() -> None:
-    """What this worker knows of itself, under CycleCloud's keys."""
+    """Show the configuration of this worker, under CycleCloud's keys."""
 
 
 @config.command("get")
 @click.argument("key")
 @click.argument("default", required=False)
 def get(key: str, default: str | None) -> None:
-    """Print the value of KEY: of an object that it stands for as JSON. Where there is none, DEFAULT, or exit code 3.
+    """Print the value of KEY, an object as JSON. If there is none: DEFAULT, or exit code 3.
 
     \b
     cyclecloud.instance.id                        the machine's id at its provider

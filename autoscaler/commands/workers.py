@@ -1,4 +1,4 @@
-"""`sge-autoscaler workers`: every worker and persistent host, what it is, what it costs and what becomes of it."""
+"""`sge-autoscaler workers`: every worker and persistent host, its state, its price and its verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoscaler.commands._look import as_json, from_record, look, print_json
+from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.report.fleet import worker_rows
 from autoscaler.report.tables import print_workers
@@ -18,10 +18,10 @@ from autoscaler.report.tables import print_workers
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """List workers and persistent hosts: machine, slots, verdict and why."""
-    seen = look(invocation, record)
-    told = seen.document()
-    rows = worker_rows(seen.snapshot, told["workers"], seen.zone)
+    seen = observe_and_plan(invocation, record)
+    document = seen.document()
+    rows = worker_rows(seen.snapshot, document["workers"], seen.zone)
     if as_json:
-        print_json({"schema": told["schema"], "now": told["now"], "workers": rows})
+        print_json({"schema": document["schema"], "now": document["now"], "workers": rows})
     else:
         print_workers(rows)

@@ -46,9 +46,9 @@ def _entry(given: Mapping[str, Any], at: str, shared: Shared, resources: Names) 
     for name in given:
         known(name, _NAMES, below(at, name))
     if "constraints" not in given:
-        wrong(below(at, "constraints"), "it is missing: what these jobs ask of a node")
+        wrong(below(at, "constraints"), "it is missing: the constraints of these jobs on a node")
     if given.keys() == {"constraints"}:
-        wrong(at, f"name {', '.join(_NAMES[:-2])} or context; what holds for every job stands in constraints")
+        wrong(at, f"name {', '.join(_NAMES[:-2])} or context; rules for every job belong in constraints")
     queues, pes, projects, users = (_several(given, name, below(at, name)) for name in _WHO)
     context = entries(given.get("context", {}), below(at, "context"))
     return Entry(
@@ -114,4 +114,4 @@ def _shared(resource: SharedResource) -> dict[str, Any]:
 def _iso(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
-    raise TypeError(f"no JSON: {value!r}")
+    raise TypeError(f"not JSON: {value!r}")

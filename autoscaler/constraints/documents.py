@@ -104,7 +104,11 @@ class _Reader:
                     wrong(at, "name at least one alternative")
                 return Or(children) if operator == "or" else XOr(children)
             case "not":
-                return Not(self.constraint(entries(value, at) or wrong(at, "name what must not be met"), at, depth))
+                return Not(
+                    self.constraint(
+                        entries(value, at) or wrong(at, "name the constraint that must not be met"), at, depth
+                    )
+                )
             case "exclusive" | "exclusive-task" as operator:
                 return Exclusive(tasks=operator == "exclusive-task") if truth(value, at) else And()
             case "in-a-placement-group":
@@ -112,7 +116,7 @@ class _Reader:
             case "never":
                 return Never(words(value, at))
             case "shared-consumable-constraint" | "shared-non-consumable-constraint":
-                return wrong(at, 'declare it in shared_resources, and ask for it by its name: {"licenses": 2}')
+                return wrong(at, 'declare it in shared_resources, and request it by its name: {"licenses": 2}')
             case _ if name.startswith(NODE):
                 return _on_property(name.removeprefix(NODE), value, at)
             case _ if name in self.shared:
@@ -147,7 +151,7 @@ def _on_shared(resource: SharedResource, value: Any, at: str) -> Constraint:
 
 def _on_property(name: str, value: Any, at: str) -> Constraint:
     if name.startswith(RESOURCES):
-        wrong(at, f"ask for a resource by its own name, {name.removeprefix(RESOURCES)}")
+        wrong(at, f"request a resource by its own name, {name.removeprefix(RESOURCES)}")
     known_property(name, at)
     several = isinstance(value, list)
     parts = listed(value, at) if several else [value]
@@ -183,9 +187,9 @@ def _time(value: Any, at: str) -> datetime:
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(words(value, at))
     except ValueError:
-        wrong(at, f"{value!r} is no time: write 2026-01-31T08:00:00+00:00")
+        wrong(at, f"{value!r} is not a time: write 2026-01-31T08:00:00+00:00")
     if found.tzinfo is None:
-        wrong(at, f"{value!r} needs an offset: write {found.isoformat()}+00:00")
+        wrong(at, f"{value!r} has no offset: write {found.isoformat()}+00:00")
     return found
 
 

@@ -74,9 +74,9 @@ def _steps(stack: list[str | int | None]) -> Iterator[str]:
 
 def _why(text: str, error: json.JSONDecodeError) -> str:
     if not text[error.pos :].strip() and error.msg != "Extra data":
-        return "the text ends before this does: close what is open"
+        return "the text ends inside this: close what is open"
     if error.msg == "Extra data":
-        return "more follows after the end: put several in a list, names and values in an object"
+        return "text follows after the end: put several values in a list, names and values in an object"
     return f"{error.msg[:1].lower()}{error.msg[1:]}"
 
 
@@ -89,7 +89,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refused(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _sound(value: Any, where: str, depth: int) -> None:

@@ -126,7 +126,7 @@ def read_update(
         target, defined = element.read()
         if target is not None:
             if any(_kind(target) == _kind(other) for other in targets):
-                wrong(element.at, f"{target.node_array} is named twice: give each array once, with its one target")
+                wrong(element.at, f"{target.node_array} is named twice: give each array once, with one target")
             targets.append(target)
         for definition in defined:
             _define(definitions, definition, element)
@@ -146,7 +146,7 @@ def _define(definitions: dict[str, ArrayDefinition], definition: ArrayDefinition
     cores, count = (definition.group_cores or existing.group_cores, definition.group_count or existing.group_count)
     before, now = (replace(each, group_cores=cores, group_count=count) for each in (existing, definition))
     if definition != plain and now != before:
-        wrong(element.at, f"{definition.name} is named twice: give each array once, with all that is said of it")
+        wrong(element.at, f"{definition.name} is named twice: give each array once, with all its attributes")
     definitions[definition.name] = before
 
 
@@ -159,11 +159,11 @@ def set_name_from(value: Any, *, of_policy: bool = False) -> str:
     """A request set's name that a caller may use."""
     name = words(value, "request_set")
     if name == QUEUE:
-        wrong("request_set", f"{QUEUE!r} is the set of the queues' own demand: take another name")
+        wrong("request_set", f"{QUEUE!r} is the set of the queues' own demand: use another name")
     if name.startswith(POLICY_PREFIX) != of_policy:
-        wrong("request_set", f"{POLICY_PREFIX}… is for autoscale policies: take another name")
+        wrong("request_set", f"{POLICY_PREFIX}… is for autoscale policies: use another name")
     if len(name) > 128 or not name.isprintable():
-        wrong("request_set", "at most 128 printable characters are a name")
+        wrong("request_set", "a name has at most 128 printable characters")
     return name
 
 
@@ -198,14 +198,14 @@ class _Element:
     def name(self) -> str:
         """The array's name."""
         if "Name" not in self.given:
-            wrong(self.at, "Name is missing: say which node array is meant")
+            wrong(self.at, "Name is missing: give the name of the node array")
         found = words(self.given["Name"], self.place("Name"))
         if not _NAME.fullmatch(found):
-            wrong(self.place("Name"), f"{found!r} is no name: up to 64 letters, digits and any of _ . - + : @ make one")
+            wrong(self.place("Name"), f"{found!r} is not a name: use up to 64 letters, digits and any of _ . - + : @")
         if of_groups := _OF_GROUPS.fullmatch(found):
             wrong(
                 self.place("Name"),
-                f"{found} is made for groups: name {of_groups['base']}, with TargetGroupCount and GroupCoreCount",
+                f"{found} is an array of groups: name {of_groups['base']}, with TargetGroupCount and GroupCoreCount",
             )
         return found
 
@@ -247,7 +247,9 @@ class _Element:
         existing = (*node_arrays, *dynamic)
         if self.name in node_arrays:
             if self.dynamic:
-                wrong(self.place("Dynamic"), f"{self.name} is an array of the settings: leave it out, or name another")
+                wrong(
+                    self.place("Dynamic"), f"{self.name} is an array of the settings: leave it out, or use another name"
+                )
             if self.extends is not None:
                 wrong(self.place("Extends"), f"{self.name} is an array of the settings and extends none")
         elif self.name not in dynamic and not self.dynamic:
@@ -267,12 +269,12 @@ class _Element:
         count, cores, groups = (self._number(name, least=0) for name in _TARGETS)
         given = [name for name in _TARGETS if self.said(name) is not None]
         if len(given) > 1:
-            wrong(self.place(given[1]), f"{given[0]} is given too: one of them says what is wanted")
+            wrong(self.place(given[1]), f"{given[0]} is given too: give only one of them")
         definition = self._definition()
         if groups is None:
             for name in _SIZES:
                 if self.said(name) is not None:
-                    wrong(self.place(name), "say how many groups, by TargetGroupCount")
+                    wrong(self.place(name), "give the number of groups as TargetGroupCount")
             target = None if count is None and cores is None else Target(self.name, count, cores)
             return target, (definition,)
         group_cores, group_count = self._group_size()
@@ -291,9 +293,9 @@ class _Element:
     def _group_size(self) -> tuple[int | None, int | None]:
         group_cores, group_count = (self._number(name, least=1) for name in _SIZES)
         if group_cores is not None and group_count is not None:
-            wrong(self.place(_SIZES[1]), f"{_SIZES[0]} is given too: one of them is the size of a group")
+            wrong(self.place(_SIZES[1]), f"{_SIZES[0]} is given too: give only one of them as the size of a group")
         if group_cores is None and group_count is None:
-            wrong(self.place("TargetGroupCount"), f"say of what size, by {_SIZES[0]} or {_SIZES[1]}")
+            wrong(self.place("TargetGroupCount"), f"give the size of a group as {_SIZES[0]} or {_SIZES[1]}")
         return group_cores, group_count
 
     def _definition(self) -> ArrayDefinition:
@@ -328,7 +330,7 @@ class _Element:
         if value is None:
             return None
         if not _FILE.fullmatch(found := words(value, at)):
-            wrong(at, f"{found!r} is no name of a health check: a file of the folder of health checks is meant")
+            wrong(at, f"{found!r} is not a health check: name a file of the directory of health checks")
         return found
 
     def _machine_types(self) -> tuple[str, ...]:
@@ -342,7 +344,7 @@ class _Element:
         single = len(parts) == 1 and isinstance(value, str)
         found = [words(part, at if single else f"{at}[{number}]").strip() for number, part in enumerate(parts)]
         if strange := next((part for part in found if not part.isprintable() or len(part) > LONGEST_TYPE), None):
-            wrong(at, f"{_shown(strange)} is no machine type")
+            wrong(at, f"{_shown(strange)} is not a machine type")
         return tuple(dict.fromkeys(found))
 
     def _number(self, name: str, *, least: int) -> int | None:

@@ -56,11 +56,11 @@ class RuleFiles:
             self._rules = self._read(self.path)
         except SettingsError as error:
             if str(error) != self._complaint:
-                log.error("rules are kept as they were: %s", error)  # noqa: TRY400 - a sentence, no traceback
+                log.error("the former rules stay in force: %s", error)  # noqa: TRY400 - a sentence, no traceback
             self._complaint = str(error)
             return self._rules
         if self._complaint:
-            log.info("rules were read again")
+            log.info("the changed rules apply now")
         self._complaint = ""
         return self._rules
 
@@ -90,7 +90,11 @@ class RuleFiles:
     def _tell_unknown(self, names: frozenset[str]) -> None:
         """Once for each."""
         for name in sorted(names - self._unknown):
-            log.warning("nobody knows what %s is, so it is not launched: say it in CP_CAP_AUTOSCALE_VM_SIZES", name)
+            log.warning(
+                "the size of %s is unknown, so it is not launched: describe it in the file of "
+                "CP_CAP_AUTOSCALE_VM_SIZES",
+                name,
+            )
         self._unknown |= names
 
     def _worker(self, worker: Worker) -> Worker:

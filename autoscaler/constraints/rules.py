@@ -127,7 +127,7 @@ def _default_resource(value: Any, at: str, resources: Names, before: Names) -> D
     else:
         found = _operand(given["value"], below(at, "value"), before)
     if changes and not (is_number(found) or isinstance(found, OfNode | OfResource)):
-        wrong(below(at, changes[0][0].value), f"{given['value']!r} is nothing to count with")
+        wrong(below(at, changes[0][0].value), f"{given['value']!r} is not a number")
     return DefaultResource(
         name=words(given["name"], below(at, "name")),
         value=found,
@@ -153,7 +153,7 @@ def _change(value: Any, at: str, operator: str, before: Names) -> Operand:
     if isinstance(found, OfNode | OfResource):
         return found
     if operator in (Operator.DIVIDE, Operator.DIVIDE_FLOOR) and found == 0:
-        wrong(at, "nothing can be divided by 0")
+        wrong(at, "division by 0")
     if isinstance(found, str) and found[-1:].isalpha():
         with suppress(ValueError):
             return read_size(found)
@@ -186,7 +186,7 @@ def _shared_resource(given: Mapping[str, Any], at: str) -> SharedResource:
     values: dict[str, Any] = {}
     if "current_value" not in given:
         if not source:
-            wrong(below(at, "source"), "name a file that holds its value, or give a current_value")
+            wrong(below(at, "source"), "name a file that contains its value, or give a current_value")
         counted = "initial_value" in given or _consumable(given, at)
         values = _held(Path(source), below(at, "source"), counted)
     values |= {key: given[key] for key in ("initial_value", "current_value") if key in given}
@@ -211,11 +211,11 @@ def _held(path: Path, at: str, counted: bool) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         wrong(at, f"cannot read {path}: {error}")
     if not text or len(text) > MOST_OF_A_SOURCE:
-        wrong(at, f"{path} holds no single value")
+        wrong(at, f"{path} does not contain exactly one value")
     if text.startswith("{"):
         values = table(read_document(text, where=at), at)
         if "current_value" not in values:
-            wrong(at, f"{path} holds no current_value")
+            wrong(at, f"{path} contains no current_value")
         return {key: values[key] for key in ("initial_value", "current_value") if key in values}
     return {"current_value": _number(text, path, at) if counted else text}
 
@@ -224,7 +224,7 @@ def _number(text: str, path: Path, at: str) -> float:
     try:
         return int(text) if text.isdecimal() else float(text)
     except ValueError:
-        wrong(at, f"{path} holds {text!r}, which is no number")
+        wrong(at, f"{path} contains {text!r}, which is not a number")
 
 
 # -- timeouts and what is kept alive ------------------------------------------------------------------------------
@@ -255,6 +255,6 @@ def _per_array(value: Any, at: str, read: Callable[[Any, str], T]) -> PerNodeArr
         return PerNodeArray(read(value, at))
     value = entries(value, at)
     if "default" not in value:
-        wrong(below(at, "default"), "it is missing: what holds for node arrays that are not named")
+        wrong(below(at, "default"), "it is missing: the value for node arrays that are not named")
     found = {name: read(part, below(at, name)) for name, part in value.items()}
     return PerNodeArray(found.pop("default"), found)

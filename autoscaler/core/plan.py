@@ -1,6 +1,7 @@
-"""`plan`: from everything that was read to what is to be done and why. Pure; equal snapshots give equal plans.
+"""`plan`: from a snapshot to the actions and their reasons.
 
-Reads as two lists: why workers leave or stay, and why workers come. Each step takes values and returns values.
+Pure: equal snapshots give equal plans. Reads as two lists: why workers leave or stay, and why workers come. Each step
+takes values and returns values.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ __all__ = ["details_wanted", "plan"]
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """What to do in this pass, why, and what to remember.
+    """The actions of this pass, their reasons, and the memory for the next one.
 
-    Where the pass would do more than the brake allows, it is planned again with the brake on, and the brake stays on.
+    If the pass would do more than the circuit breaker allows, it is planned again with the circuit breaker on, which
+    then stays on.
     """
     snapshot = with_queue_instances(under_rules(settled(without_forgiven(readable(snapshot)))))
     decided = _decide(facts_of(snapshot, snapshot.memory.brake), snapshot.memory.brake)
@@ -73,7 +75,7 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
         _steps(facts, forecast, serving, swaps),
         facts.snapshot.requests.operations,
         facts.snapshot.memory.closed_since,
-        facts.moment,
+        facts.pass_context,
     )
     launches, protection = _launches(facts, supply, forecast, serving, swaps)
     # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
@@ -90,19 +92,19 @@ def _swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Ser
         supply,
         forecast,
         facts.usage,
-        floors_of(facts.observed, facts.policy, facts.moment),
+        floors_of(facts.observed, facts.policy, facts.pass_context),
         serving.leaving,
         facts.launch_context,
-        facts.moment,
+        facts.pass_context,
         held=frozenset((*serving.holding.held, *facts.requests.service.by_worker)),
     )
 
 
 def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> list[WorkerStep]:
     """Why workers stay, go on, or leave: one step each."""
-    moment, workers = facts.moment, facts.observed.machines
+    pass_context, workers = facts.pass_context, facts.observed.machines
     return [
-        remembering_who_asks(step, facts.snapshot.requests.auto_stops, moment.now)
+        remembering_who_asks(step, facts.snapshot.requests.auto_stops, pass_context.now)
         for step in (
             # Workers on their way in go on, whatever is paused: they cost already. Not where all are given back in the
             # end, and nothing waits that they could serve first.
@@ -118,20 +120,20 @@ def _steps(facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) 
             # Those that Grid Engine or their cloud lost: closed, ended, removed, their jobs rescheduled.
             *facts.recovery.steps,
             # Everything else is only told.
-            *(leave_alone(worker, moment) for worker in workers if worker.procedure is Procedure.SET_ASIDE),
+            *(leave_alone(worker, pass_context) for worker in workers if worker.procedure is Procedure.SET_ASIDE),
         )
     ]
 
 
 def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving) -> WorkerStep:
-    moment, array, requests = facts.moment, worker.array, facts.snapshot.requests
+    pass_context, array, requests = facts.pass_context, worker.array, facts.snapshot.requests
     needed = any(want.count for want in facts.possible(forecast))
     closed_by_hand = array is not None and array.queue in facts.closed.by_hand
     return join(
         worker,
-        moment,
+        pass_context,
         group_verdict_of(worker, serving.group_verdicts),
-        needless=None if needed else moment.winding_down,
+        needless=None if needed else pass_context.winding_down,
         closed=facts.closed.reasons.get(array.queue) if array is not None and closed_by_hand else None,
         wanted=bool(requests.sets or requests.nodes) or (array is not None and bool(array.limits.min_workers)),
     )
@@ -140,26 +142,26 @@ def _join(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Servin
 def _leave(worker: WorkerState, facts: Facts, forecast: Forecast, serving: Serving, swaps: SwapPlan) -> WorkerStep:
     again = because(Code.NEEDED_AGAIN) if worker.name in forecast.again else None
     needed = swaps.called_off.get(worker.worker.id) or again or serving.holding.back.get(worker.worker.id)
-    return told_to_stop(leave_further(worker, facts.moment, needed=needed), facts.moment.asking)
+    return told_to_stop(leave_further(worker, facts.pass_context, needed=needed), facts.pass_context.asking)
 
 
 def _launches(
     facts: Facts, supply: Supply, forecast: Forecast, serving: Serving, swaps: SwapPlan
 ) -> tuple[Launches, Protection]:
     """Why workers come: launches cover only what nothing else does."""
-    snapshot, moment = facts.snapshot, facts.moment
+    snapshot, pass_context = facts.snapshot, facts.pass_context
     wanted, returning = facts.demand.wanted, facts.returning
     # Where launches helped none of the jobs that they were for, whatever the cause, the next ones wait.
     usable = frozenset(host.name for host in supply.there)
-    protection = protect(snapshot, facts.observed, moment, wanted, usable)
+    protection = protect(snapshot, facts.observed, pass_context, wanted, usable)
     # Hosts in alarm, or of a queue that opens soon, will serve: nothing is launched in their place.
     lacking = [*facts.delays.lacking(forecast.lacking(wanted), wanted)]
-    lacking += forecast.board.place([(want.demand, want.count) for want in returning]).unmet
+    lacking += forecast.placement.place([(want.demand, want.count) for want in returning]).unmet
     needs = LaunchNeeds(
         (*wanted, *returning),
         lacking,
-        forecast.board,
-        short_of_floors(snapshot, floors_of(facts.observed, facts.policy, moment)),
+        forecast.placement,
+        short_of_floors(snapshot, floors_of(facts.observed, facts.policy, pass_context)),
         facts.requests.service.unserved,
         needs=facts.requests.needs,
         holding=serving.holding,
@@ -175,7 +177,7 @@ def _launches(
                 serving.group_verdicts,
                 needs.wanted,
                 lacking,
-                forecast.board,
+                forecast.placement,
                 launches.launches,
                 protection,
             )

@@ -54,7 +54,7 @@ class NodeArrayPolicy:
     strategy: str = "cpu-capacity"
     price_types: tuple[PriceType, ...] = (PriceType.ON_DEMAND,)
     price_type_deadline: float = 0.0
-    """So long a job must have been able to run before another price type than the first is taken for it."""
+    """How long a job must have been able to run before the autoscaler launches another price type than the first."""
     price_type_premium: float | None = None
     """Most that another price type may cost over the first, as a share of the first's price."""
     limits: Limits = Limits()

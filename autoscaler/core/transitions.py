@@ -51,10 +51,12 @@ SHOWN: tuple[Transition, ...] = (
         None, "", _one(_P.ORDERED), "No listing shows it for `order_grace`: its order no longer counts.", to=_P.GONE
     ),
     Transition(None, "", _one(_P.BOOTING), "It is up and has a name, or its image enrolled it.", to=_P.JOINING),
-    Transition(None, "", _one(_P.JOINING), "It is seen enabled, and heard.", to=_P.READY),
+    Transition(None, "", _one(_P.JOINING), "An observation shows it enabled and reporting.", to=_P.READY),
     Transition(None, "", _one(_P.JOINING), "A person removed its execution host before it was up.", to=_P.BOOTING),
-    Transition(None, "", _one(_P.DRAINING), "It is seen enabled: our mark is taken off.", to=_P.READY),
-    Transition(None, "", _one(_P.LEAVING), "It is seen enabled or busy: its removal is called off.", to=_P.READY),
+    Transition(None, "", _one(_P.DRAINING), "An observation shows it enabled: our mark is removed.", to=_P.READY),
+    Transition(
+        None, "", _one(_P.LEAVING), "An observation shows it enabled or busy: its removal is cancelled.", to=_P.READY
+    ),
     Transition(None, "", _one(_P.READY), "Its execution host is not there any more.", to=_P.JOINING),
     Transition(None, "", _LISTED - {_P.ENDING}, "Its provider says that the machine is stopping.", to=_P.ENDING),
     Transition(None, "", _LISTED, "Its provider says that the machine has ended.", to=_P.GONE),
@@ -67,12 +69,14 @@ _JOINING_ROWS: tuple[Transition, ...] = (
         _R.JOINING, "give_back_for_group", _COMING, "Its group leaves or is whole without it.", Terminate, _P.LEAVING
     ),
     Transition(_R.JOINING, "give_back_for_group", _COMING, "The same, as an execution host.", Disable, _P.DRAINING),
-    Transition(_R.JOINING, "give_back_for_group", _COMING, "The same, and a person keeps it or we are paused."),
+    Transition(
+        _R.JOINING, "give_back_for_group", _COMING, "The same, and a person keeps it or the autoscaler is paused."
+    ),
     Transition(
         _R.JOINING,
         "give_back_unneeded",
         _COMING,
-        "A person wants it gone, or nothing will need it.",
+        "A person drains it, or nothing will need it.",
         Terminate,
         _P.LEAVING,
         _BY_A_PERSON,
@@ -141,7 +145,7 @@ _JOINING_ROWS: tuple[Transition, ...] = (
         _R.JOINING,
         "stand_closed",
         _one(_P.JOINING),
-        "The same, empty for `idle_timeout`, and not wanted for anything else.",
+        "The same, empty for `idle_timeout`, and nothing else needs it.",
         Disable,
         _P.DRAINING,
     ),
@@ -169,7 +173,9 @@ _JOINING_ROWS: tuple[Transition, ...] = (
         "It is not up, has no name, or was enrolled a moment ago.",
         reasons=(Code.BOOTING, Code.JOINING),
     ),
-    Transition(_R.JOINING, "wait_for_execd", _COMING, "qmaster has not heard its execd yet.", reasons=(Code.JOINING,)),
+    Transition(
+        _R.JOINING, "wait_for_execd", _COMING, "qmaster has no load report from it yet.", reasons=(Code.JOINING,)
+    ),
 )
 
 _SCALE_DOWN_ROWS: tuple[Transition, ...] = (
@@ -194,9 +200,7 @@ _SCALE_DOWN_ROWS: tuple[Transition, ...] = (
         _P.DRAINING,
         (Code.BLACK_HOLE, Code.UNHEALTHY, Code.INSTANCE_IN_ERROR),
     ),
-    Transition(
-        _R.SCALE_DOWN, "Swapped", _READY, "It makes room for a stronger worker.", Disable, _P.DRAINING, (Code.SWAP,)
-    ),
+    Transition(_R.SCALE_DOWN, "Swapped", _READY, "A stronger worker replaces it.", Disable, _P.DRAINING, (Code.SWAP,)),
     Transition(
         _R.SCALE_DOWN,
         "Advised",
@@ -231,8 +235,10 @@ _LEAVING_ROWS: tuple[Transition, ...] = (
         None,
         (Code.REMOVED_FROM_GRID_ENGINE,),
     ),
-    Transition(_R.LEAVING, "end_removed", _one(_P.LEAVING), "Its end was asked for a moment ago, or we are paused."),
-    Transition(_R.LEAVING, "enable_kept", _one(_P.DRAINING), "It is to be kept after all.", Enable, _P.READY),
+    Transition(
+        _R.LEAVING, "end_removed", _one(_P.LEAVING), "Its end was requested recently, or the autoscaler is paused."
+    ),
+    Transition(_R.LEAVING, "enable_kept", _one(_P.DRAINING), "It has to stay after all.", Enable, _P.READY),
     Transition(_R.LEAVING, "enable_kept", _one(_P.DRAINING), "The same; it was enabled a moment ago."),
     Transition(_R.LEAVING, "enable_needed", _one(_P.DRAINING), "It is needed again.", Enable, _P.READY),
     Transition(_R.LEAVING, "enable_needed", _one(_P.DRAINING), "The same; it was enabled a moment ago."),
@@ -279,7 +285,7 @@ _RECOVERY_ROWS: tuple[Transition, ...] = (
         _R.RECOVERY,
         "watch_fenced",
         _one(_P.ENDING),
-        "It is heard, `order_grace` after its end was asked for.",
+        "It reports, `order_grace` after its end was requested.",
         Enable,
         _P.READY,
         (Code.FENCE_CANCELLED,),
@@ -312,7 +318,7 @@ _RECOVERY_ROWS: tuple[Transition, ...] = (
         _R.RECOVERY,
         "leave_before_interruption",
         _READY,
-        "Its notice was withdrawn, and a person wants it gone.",
+        "Its notice was withdrawn, and a person drains it.",
         Disable,
         _P.DRAINING,
         _BY_A_PERSON,
@@ -342,7 +348,7 @@ _RECOVERY_ROWS: tuple[Transition, ...] = (
         _R.RECOVERY,
         "leave_before_interruption",
         _READY,
-        "Its notice was withdrawn, and it is heard.",
+        "Its notice was withdrawn, and it reports.",
         Enable,
         _P.READY,
         (Code.INTERRUPTION_WITHDRAWN,),
@@ -354,7 +360,9 @@ _RECOVERY_ROWS: tuple[Transition, ...] = (
         "Its jobs may end before it does; or a step was planned a moment ago.",
     ),
     Transition(_R.RECOVERY, "fence_cut_off", _one(_P.DRAINING), "Cut off.", Terminate, _P.ENDING, (Code.FENCED,)),
-    Transition(_R.RECOVERY, "fence_cut_off", _one(_P.DRAINING), "Cut off, and a person keeps it or we are paused."),
+    Transition(
+        _R.RECOVERY, "fence_cut_off", _one(_P.DRAINING), "Cut off, and a person keeps it or the autoscaler is paused."
+    ),
     Transition(
         _R.RECOVERY, "watch_silent", _READY, "Silent for a while, and enabled.", Disable, _P.READY, (Code.SILENT,)
     ),
@@ -362,17 +370,23 @@ _RECOVERY_ROWS: tuple[Transition, ...] = (
         _R.RECOVERY,
         "watch_silent",
         _READY,
-        "Silent, and a person wants it gone.",
+        "Silent, and a person drains it.",
         Disable,
         _P.DRAINING,
         _BY_A_PERSON,
     ),
     Transition(
-        _R.RECOVERY, "watch_silent", _READY, "Cordoned, and heard again.", Enable, _P.READY, (Code.LOAD_REPORTS_AGAIN,)
+        _R.RECOVERY,
+        "watch_silent",
+        _READY,
+        "Cordoned, and it reports again.",
+        Enable,
+        _P.READY,
+        (Code.LOAD_REPORTS_AGAIN,),
     ),
     Transition(_R.RECOVERY, "watch_silent", _READY, "Silent too long, and drained.", Remove, _P.LEAVING, _DRAINS),
     Transition(_R.RECOVERY, "watch_silent", _READY, "Silent too long, and busy.", Terminate, _P.ENDING, (Code.FENCED,)),
-    Transition(_R.RECOVERY, "watch_silent", _READY, "Silent, and it may be heard again."),
+    Transition(_R.RECOVERY, "watch_silent", _READY, "Silent, and it may report again."),
 )
 
 _SET_ASIDE_ROWS: tuple[Transition, ...] = (
@@ -423,7 +437,7 @@ _SET_ASIDE_ROWS: tuple[Transition, ...] = (
         _R.SET_ASIDE,
         "stand_aside",
         _LISTED,
-        "Nobody but a person decides on it.",
+        "Only a person decides on it.",
         reasons=(Code.DISABLED_BY_HAND, Code.NAME_TAKEN, Code.UNKNOWN_NODE_ARRAY),
     ),
 )

@@ -1,7 +1,7 @@
 """Carries out what a plan asks, in its order, and never decides. One action's failure never hides the others.
 
-What the provider has to do happens on other threads: `act` waits for it a moment and then goes on; what comes later is
-journalled where it comes and told with the next pass.
+Calls to the provider run on other threads: `act` waits for them briefly and then goes on. A later answer is journalled
+at once and reported by the next pass.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from autoscaler.errors import AutoscalerError
 from autoscaler.store.journal import Journalled, OrderRecord, Outcome, Result
 
 OfProvider = Terminate | Restart | Reimage
-"""What asks the provider, which may hang: it is carried out off the loop's thread. Everything else but a launch asks
-Grid Engine only, and is done on the loop's thread, one after the other.
+"""Actions that call the provider, which may hang: they run off the loop's thread. All others, except launches, call
+Grid Engine only and run on the loop's thread, one after the other.
 """
 LANES, TOGETHER = 8, 50
-"""So many threads at most call the provider at the same time; of ends that go together, a thread is worth so many."""
+"""Most threads that call the provider at the same time; most machines that one of them terminates by one call."""
 SWEEP_EVERY = 10.0
-"""Seconds between two tries to take away what is left of groups."""
+"""Seconds between two attempts to delete the leftovers of groups."""
 SWEEP_ANYWAY = 600.0
-"""Seconds after which it is looked for what is left of them, should a person have taken out their last host."""
+"""Seconds between two searches for leftovers of groups, in case a person removed their last host."""
 FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
-"""Seconds until an order without an answer is asked for again, doubled each time."""
+"""Seconds until an order without an answer is requested again, doubled each time."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Backoff:
-    """When an order that got no answer may be asked for again."""
+    """The time at which an order without an answer may be requested again."""
 
     due_at: float
     wait: float
@@ -50,7 +50,7 @@ class _Backoff:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An action that asks the provider about one machine."""
+    """An action that calls the provider for one machine."""
 
     item: Journalled
     action: OfProvider
@@ -61,14 +61,14 @@ class _Call:
 
 
 class Actor:
-    """One for the life of a process: it knows what is under way off the loop's thread."""
+    """One for the life of a process: it knows which calls are under way off the loop's thread."""
 
     def __init__(
-        self, means: ExecutionContext, *, patience: float = 1.0, on_late: Callable[[], None] = lambda: None
+        self, context: ExecutionContext, *, patience: float = 1.0, on_late: Callable[[], None] = lambda: None
     ) -> None:
-        self._means = means
+        self._context = context
         self._patience = patience
-        """Seconds that a pass waits for the provider, so that a quick answer is told in the same pass."""
+        """Seconds that a pass waits for the provider, so that it can report a quick answer itself."""
         self._on_late = on_late
         self._orders: dict[str, Future[None]] = {}
         self._calls: dict[str, Future[None]] = {}
@@ -76,13 +76,13 @@ class Actor:
         self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unswept = ""
-        """Why phantoms could not be swept away, said once."""
-        self._groups_swept_at = means.clock() - SWEEP_EVERY
+        """The error that kept probe hosts from being removed, logged once."""
+        self._groups_swept_at = context.clock() - SWEEP_EVERY
 
     @property
     def uncertain(self) -> bool:
         """Whether machines may exist, or come to exist, that no listing shows yet."""
-        return self.busy > 0 or any(not record.closed for record in self._means.store.journal.orders(self._now()))
+        return self.busy > 0 or any(not record.closed for record in self._context.store.journal.orders(self._now()))
 
     @property
     def busy(self) -> int:
@@ -90,7 +90,7 @@ class Actor:
         return len(self._under_way())
 
     def finish(self, timeout: float) -> None:
-        """Wait for what is under way; what does not end in time is asked for again by the next process."""
+        """Wait for calls that are under way; the next process repeats those that do not end in time."""
         wait(self._under_way(), timeout)
 
     def act(
@@ -112,27 +112,28 @@ class Actor:
         for batch in batches_of(plan):
             item, action = batch[0], batch[0].action
             if not carry_on():
-                outcomes += [self._journal(one, Outcome(one.action, Result.NOT_BEGUN, "told to stop")) for one in batch]
+                stopped = "the autoscaler stopped before its turn"
+                outcomes += [self._journal(one, Outcome(one.action, Result.NOT_BEGUN, stopped)) for one in batch]
             elif isinstance(action, Launch):
                 self._begin_order(item.order_id or "")
             elif isinstance(action, OfProvider):
                 calls.append(_Call(item, action))
             else:
                 asked = [one.action for one in batch if not isinstance(one.action, Launch)]
-                done = execute_all(asked, self._means, seen)
+                done = execute_all(asked, self._context, seen)
                 outcomes += [self._journal(*each) for each in zip(batch, done, strict=True)]
         self._begin_calls(calls, seen)
         return outcomes + self._collect(item.action for item in plan if isinstance(item.action, Launch | OfProvider))
 
     def ended(self) -> list[Outcome]:
-        """Outcomes that came since they were last asked for."""
+        """Outcomes since the last call of this method."""
         outcomes: list[Outcome] = []
         while not self._done.empty():
             outcomes.append(self._done.get())
         return outcomes
 
     def resume(self, workers: Iterable[Worker], *, grace: float) -> None:
-        """Ask again for open orders that have no answer; after `grace` seconds give them up.
+        """Request open orders without an answer again; after `grace` seconds give them up.
 
         Called only after a successful observation whose listing is `workers`, and never while people wish no launch.
         """
@@ -140,56 +141,58 @@ class Actor:
         for record, listed in self._open_orders(workers):
             under_way = self._is_under_way(self._orders, record.id)
             if now - record.ordered_at >= grace:
-                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._means))
+                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._context))
             elif under_way:
                 continue
-            elif recover(record, listed, self._means):
+            elif recover(record, listed, self._context):
                 self._end_order(record.id, Result.DONE, "found in the listing")
             elif record.id not in self._backoff or now >= self._backoff[record.id].due_at:
                 self._begin_order(record.id)
 
     def abandon(self, workers: Iterable[Worker], *, grace: float) -> None:
-        """While nothing is to be launched: close open orders that were never asked for, or for too long in vain."""
+        """While no launch is allowed: close open orders that were never requested, or that got no answer for
+        too long.
+        """
         now = self._now()
         for record, listed in self._open_orders(workers):
             if now - record.ordered_at >= grace or not (
                 _uncertain(record) or self._is_under_way(self._orders, record.id)
             ):
-                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._means))
+                self._end_order(record.id, Result.FAILED, give_up(record, listed, self._context))
 
     def _open_orders(self, workers: Iterable[Worker]) -> list[tuple[OrderRecord, list[Worker]]]:
         """Each with the workers of it that the listing shows."""
         listed: dict[str | None, list[Worker]] = {}
         for worker in workers:
             listed.setdefault(worker.order_id, []).append(worker)
-        records = self._means.store.journal.orders(self._now())
+        records = self._context.store.journal.orders(self._now())
         return [(record, listed.get(record.id, [])) for record in records if not record.closed]
 
     def _now(self) -> float:
-        return self._means.clock()
+        return self._context.clock()
 
     # -- on the loop's thread ------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Take away phantoms that an earlier process, or an ask that went wrong, may have left behind."""
-        if self._means.scheduler.swept:
+        """Remove probe hosts that an earlier process, or a failed question to Grid Engine, may have left."""
+        if self._context.scheduler.swept:
             return
         try:
-            found = self._means.scheduler.sweep()
+            found = self._context.scheduler.sweep()
         except AutoscalerError as error:
             if str(error) != self._unswept:
-                log.warning("phantoms of an earlier ask may still be there: %s", error)
+                log.warning("probe hosts of an earlier proof may still exist: %s", error)
             self._unswept = str(error)
             return
         self._unswept = ""
         if found:
-            log.info("took away what an interrupted ask had left: %s", ", ".join(found))
+            log.info("removed the probe hosts that an interrupted proof had left: %s", ", ".join(found))
 
     def _sweep_groups(self) -> None:
-        """Take away what Grid Engine still has of groups without hosts: parallel environments that waiting jobs'
-        requests matched when the last host left, or what a crash or a person left behind.
+        """Delete Grid Engine's objects of groups without hosts: parallel environments that requests of waiting jobs
+        matched when the last host left, or leftovers of a crash or a person.
         """
-        groups, now = self._means.groups, self._now()
+        groups, now = self._context.groups, self._now()
         if groups is None:
             return
         pause = SWEEP_ANYWAY if groups.swept else SWEEP_EVERY
@@ -201,14 +204,14 @@ class Actor:
         except AutoscalerError as error:
             refused = (str(error),)
         if refused:
-            log.debug("what is left of groups of workers stays for now: %s", "; ".join(refused))
+            log.debug("host groups and PEs of ended groups stay for now: %s", "; ".join(refused))
 
     def _journal(self, item: Journalled, outcome: Outcome) -> Outcome:
-        self._means.store.journal.end(item.id, outcome.result, outcome.message, self._now())
+        self._context.store.journal.end(item.id, outcome.result, outcome.message, self._now())
         return outcome
 
     def _collect(self, expected: Iterable[Action]) -> list[Outcome]:
-        """What ended by now, and UNDER_WAY for the rest of what was expected."""
+        """The outcomes so far, and UNDER_WAY for the other expected ones."""
         wait(self._under_way(), self._patience)
         ended = self.ended()
         actions = [outcome.action for outcome in ended]
@@ -228,11 +231,11 @@ class Actor:
         self._start(self._orders, [order_id], lambda: self._order(order_id), f"launch-{order_id[:8]}")
 
     def _begin_calls(self, calls: Sequence[_Call], seen: Seen) -> None:
-        """Spread over a few threads; what is under way is not asked for twice."""
+        """Spread over a few threads; a call that is under way is not made twice."""
         new = [call for call in calls if not self._is_under_way(self._calls, call.name)]
         for call in calls:
             if call not in new:
-                self._journal(call.item, Outcome(call.action, Result.UNDER_WAY, "asked for by an earlier pass"))
+                self._journal(call.item, Outcome(call.action, Result.UNDER_WAY, "requested by an earlier pass"))
         # What never joined is asked for its last words first, which is slow; other ends go together, with few calls.
         together = [call for call in new if _goes_together(call.action)]
         alone = [call for call in new if call not in together]
@@ -248,7 +251,7 @@ class Actor:
     def _start(
         self, futures: dict[str, Future[None]], names: Sequence[str], call: Callable[[], None], thread: str
     ) -> None:
-        future = self._means.executor(call, thread)
+        future = self._context.executor(call, thread)
         with self._lock:
             for name in [name for name, old in futures.items() if old.done()]:
                 del futures[name]
@@ -256,9 +259,9 @@ class Actor:
         future.add_done_callback(self._ended)
 
     def _ended(self, future: Future[None]) -> None:
-        """On whichever thread: a provider's own defect is told and counts as no answer; the loop is woken."""
+        """Runs on any thread. A provider's defect is logged and counts as no answer; then the loop is woken."""
         if error := future.exception():
-            log.error("the provider failed in a way that its contract does not know", exc_info=error)
+            log.error("the provider raised an error that its contract does not allow", exc_info=error)
         self._on_late()
 
     def _order(self, order_id: str) -> None:
@@ -268,31 +271,31 @@ class Actor:
         known = self._backoff.get(order_id)
         pause = min(LONGEST_WAIT, known.wait * 2) if known else FIRST_WAIT
         self._backoff[order_id] = _Backoff(self._now() + pause, pause)
-        result, message = walk(record, self._means)
+        result, message = walk(record, self._context)
         if result is Result.UNDER_WAY:
-            self._means.store.journal.end_launch(order_id, result, message, self._now())
-            self._means.store.journal.unanswered(order_id, message, again_at=self._backoff[order_id].due_at)
+            self._context.store.journal.end_launch(order_id, result, message, self._now())
+            self._context.store.journal.unanswered(order_id, message, again_at=self._backoff[order_id].due_at)
         else:
             self._end_order(order_id, result, message)
 
     def _end_order(self, order_id: str, result: Result, message: str) -> None:
         self._backoff.pop(order_id, None)
-        action = self._means.store.journal.end_launch(order_id, result, message, self._now())
+        action = self._context.store.journal.end_launch(order_id, result, message, self._now())
         if action is not None:
             self._done.put(Outcome(action, result, message))
 
     def _record(self, order_id: str) -> OrderRecord | None:
-        open_orders = self._means.store.journal.orders(self._now())
+        open_orders = self._context.store.journal.orders(self._now())
         return next((record for record in open_orders if record.id == order_id), None)
 
     def _carry_out(self, calls: Sequence[_Call], seen: Seen) -> None:
         if all(_goes_together(call.action) for call in calls):
             ends = [call.action for call in calls if isinstance(call.action, Terminate)]
-            for call, outcome in zip(calls, terminate_all(ends, self._means, seen), strict=True):
+            for call, outcome in zip(calls, terminate_all(ends, self._context, seen), strict=True):
                 self._done.put(self._journal(call.item, outcome))
             return
         for call in calls:
-            self._done.put(self._journal(call.item, execute(call.action, self._means, seen)))
+            self._done.put(self._journal(call.item, execute(call.action, self._context, seen)))
 
 
 def _goes_together(action: Action) -> bool:

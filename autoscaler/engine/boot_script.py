@@ -1,8 +1,9 @@
 """The script that a worker runs at its first boot, rendered from `conf/worker/`.
 
 Every value stands in it once, quoted for the shell; the rest of the templates is the same for all cells. A cloud shows
-a machine's user data and tags to whoever may describe it, and to every job on it: so the one secret there, the key by
-which the machines of one order may ask to stop, opens nothing that demand does not allow anyhow.
+a machine's user data and tags to everybody who may describe it, and to every job on it. So they contain one secret
+only, the key by which the machines of one order may ask to stop: it allows to stop only workers that demand does not
+need.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     import jinja2
 
 LOOK_EVERY = 30
-"""Seconds between two looks of a worker at itself, at most."""
+"""Longest time in seconds between two checks of a worker on itself."""
 OWN_ENDINGS = ("azure", "cyclecloud")
-"""Providers whose machines stay paid for when they are shut down: they have to ask for their end otherwise."""
+"""Providers whose machines still cost money after a shutdown: they have to end in another way."""
 WITH_METADATA = ("aws", "azure")
 """Providers whose metadata tells a machine the name that the provider lists it under, and its coming end."""
 ORDER_IN_METADATA = ("aws",)
@@ -40,7 +41,7 @@ _OF_LINES = ("bootstrap", "configuration", "hook")
 
 @dataclass(frozen=True, slots=True)
 class WorkerBoot:
-    """What the workers of one node array have to know. Durations in seconds."""
+    """What the workers of one node array need to know. Durations in seconds."""
 
     sge_root: str
     cell: str
@@ -53,7 +54,7 @@ class WorkerBoot:
     """The cell's `bootstrap` file; '' where it cannot be read, so that the worker must have it by itself."""
     provider: str
     join_within: float
-    """So long no qmaster may have taken it before it ends itself."""
+    """Seconds without any connection to qmaster after which a new machine ends itself."""
     lease: float
     longest_lease: float
     """The lease of a worker on which jobs run; never shorter than `lease`."""
@@ -64,7 +65,7 @@ class WorkerBoot:
     hook: str = ""
     """The operator's own script, which runs before the worker joins; '' for none."""
     stays_after: float = 10
-    """A sge_execd that lives for so long with a connection to the qmaster counts as let in."""
+    """An sge_execd that has had a connection to qmaster for this many seconds has joined."""
     configuration: str = ""
     """What scripts on the worker may ask for, as `worker_configuration.write` notes it."""
     stop_url: str = ""
@@ -79,7 +80,7 @@ class WorkerBoot:
         return self._rendered("boot.sh.j2")
 
     def configuration_script(self) -> str:
-        """Of a worker that its own image lets join: it only learns what scripts on it may ask for."""
+        """The script of a worker that its own image enrols: it only gets its worker configuration."""
         return self._rendered("told.sh.j2")
 
     def _rendered(self, template: str) -> str:

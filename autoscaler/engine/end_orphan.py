@@ -1,5 +1,6 @@
-"""End an orphan because a person says so, as carefully as any worker: closed, seen empty once more, taken out of Grid
-Engine where that lets it go, and only then ended. Every refusal leaves it as it was.
+"""Terminate an orphan on a person's command, as carefully as any worker: the host is disabled, observed empty once
+more, and removed from Grid Engine if Grid Engine allows it. Only then the machine is terminated. After a refusal
+everything is as before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from providers.interface import Provider
 from sge.admin import Change, RemovalOutcome
 
 
-class Doors(Protocol):
+class GridEngineHosts(Protocol):
     """The part of `sge.admin.Administrator` that is needed."""
 
     def enable(self, host: str) -> Change: ...
@@ -25,39 +26,41 @@ class Doors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """What it is done with."""
+class EndOrphanContext:
+    """What `end_orphan` needs."""
 
-    doors: Doors
+    grid_engine: GridEngineHosts
     provider: Provider
-    look_again: Callable[[], Orphan | None]
-    """A later look at the same machine, at least a scheduler interval away; None: it is no orphan any more."""
+    observe_again: Callable[[], Orphan | None]
+    """Observes the same machine again, at least a scheduler interval later; None: it is no orphan any more."""
 
 
-def end_orphan(orphan: Orphan, hands: Hands) -> None:
+def end_orphan(orphan: Orphan, context: EndOrphanContext) -> None:
     """Raises GridEngineRefused where something runs on it, ProviderError where its provider does not end it."""
     if orphan.host is not None:
         _refuse_busy(orphan, orphan.host)
-        _take_out(orphan, orphan.host, hands)
-    hands.provider.terminate([orphan.worker.id])
+        _remove_host(orphan, orphan.host, context)
+    context.provider.terminate([orphan.worker.id])
 
 
-def _take_out(orphan: Orphan, host: str, hands: Hands) -> None:
-    hands.doors.disable(host)
+def _remove_host(orphan: Orphan, host: str, context: EndOrphanContext) -> None:
+    context.grid_engine.disable(host)
     try:
-        later = hands.look_again()
+        later = context.observe_again()
         if later is None or later.host != host:
-            raise GridEngineRefused(f"{host} is not what it was a moment ago, so nothing is ended: look again")
+            raise GridEngineRefused(
+                f"{host} has changed since the last observation, so it is not terminated: try again"
+            )
         _refuse_busy(later, host)
-        removal = hands.doors.remove(host)
+        removal = context.grid_engine.remove(host)
         if not removal.removed:
-            raise GridEngineRefused(f"Grid Engine does not let {host} go: {'; '.join(removal.said)}")
+            raise GridEngineRefused(f"Grid Engine refuses to remove {host}: {'; '.join(removal.said)}")
     except BaseException:
         if not orphan.disabled:
-            hands.doors.enable(host)
+            context.grid_engine.enable(host)
         raise
 
 
 def _refuse_busy(orphan: Orphan, host: str) -> None:
     if orphan.busy:
-        raise GridEngineRefused(f"{host} runs jobs, or has slots reserved: {orphan.worker.id} is not ended")
+        raise GridEngineRefused(f"{host} runs jobs or has reserved slots, so {orphan.worker.id} is not terminated")

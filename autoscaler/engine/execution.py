@@ -1,4 +1,4 @@
-"""What act works with: Grid Engine's administrator and scheduler, the provider, the journal, a new machine's script."""
+"""What executors need: Grid Engine's administrator and scheduler, the provider, the journal, the boot script."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class Batches(Protocol):
 
 
 class Scheduler(Protocol):
-    """The part of `sge.probe_hosts.Phantoms` that actions need."""
+    """The part of `sge.probe_hosts.ProbeHosts` that actions need."""
 
     @property
     def swept(self) -> bool: ...
 
-    def ask(self, jobs: Sequence[int], phantoms: Sequence[ProbeHost]) -> Answers: ...
+    def ask(self, jobs: Sequence[int], probe_hosts: Sequence[ProbeHost]) -> Answers: ...
 
     def sweep(self) -> tuple[str, ...]: ...
 
@@ -102,24 +102,24 @@ class ExecutionContext:
     provider: Provider
     store: Store
     tag: str
-    """This cell's own, on every machine of ours."""
+    """The cell's tag, on each of its machines."""
     boot_script: Callable[[OrderRecord], str]
-    """Order → what its machines run at their first boot. May raise SettingsError."""
+    """Order → boot script of its machines. May raise SettingsError."""
     clock: Callable[[], float]
     executor: Executor
     """For calls to the provider, which may hang."""
     scheduler: Scheduler
-    """Grid Engine's, which may be asked about hosts that do not exist."""
+    """Grid Engine's scheduler, which can be asked about hosts that do not exist."""
     jobs: Callable[[], JobsNow]
-    """What jobs do at this moment; may raise GridEngineNotObservable."""
+    """Reads the present state of jobs; may raise GridEngineNotObservable."""
     owners: Owners
-    """Tells jobs' owners."""
+    """Notifies owners of jobs."""
     array_settings: Callable[[str], Mapping[str, str]] = lambda _: {}
-    """Node array → what the operator set for it, for providers whose machines join by themselves."""
+    """Node array → the operator's settings for it, for providers whose machines join by themselves."""
     load_sensor: str = ""
-    """Program on every worker that reports its coming end; '' where there is none."""
+    """Load sensor on every worker that reports interruption notices; '' if there is none."""
     order_key: Callable[[OrderRecord], str] = lambda _: ""
-    """Order → its secret, where its machines read that in their metadata; '' where the boot script holds it."""
+    """Order → its secret, if its machines read it in their metadata; '' if the boot script contains it."""
     groups: Groups | None = None
     """Grid Engine's objects of groups; None: workers of groups join as any other."""
     batches: Batches | None = None

@@ -53,7 +53,9 @@ class TypeEntry(_Entry):
     """An instance type that the catalogue does not know, or knows otherwise."""
 
     vcpus: int
-    memory: Annotated[int, BeforeValidator(_memory)] = Field(description='Bytes, or as Grid Engine writes it: "8G".')
+    memory: Annotated[int, BeforeValidator(_memory)] = Field(
+        description='Bytes, or an amount as Grid Engine writes it: "8G".'
+    )
     gpus: int = 0
     arch: str = "lx-amd64"
     family: str | None = None
@@ -106,7 +108,7 @@ class OrderEntry(_Priced):
 
     id: str
     node_array: str = "execute"
-    bucket_node_array: str = Field(default="", description="The bucket's own; empty: it serves whichever array.")
+    bucket_node_array: str = Field(default="", description="Node array of the bucket; empty: any.")
     count: int = 1
     ordered_at: Time
     state: OrderState = OrderState.SENT
@@ -114,7 +116,7 @@ class OrderEntry(_Priced):
     group_id: str = ""
     nodes: tuple[str, ...] = ()
     asked: bool = False
-    planned_at: Time | None = Field(default=None, description="When the pass planned it; null: not known.")
+    planned_at: Time | None = Field(default=None, description="Time at which the pass planned it; null: not known.")
     assignment: Assignment = ()
 
 
@@ -217,7 +219,7 @@ def to_seconds(text: str, zone: tzinfo | None) -> float:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: write Unix seconds or 2026-11-21T09:04:23") from None
+        raise ValueError(f"{text!r} is not a time: write Unix seconds or 2026-11-21T09:04:23") from None
     return (when if when.tzinfo else when.replace(tzinfo=zone)).timestamp()
 
 
@@ -261,7 +263,7 @@ class _Types:
             return self._types[entry.instance_type]
         except KeyError:
             raise ValueError(
-                f"instance type {entry.instance_type} is in no catalogue: describe it under types (vcpus, memory)"
+                f"no catalogue has the instance type {entry.instance_type}: describe it under types (vcpus, memory)"
             ) from None
 
     def _price(self, entry: _Priced) -> float | None:

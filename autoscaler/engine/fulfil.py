@@ -1,5 +1,5 @@
-"""Writes into the store what has become of requests: which worker serves which created node, which of them ended or
-failed, and which dynamic arrays are done with.
+"""Stores the progress of requests: which worker serves which created node, which nodes ended or failed, and which
+dynamic arrays have ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("autoscaler.requests")
 
 
 class Fulfilment:
-    """One for the life of a process: it remembers what is written already."""
+    """One for the life of a process: it remembers what it has stored."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -26,7 +26,9 @@ class Fulfilment:
         self._live: Mapping[str, RequestSet] = {}
 
     def note(self, snapshot: Snapshot) -> None:
-        """After a successful look. Each line may have been written by an earlier process: then nothing changes."""
+        """Call this after a successful observation. If an earlier process has stored a line already, nothing
+        changes.
+        """
         store, now = self._store, snapshot.now
         self._tell_lapsed(snapshot)
         found = tuple(answers(snapshot.fleet.orders))
@@ -50,12 +52,12 @@ class Fulfilment:
         self._bound = frozenset(found)
 
     def _tell_lapsed(self, snapshot: Snapshot) -> None:
-        """Why workers leave now that were wanted at the last look: nobody asked for them again in time."""
+        """Log the request sets that lapsed since the last observation: nobody repeated them in time."""
         before, self._live = self._live, {live.name: live for live in snapshot.requests.sets}
         for name, live in before.items():
             wanted = ", ".join(live.arrays)
             if name not in self._live and wanted and live.expires_at is not None and live.expires_at <= snapshot.now:
-                log.info("request set %s of %s has lapsed, which named %s", name, live.by, wanted)
+                log.info("request set %s of %s for %s has lapsed", name, live.by, wanted)
 
     def _late(self, snapshot: Snapshot) -> dict[str, str]:
         """Machines that came for nodes which their callers had ended meanwhile, and who ended these. A person who lets
@@ -71,7 +73,7 @@ class Fulfilment:
         }
 
     def end_all(self, at: float, by: str) -> None:
-        """The cluster is given back: nobody wants anything any more."""
+        """All workers have been given back: end all request sets."""
         with self._store.database.transaction():
             self._store.requests.clear()
             for row in self._store.nodes.listed(()):

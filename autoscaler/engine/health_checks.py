@@ -1,7 +1,7 @@
-"""Asks an operator's own command whether workers are healthy: a few at a time, off the loop's thread, now and then.
+"""Runs the operator's own command to check whether workers are healthy: a few at a time, off the loop's thread.
 
-Exit code 0 means healthy and 1 sick, the first line of its output saying why. Everything else, no end in time included,
-says nothing, and nothing is ever decided on it.
+Exit code 0 means healthy, and 1 sick, with the reason in the first line of output. Any other result, or no end in time,
+has no meaning, and no decision uses it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from autoscaler.process import Runner
 from autoscaler.store.evidence import HealthTable
 
 AT_ONCE = 8
-"""So many checks run at the same time."""
+"""Most checks that run at the same time."""
 TIMEOUT = 30.0
-"""Seconds until a check is ended; it then said nothing."""
+"""Seconds until a check is killed; it then has no result."""
 WORDS = 200
 """Characters of a check's first line that are kept."""
 HEALTHY, SICK = 0, 1
@@ -40,13 +40,13 @@ class HealthChecks:
     table: HealthTable
     clock: Callable[[], float]
     on_sick: Callable[[], None] = lambda: None
-    """Called from another thread when a worker is found sick."""
+    """Called from another thread when a worker is sick."""
     executor: Executor = on_thread
     _begun: dict[str, float] = field(default_factory=dict)
     """By worker id: when its last check began."""
     _running: dict[str, Future[None]] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
-    """Of checks that say nothing, what was logged."""
+    """The logged errors of checks without a result."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, workers: Sequence[Worker], memory: Memory, policy: Policy) -> None:
@@ -65,12 +65,14 @@ class HealthChecks:
             self._running[worker_id] = self.executor(partial(self._check, one), f"health-{worker_id[:8]}")
 
     def _collect(self) -> None:
-        """Forget the checks that ended. What could not be kept of one (a full disk) is told, and asked again."""
+        """Forget the checks that ended. A result that cannot be stored (a full disk) is logged, and the check runs
+        again.
+        """
         for worker_id, check in list(self._running.items()):
             if check.done():
                 del self._running[worker_id]
                 if error := check.exception():
-                    log.error("what the health check of %s said is not kept: %s", worker_id, error)
+                    log.error("the result of the health check of %s cannot be stored: %s", worker_id, error)
 
     def _check(self, one: Check) -> None:
         try:
@@ -92,12 +94,12 @@ class HealthChecks:
             known = why in self._said
             self._said.add(why)
         if not known:
-            log.warning("the health check of %s says nothing: %s", one.worker.name, why)
+            log.warning("the health check of %s gave no result: %s", one.worker.name, why)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What is to be asked of whom."""
+    """One check of one worker."""
 
     worker: Worker
     command: tuple[str, ...]

@@ -1,5 +1,5 @@
-"""Keeps the names of workers resolvable on the master where no DNS knows them: Grid Engine takes no host whose name
-does not resolve, so a worker that joins by itself could not.
+"""Keeps the names of workers resolvable on the master if no DNS knows them: Grid Engine accepts no host whose name does
+not resolve, so a worker could not join by itself.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ log = logging.getLogger(__name__)
 
 
 class WorkerNames:
-    """Called with every complete listing. A file that cannot be changed is said once, until it can be again."""
+    """Called with every complete listing. If the file cannot be changed, that is logged once, until it can be changed
+    again.
+    """
 
     def __init__(self, hosts: HostsFile, clock: Callable[[], float], grace: float) -> None:
-        """`grace`: seconds for which a listing may lag. A worker that it leaves out is not thereby gone."""
+        """`grace`: seconds for which a listing may lag. A worker that a listing leaves out may still exist."""
         self._hosts, self._clock, self._grace, self._said = hosts, clock, grace, ""
         self._seen: dict[str, tuple[str, float]] | None = None
         """Address by name, and when it was last listed so; None until the file was read."""
 
     def __call__(self, workers: Sequence[Worker]) -> None:
-        """Let the names of all workers that exist, or may exist, resolve, and no others of ours."""
+        """Make the names of all workers that exist, or may exist, resolve, and remove other names of ours."""
         try:
             self._hosts.keep(self._named(workers))
         except HostsFileUnusable as error:

@@ -1,6 +1,8 @@
-"""Turns Grid Engine's accounting file into evidence: which jobs could not be started where, and whose ran there.
+"""Turns Grid Engine's accounting file into evidence: which jobs could not start on which host, and whose jobs ran
+there.
 
-Which failures tell of the host is core's to say. An accounting file that cannot be read is no evidence, and said once.
+The core decides which failures are the host's. If the file cannot be read, there is no evidence, and a warning is
+logged once.
 """
 
 from __future__ import annotations
@@ -16,25 +18,27 @@ from autoscaler.store.evidence import StartTable
 from sge.accounting import Start, read_on, written_last
 
 LONGEST_GAP = 600.0
-"""Seconds between two looks, in which nobody knows when a job failed: what was written in a longer one is no news."""
+"""Longest gap in seconds between two observations: after a longer one nobody knows when a job failed, so entries of
+that time do not count.
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Failures:
-    """Reads on at every look."""
+    """Reads the new part of the file in every pass."""
 
     accounting: Path
     """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it that is read which was written last."""
     table: StartTable
     last_look: Callable[[], float]
-    """When the last pass looked."""
+    """The time of the last observation."""
     _said: str = ""
     _file: Path | None = None
 
     def gather(self, now: float) -> None:
-        """Keep what was written since the last look, dated by this one."""
+        """Store the entries since the last observation, with the time of this one."""
         try:
             file = written_last(self.accounting)
             # How far one file was read says nothing of the other: what is in that is no news.
@@ -43,7 +47,7 @@ class Failures:
             offset, starts = read_on(file, before)
         except OSError as error:
             if str(error) != self._said:
-                log.warning("failed jobs tell nothing of hosts: %s", error)
+                log.warning("the accounting file cannot be read, so failed jobs quarantine no worker: %s", error)
             self._said = str(error)
             return
         self._said, self._file = "", file if file.exists() else self._file
@@ -53,7 +57,7 @@ class Failures:
 
 
 def _evidence(start: Start, now: float) -> JobFailure | JobSuccess | None:
-    """None: the job was ended by something that says nothing of the host."""
+    """None: the cause of the job's end has nothing to do with the host."""
     if start.failed == 0:
         return JobSuccess(start.host, start.owner, now)
     if fault_of(start.words) is None:

@@ -1,4 +1,4 @@
-"""Tells a job's owner what became of it: a file beside the job's output, or a mail, as the operator set.
+"""Notifies a job's owner of its end: by a file beside the job's output, or by mail, as the settings say.
 
 Everything known of an owner is the owner's own text. So the file is written by a process with the owner's rights and no
 others, which follows no link in the last place; a mail's address must look like one; and nothing here ever hinders the
@@ -32,18 +32,18 @@ _LONGEST_NAME = 100
 
 
 class Owners(Protocol):
-    """Whoever tells owners."""
+    """Notifies owners of jobs."""
 
     def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
-        """Tell the owner of each job that it was `what` ("deleted", "held"), and why.
+        """Notify the owner of each job that it was `what` ("deleted", "held"), and why.
 
-        Returns whom that failed for, in words; '' where all were told, or none were to be. Raises nothing.
+        Returns a sentence on the failures; '' if there were none. Raises nothing.
         """
         ...
 
 
 class Nobody:
-    """Owners are told by the job's context alone."""
+    """Owners are notified by the job's context alone."""
 
     def tell(self, jobs: Sequence[str], what: str, reason: Reason) -> str:
         return ""
@@ -62,7 +62,9 @@ class Notices:
             return ""
         numbers = dict.fromkeys(int(job.partition(".")[0]) for job in jobs)
         words = (self._told(job, what, reason) for job in numbers)
-        return "; ".join(f"owner of {job} not told: {why}" for job, why in zip(numbers, words, strict=True) if why)
+        return "; ".join(
+            f"the owner of {job} was not notified: {why}" for job, why in zip(numbers, words, strict=True) if why
+        )
 
     def _told(self, job: int, what: str, reason: Reason) -> str:
         try:
@@ -97,10 +99,10 @@ class Notices:
     def _mail(self, job: JobOwner, what: str, reason: Reason) -> str:
         mailer = self.lookup.mailer()
         if not mailer.startswith("/"):
-            return "no mailer is configured (`qconf -sconf`)"
+            return "Grid Engine's configuration has no mailer (`qconf -sconf`)"
         addresses = [address for address in job.addresses or (job.owner,) if _ADDRESS.fullmatch(address)]
         if not addresses:
-            return "no address that looks like one"
+            return "no valid address"
         argv = (mailer, "-s", f"Job {job.job} was {what} by sge-autoscaler", *addresses)
         return self._run(argv, _letter(job, what, reason))
 

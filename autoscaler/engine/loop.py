@@ -261,7 +261,7 @@ class Loop:
     # -- many passes ---------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Pass after pass until told to stop, or until all is released as somebody wished."""
+        """Make passes until the autoscaler is stopped, or until a `stop` by a person is carried out."""
         self.store.sweep(self.observer.clock())
         self._changes_seen = self.store.database.changes_by_others
         self.notifier.ready()
@@ -271,7 +271,7 @@ class Loop:
             self._ended = True
             self.notifier.stopping()
         if released:
-            self._farewell("all workers are given back")
+            self._farewell("all workers have been removed and terminated")
             return
         if under_way := self.actor.busy:
             log.info("%s: waiting for %d calls to the provider", self._stop, under_way)
@@ -279,7 +279,7 @@ class Loop:
         self._farewell(f"{self._stop}: stopping")
 
     def _pass_after_pass(self) -> bool:
-        """Until told to stop (False), or all is released (True)."""
+        """False: the autoscaler was stopped. True: all workers of a `stop` are released."""
         while not self._stop:
             began = self.stopwatch()
             pause = self._guarded_pass()
@@ -301,16 +301,16 @@ class Loop:
         try:
             done = self.pass_once()
         except NotObservable as error:
-            return self._cannot(f"not observable, so nothing is done: {error}", error)
+            return self._cannot(f"cannot observe Grid Engine or the provider, so nothing is done: {error}", error)
         except StateNotKept as error:
             return self._cannot(str(error), error)
         except LockHeld:  # another one acts now: whatever we do may be done twice
             raise
         except Exception:  # the loop's edge: the next pass looks anew
-            log.exception("this pass failed by a defect; nothing more is done in it")
+            log.exception("a defect ended this pass; the next pass starts anew")
             return self._backoff()
         if self._blind:
-            log.info("observable again after %d attempts", self._blind_passes)
+            log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
         self.notifier.status(f"pass {done.plan.memory.passes}: {done.plan.waiting} wait")
         now, due = self.observer.clock(), done.plan.due
@@ -376,9 +376,9 @@ class Loop:
         try:
             self.observer.policy, self.poll = self.reload()
         except AutoscalerError as error:
-            log.error("settings are kept as they were: %s", error)  # noqa: TRY400 - a sentence, no traceback
+            log.error("the former settings stay in force: %s", error)  # noqa: TRY400 - a sentence, no traceback
             return
-        log.info("settings were read again")
+        log.info("the changed settings apply now")
 
     def offered(self) -> frozenset[str]:
         """Names of the instance types that the provider offers, as of the last look. Any thread may ask."""
@@ -450,7 +450,7 @@ def staying(workers: Sequence[Worker], *, ending: int = 0, coming: int = 0) -> s
 
 def _staying(workers: Sequence[Worker], *, alone: bool) -> str:
     if not workers:
-        return "no worker of ours is left" if alone else "no worker of ours stays"
+        return "no worker is left" if alone else "no worker stays"
     prices = [worker.price_per_hour for worker in workers]
     known = [price for price in prices if price is not None]
     price = f"{sum(known):.3f} an hour" if known else "at an unknown price"

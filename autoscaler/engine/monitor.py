@@ -1,4 +1,4 @@
-"""Watches what the loop sees, pass by pass: the state of one look holds until the next, and is added to the history."""
+"""Takes a sample of each pass for the history: the state of one observation holds until the next one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from autoscaler.store.samples import SampleTable
 
 @dataclass(slots=True)
 class Monitor:
-    """One for the life of a process. What it saw last is not carried over to the next process: the time in between is
-    not known.
+    """One for the life of a process. Its last observation does not reach the next process: the time in between is
+    unknown.
     """
 
     table: SampleTable
     _last: _Look | None = None
 
     def see(self, snapshot: Snapshot, plan: Plan, observed: ObservedWorkers) -> None:
-        """Add what held since the last look. `observed`: how the snapshot's machines stand. Raises StateNotKept."""
+        """Add the state since the last observation. `observed`: the states of the snapshot's workers. Raises
+        StateNotKept.
+        """
         last, runs = self._last, running(snapshot.cluster)
         if last is not None:
             self.table.add(last.sample, snapshot.now, starts(last.cluster, last.sample.at, last.runs, runs))
@@ -30,7 +32,7 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What the next one is compared with."""
+    """What the next sample is compared with."""
 
     sample: Sample
     cluster: Cluster

@@ -1,4 +1,4 @@
-"""Tells passes to people: a log line and a row of history for each that acts or says something new, none said twice."""
+"""Reports passes: a log line and a row of history for each pass that acts or has something new, and none twice."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def read_record(directory: Path) -> Snapshot:
     GridEngineNotObservable where Grid Engine's outputs make no cluster.
     """
     if not directory.is_dir():
-        raise NotFound(f"{directory} is no directory: name one that `sge-autoscaler record DIR` wrote")
+        raise NotFound(f"{directory} is not a directory: name one that `sge-autoscaler record DIR` wrote")
     for entry in sorted(directory.iterdir()):
         if entry.name not in FILES | BESIDE and not entry.name.startswith("."):
             raise SettingsError(f"{entry} is not part of a record; known are {', '.join(sorted(FILES | BESIDE))}")
@@ -157,10 +157,11 @@ def read_now(directory: Path) -> datetime:
         times = [datetime.fromisoformat(found.decode()) for found in _XML_TIME.findall(_qstat(directory))]
         if not times:
             raise SettingsError(
-                f"{file} is missing and qstat.xml names no time: write one, as 2026-11-21T09:04:23+00:00"
+                f"{file} is missing and qstat.xml contains no time: write the file with a time such as "
+                "2026-11-21T09:04:23+00:00"
             )
         return max(times).replace(tzinfo=UTC)
-    wrong = SettingsError(f"{file}: {written.strip()!r} is no time with offset: write 2026-11-21T09:04:23+00:00")
+    wrong = SettingsError(f"{file}: {written.strip()!r} is not a time with an offset: write 2026-11-21T09:04:23+00:00")
     try:
         now = datetime.fromisoformat(written.strip())
     except ValueError:
@@ -240,7 +241,7 @@ def _refuse_unknown(given: Any, understood: Any, place: str = "") -> None:
 
 def _settings_text(settings: Settings) -> str:
     """What is not default, under environment names. JSON's strings are TOML's, DEL apart, which no setting holds."""
-    head = "# What was set when this was recorded; everything else had its default.\n"
+    head = "# The settings that were given when this was recorded; all others had their defaults.\n"
     own = {name: origin.value for name, origin in settings.origins.items() if name not in settings.provider_values}
     shown = {name: value for name, value in own.items() if not is_secret(name)}
     return head + "".join(

@@ -12,7 +12,7 @@ import weakref
 
 
 class Wakeup:
-    """Rung any number of times, it wakes once."""
+    """Several rings before a wait wake the loop once."""
 
     def __init__(self) -> None:
         self._hear, self._pull = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -21,12 +21,12 @@ class Wakeup:
         self.close = weakref.finalize(self, _close, self._hear, self._pull)
 
     def ring(self) -> None:
-        """Safe in a signal handler; a full pipe means it rings already."""
+        """Safe in a signal handler; if the pipe is full, a ring is already waiting."""
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._pull, b".")
 
     def wait(self, timeout: float) -> bool:
-        """Wait for a ring, at most so many seconds; tells whether there was one since the last wait."""
+        """Wait for a ring, at most `timeout` seconds; returns whether there was one since the last wait."""
         if not self._heard.poll(max(0.0, timeout) * 1000):
             return False
         with contextlib.suppress(BlockingIOError):

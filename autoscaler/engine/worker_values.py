@@ -1,4 +1,4 @@
-"""What the machines of a node array may be asked of it: its `Configuration`, over that of the arrays it extends."""
+"""The `Configuration` of a node array, merged over that of the arrays that it extends."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def set(  # noqa: A001 - the name is CycleCloud's
     One of the two is needed: without, all that the set wants would be taken back by a slip.
     """
     if corecount is None and count is None:
-        raise Rejected(f"{name}: give corecount or count; 0 takes back what was wanted")
+        raise Rejected(f"{name}: give corecount or count; 0 ends the request")
     given = {"Name": name, "TargetCoreCount": corecount, "TargetCount": count}
     array = {key: value for key, value in given.items() if value is not None}
     return update([array], request_set=request_set, expiration_interval=expiration_interval)

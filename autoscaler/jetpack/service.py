@@ -126,7 +126,7 @@ class Service:
             status, said = answer.status, answer.read()
         except PermissionError as error:
             raise Rejected(
-                f"{self.path}: you may not ask there; its owner may, and the group that {GROUP_ENV} names"
+                f"you may not call {self.path}; its owner may, and the group that {GROUP_ENV} names"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
@@ -145,10 +145,10 @@ class Service:
             return _OverSocket(self.path or ""), "", _on_behalf()
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Unreachable(f"{URL_ENV}: {self.url!r} is no address: write https://HOST:PORT")
+            raise Unreachable(f"{URL_ENV}: {self.url!r} is not an address: write https://HOST:PORT")
         if parts.username is not None:
             raise Unreachable(
-                f"{URL_ENV}: no name and password here: put USER:PASSWORD into a file, and set {LOGIN_ENV}"
+                f"{URL_ENV} must not contain a name and password: put USER:PASSWORD into a file, and set {LOGIN_ENV}"
             )
         headers = {} if self.login is None else {"Authorization": f"Basic {_login(self.login)}"}
         if parts.scheme == "http":
@@ -201,8 +201,8 @@ def _read(name: str, status: int, said: bytes) -> dict[str, Any]:
     reason = error if isinstance(error, str) else http.client.responses.get(status, f"status {status}")
     if status == http.client.UNAUTHORIZED:
         raise Rejected(
-            f"{name} refuses: no right user and password; {LOGIN_ENV} names a file whose first line is USER:PASSWORD"
+            f"{name} refuses this user and password; {LOGIN_ENV} names a file whose first line is USER:PASSWORD"
         )
     if 400 <= status < 500:
         raise Rejected(reason if error else f"{name} refuses: {reason}")
-    raise Unreachable(f"{name} cannot now: {reason}")
+    raise Unreachable(f"{name} cannot answer now: {reason}")

@@ -35,7 +35,7 @@ def folder() -> Path:
             cells.mkdir(parents=True, exist_ok=True)
             if os.access(cells, os.W_OK):
                 return cells
-    raise CellError("no folder for cells: neither /run nor the temporary folder can be written")
+    raise CellError("there is no folder for cells: neither /run nor the temporary folder is writable")
 
 
 def living() -> list[str]:
@@ -51,7 +51,7 @@ def find(name: str | None) -> Path:
     if name in names:
         return folder() / str(name)
     there = f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}" if names else "there is none"
-    raise NotFound(f"no cell {name}: {there}" if name else f"say which cell: {there}")
+    raise NotFound(f"no cell {name}: {there}" if name else f"name the cell: {there}")
 
 
 @contextlib.contextmanager

@@ -149,7 +149,7 @@ class Policies:
         try:
             changed = self._keep(name, question.answer.result(), snapshot, base)
         except SettingsError as error:
-            return self._fail(name, f"it wants what cannot be: {error}")
+            return self._fail(name, f"its request is not valid: {error}")
         if self._failing.pop(name, None) is not None:
             log.info("the autoscale policy %s answers again", name)
         return changed
@@ -158,7 +158,7 @@ class Policies:
         """What it wanted before holds, until its deadline."""
         if self.stopwatch() - question.began > self.deadline:
             question.overdue = True
-            return self._fail(name, f"it does not answer: nothing came within {self.deadline:g} s")
+            return self._fail(name, f"it did not answer within {self.deadline:g} s")
         if not question.late:
             question.late = True
             before = self._written.get(name, _Written("[]", 0.0)).arrays
@@ -198,9 +198,7 @@ class Policies:
         """Its wishes are not renewed; it is asked again at the next pass, unless its thread still hangs."""
         kind = why.partition(":")[0]
         if self._failing.get(name) != kind:
-            log.warning(
-                "the autoscale policy %s fails; what it last wanted lapses soon: %s", name, " ".join(why.split())
-            )
+            log.warning("the autoscale policy %s fails; its last request lapses soon: %s", name, " ".join(why.split()))
         self._failing[name] = kind
         return False
 

@@ -36,12 +36,14 @@ class CeleryQueueSettings(BaseSettings):
     transport_options: dict[str, Any] = Field(
         {}, description="Celery's `broker_transport_options`, as JSON, where the broker needs any."
     )
-    queues: Names = Field(("celery",), description="Names of the queues.")
-    node_array: str = Field("execute", description="The node array whose workers serve them.")
-    extends: str | None = Field(None, description="Set: the node array is made for this, as this one is.")
-    cores_per_task: float = Field(1.0, gt=0, description="vCPUs that a task takes.")
-    most_cores: int | None = Field(None, ge=1, description="Never ask for more vCPUs than these.")
-    reply_timeout: float = Field(1.0, gt=0, description="Seconds in which a Celery worker has to answer.")
+    queues: Names = Field(("celery",), description="Names of the Celery queues.")
+    node_array: str = Field("execute", description="Node array whose workers serve them.")
+    extends: str | None = Field(
+        None, description="If set, the autoscaler creates the node array as a copy of this one."
+    )
+    cores_per_task: float = Field(1.0, gt=0, description="vCPUs of one task.")
+    most_cores: int | None = Field(None, ge=1, description="Most vCPUs that the policy requests.")
+    reply_timeout: float = Field(1.0, gt=0, description="Time limit of a Celery worker's answer, in seconds.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class CeleryQueue:
         return [self._array(cores)] if cores else []
 
     def _before(self, snapshot: Snapshot) -> int:
-        """What it wants as of this look: survives a restart, and ends where nobody heard of it for minutes."""
+        """What it wants as of this observation: survives a restart, and ends where nobody heard of it for minutes."""
         held = wanted_before(self.name, snapshot)
         return sum(target.cores or 0 for target in held.targets) if held is not None else 0
 

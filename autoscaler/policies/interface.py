@@ -1,7 +1,7 @@
 """What an autoscale policy is: it looks at a snapshot and at the history, and says what node arrays should hold.
 
-That is all it can do. What it wants becomes the request set `policy:<name>`, so limits, pauses and the brake hold for
-it as for every caller, and the plan that follows rests on a snapshot in which the set stands.
+That is all it can do. What it wants becomes the request set `policy:<name>`, so limits, pauses and the circuit breaker
+hold for it as for every caller, and the plan that follows rests on a snapshot in which the set stands.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def set_of(name: str) -> str:
 
 
 def wanted_before(name: str, snapshot: Snapshot) -> RequestSet | None:
-    """What a policy's set holds as of this look; None: nothing. So it need not remember anything itself."""
+    """What a policy's set holds as of this observation; None: nothing. So it need not remember anything itself."""
     return next((one for one in snapshot.requests.sets if one.name == set_of(name)), None)

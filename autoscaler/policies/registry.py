@@ -65,7 +65,7 @@ def unclaimed(policies: Mapping[str, AutoscalePolicy | type[AutoscalePolicy]], v
     if not found:
         return None
     chosen = ", ".join(policies) or "none"
-    return f"{', '.join(found)}: of no autoscale policy that CP_CAP_AUTOSCALE_POLICIES names ({chosen})"
+    return f"{', '.join(found)}: no autoscale policy in CP_CAP_AUTOSCALE_POLICIES ({chosen}) has this setting"
 
 
 def _classes(names: Sequence[str]) -> tuple[dict[str, type[AutoscalePolicy]], list[str]]:
@@ -101,15 +101,15 @@ def settings_of(name: str) -> type[BaseSettings]:
 
 def _checked(name: str, found: object) -> type[AutoscalePolicy]:
     if not isinstance(found, type):
-        raise SettingsError(f"{name} is no class: an autoscale policy is made as Class(settings)")
+        raise SettingsError(f"{name} is not a class: the autoscaler makes an autoscale policy as Class(settings)")
     missing = [member for member in ("name", "Settings", "requests") if not hasattr(found, member)]
     if missing:
-        raise SettingsError(f"{name} is no autoscale policy: it lacks {', '.join(missing)}")
+        raise SettingsError(f"{name} is not an autoscale policy: it lacks {', '.join(missing)}")
     policy = cast("Any", found)
     if not (isinstance(policy.name, str) and _NAME.fullmatch(policy.name)):
-        raise SettingsError(f"{name}.name is {policy.name!r}: lower-case letters, digits and _ make a name")
+        raise SettingsError(f"{name}.name is {policy.name!r}: use lower-case letters, digits and _ only")
     if not (isinstance(policy.Settings, type) and issubclass(policy.Settings, BaseSettings)):
-        raise SettingsError(f"{name}.Settings is no pydantic-settings model")
+        raise SettingsError(f"{name}.Settings is not a pydantic-settings model")
     wanted = f"{POLICY_PREFIX}{policy.name.upper()}_"
     if prefix_of(policy.Settings) != wanted:
         raise SettingsError(f"{name}.Settings needs the env_prefix {wanted}")

@@ -22,7 +22,7 @@ def days_of(text: str) -> frozenset[int]:
     for part in text.lower().replace(",", " ").split():
         first, _, last = part.partition("-")
         if first not in DAYS or (last and last not in DAYS):
-            raise ValueError(f"{part!r} is no day: write {', '.join(DAYS)}, or a range as mon-fri")
+            raise ValueError(f"{part!r} is not a day: write {', '.join(DAYS)}, or a range such as mon-fri")
         begin, end = DAYS.index(first), DAYS.index(last or first)
         chosen |= {day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)}
     return frozenset(chosen)
@@ -41,7 +41,9 @@ def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{name!r} is no time zone that this machine knows: write one as Europe/Vienna") from error
+        raise ValueError(
+            f"this machine does not know the time zone {name!r}: write one such as Europe/Vienna"
+        ) from error
     return name
 
 
@@ -50,16 +52,16 @@ class WarmBufferSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_", extra="forbid")
 
-    node_array: str = Field("execute", description="The node array whose workers are to wait.")
-    count: int = Field(1, ge=0, description="So many workers that the queue's own jobs do not need.")
+    node_array: str = Field("execute", description="Node array in which workers wait for jobs.")
+    count: int = Field(1, ge=0, description="Number of workers beyond those that the queue's own jobs need.")
     days: Annotated[str, AfterValidator(_known_days)] = Field(
-        "mon-fri", description="Days of the week on which people work: a range, or several, as `mon,wed-fri`."
+        "mon-fri", description="Days of the week with the buffer: a range, or several, such as `mon,wed-fri`."
     )
-    begin: time = Field(time(7, 30), description="From this time of the day.")
-    end: time = Field(time(10, 0), description="To this time; earlier than `BEGIN`: of the next day.")
-    zone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Time zone, as `Europe/Vienna`.")
+    begin: time = Field(time(7, 30), description="Time of the day at which the buffer begins.")
+    end: time = Field(time(10, 0), description="Time at which it ends; earlier than `BEGIN`: on the next day.")
+    zone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Time zone, such as `Europe/Vienna`.")
     holidays: Annotated[tuple[date, ...], NoDecode, BeforeValidator(_dates)] = Field(
-        (), description="Dates on which nobody works, as `2026-12-25 2027-01-01`."
+        (), description="Dates without the buffer, such as `2026-12-25 2027-01-01`."
     )
 
 

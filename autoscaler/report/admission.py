@@ -49,28 +49,28 @@ class Verifier:
     _judge: Judge | None = field(default=None, init=False)
     _fresh_for: float = field(default=0.0, init=False)
 
-    def refusal(self, told: Mapping[str, str]) -> str | None:
+    def refusal(self, parameters: Mapping[str, str]) -> str | None:
         """The sentence that this job is refused with, or None. Whatever goes wrong, the job is accepted."""
         try:
             judge = self._current()
-            return None if judge is None else self._within_patience(judge, told)
+            return None if judge is None else self._within_patience(judge, parameters)
         except Exception:  # noqa: BLE001 - fails open: nobody's job is refused for a defect of ours
             return None
 
-    def correction(self, told: Mapping[str, str]) -> Mapping[str, str]:
+    def correction(self, parameters: Mapping[str, str]) -> Mapping[str, str]:
         """What Grid Engine is to take of this job instead. Whatever goes wrong, it stays as it is."""
         try:
             judge = self._current()
-            wildcard = None if judge is None else judge.wildcard(told.get("pe_name"))
+            wildcard = None if judge is None else judge.wildcard(parameters.get("pe_name"))
         except Exception:  # noqa: BLE001 - fails open: nobody's job is changed for a defect of ours
             return {}
         return {} if wildcard is None else {"pe_name": wildcard}
 
-    def _within_patience(self, judge: Judge, told: Mapping[str, str]) -> str | None:
+    def _within_patience(self, judge: Judge, parameters: Mapping[str, str]) -> str | None:
         signal.signal(signal.SIGALRM, _give_up)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         try:
-            ask = read_request(told)
+            ask = read_request(parameters)
             reason = None if ask is None else judge.refusal(ask)
             return None if reason is None else text(reason)
         finally:

@@ -1,7 +1,7 @@
 """What the loop leaves for the verifier at submission: the file it judges by, and the program itself as one archive.
 
-The file is written anew where something changed and touched with every look, so that its age tells whether anybody
-still looks. Without a verifier in the cell nothing is written.
+The file is written anew where something changed and touched with every observation, so that its age tells whether
+anybody still looks. Without a verifier in the cell nothing is written.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class AdmissionFile:
     _complaint: str = field(default="", init=False)
 
     def keep(self, snapshot: Snapshot, poll: float) -> None:
-        """Leave what this look shows, for a loop that looks every `poll` seconds. A file that cannot be written is
-        said once; then it goes stale, and every job is accepted.
+        """Write what this observation shows, for a loop that observes every `poll` seconds. A file that cannot be
+        written is said once; then it goes stale, and every job is accepted.
         """
         if not self.installed():
             return

@@ -24,7 +24,7 @@ from autoscaler.report.document import action_part, document, reason_part, worke
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.rules import rule_lines, rule_rows
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import count, duration, instant, shown, text
+from autoscaler.report.wording import count, duration, instant_of, shown, text
 from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
@@ -244,22 +244,25 @@ def explain_gone(life: Lifetime, now: float, zone: tzinfo | None = None) -> dict
     }
 
 
-def gone_lines(told: Mapping[str, Any]) -> Iterator[str]:
+def gone_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The same for people."""
-    yield f"{told['host'] or told['id']} ({told['instance_type']} of {told['node_array']}, {told['id']}) is no more:"
+    yield (
+        f"{document['host'] or document['id']} ({document['instance_type']} of {document['node_array']}, "
+        f"{document['id']}) is gone:"
+    )
     for name in ("created_at", "joined_at", "removed_at", "ended_at"):
-        if told[name]:
-            yield f"  {name.removesuffix('_at')} {_when(told[name])}"
-    if told["cost"] is not None:
-        yield f"  it cost {told['cost']:.3f}"
+        if document[name]:
+            yield f"  {name.removesuffix('_at')} {instant_of(document[name])}"
+    if document["cost"] is not None:
+        yield f"  it cost {document['cost']:.3f}"
 
 
-def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
+def job_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """`explain JOB` for people."""
-    if told["state"] == "ended":
-        yield f"job {told['job']} neither waits nor runs; what is known of it, as of {_when(told['now'])}:"
-    for row in (*told["waiting"], *told["waited"]):
-        past = told["state"] == "ended" or row in told["waited"]
+    if document["state"] == "ended":
+        yield f"job {document['job']} neither waits nor runs; what is known of it, as of {instant_of(document['now'])}:"
+    for row in (*document["waiting"], *document["waited"]):
+        past = document["state"] == "ended" or row in document["waited"]
         verb = "waited" if past else "waits"
         counts = ("counted" if row["counted"] else "did not count") if past else "counts"
         counts = "does not count" if not past and not row["counted"] else counts
@@ -268,54 +271,55 @@ def job_lines(told: Mapping[str, Any]) -> Iterator[str]:
             f"demand{'; last said of it' if past else ''}:"
         )
         yield from _reason_lines(row["reason"])
-    for order in told["launched"]:
+    for order in document["launched"]:
         workers = f": {', '.join(order['workers'])}" if order["workers"] else ", and none came"
         said = f" ({order['message']})" if order["message"] else ""
         what = f"{order['count']} {order['instance_type']} of {order['node_array']}"
-        yield f"launched for jobs such as it at {_when(order['at'])}: {what}{workers}{said}"
-    for run in told["running"]:
+        yield f"launched for jobs such as it at {instant_of(order['at'])}: {what}{workers}{said}"
+    for run in document["running"]:
         task = f".{run['task']}" if run["task"] else ""
         where = f"{run['queue']}@{run['host']}"
-        since = f" since {_when(run['started_at'])}" if run["started_at"] else ""
-        yield f"job {told['job']}{task} is on {where}{since}: {_slots(run['slots'])}, state {run['state']}"
+        since = f" since {instant_of(run['started_at'])}" if run["started_at"] else ""
+        yield f"job {document['job']}{task} is on {where}{since}: {_slots(run['slots'])}, state {run['state']}"
         if run["worker"] is not None:
             yield f"{run['host']} ({run['worker']['id']}): {run['worker']['verdict']}:"
             yield from _reason_lines(run["worker"]["reason"])
-    for end in told["ended"]:
+    for end in document["ended"]:
         task = f".{end['task']}" if end["task"] else ""
         where = f"{end['queue']}@{end['host']}, {_slots(end['slots'])}"
         if end["started_at"] is None:
-            yield f"job {told['job']}{task} was not started on {where}: {end['how']}"
+            yield f"job {document['job']}{task} was not started on {where}: {end['how']}"
         else:
-            ended = _when(end["ended_at"]) if end["ended_at"] else "a time that is not known"
-            yield f"job {told['job']}{task} ran on {where}, from {_when(end['started_at'])} to {ended}: {end['how']}"
-    for action in told["actions"]:
+            ended = instant_of(end["ended_at"]) if end["ended_at"] else "a time that is not known"
+            began = instant_of(end["started_at"])
+            yield f"job {document['job']}{task} ran on {where}, from {began} to {ended}: {end['how']}"
+    for action in document["actions"]:
         yield f"in this pass: {action['kind']}:"
         yield from _reason_lines(action["reason"])
-    for done in told["done"]:
+    for done in document["done"]:
         said = f" ({done['message']})" if done["message"] else ""
-        yield f"{done['kind']} at {_when(done['at'])}: {done['result'] or 'not ended'}{said}:"
+        yield f"{done['kind']} at {instant_of(done['at'])}: {done['result'] or 'not ended'}{said}:"
         yield from _reason_lines(done["reason"])
-    for launch in told["launches"]:
+    for launch in document["launches"]:
         what = f"{launch['count']} {launch['instance_type']} for {launch['node_array']}"
         yield f"it would get a worker of this launch: {what}:"
         yield from _reason_lines(launch["reason"])
-    yield from rule_lines(told.get("rules", ()))
+    yield from rule_lines(document.get("rules", ()))
 
 
-def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
+def host_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """`explain HOST` for people."""
-    machine = told["machine"]
-    kind = f"{machine['instance_type']} of {machine['node_array']}, {told['id']}" if machine else "persistent"
-    yield f"{told['name']} ({kind}): {told['verdict']}:"
-    yield from _reason_lines(told["reason"])
-    for action in told["actions"]:
-        if action["reason"] == told["reason"]:
+    machine = document["machine"]
+    kind = f"{machine['instance_type']} of {machine['node_array']}, {document['id']}" if machine else "persistent"
+    yield f"{document['name']} ({kind}): {document['verdict']}:"
+    yield from _reason_lines(document["reason"])
+    for action in document["actions"]:
+        if action["reason"] == document["reason"]:
             yield f"in this pass: {action['kind']}"
         else:
             yield f"in this pass: {action['kind']}:"
             yield from _reason_lines(action["reason"])
-    for instance in told["instances"]:
+    for instance in document["instances"]:
         jobs = ", ".join(instance["jobs"]) or "none"
         state = f", state {in_words(instance['states'])}" if instance["states"] else ""
         yield (
@@ -324,12 +328,12 @@ def host_lines(told: Mapping[str, Any]) -> Iterator[str]:
         )
     if machine and machine["message"]:
         yield f"the provider says: {machine['message']}"
-    for name, value in (told["remembered"] or {}).items():
+    for name, value in (document["remembered"] or {}).items():
         if value not in (None, False, (), 0, ""):
-            said = _when(value) if name in _MOMENTS else shown(name, value)
+            said = instant_of(value) if name in _MOMENTS else shown(name, value)
             what = name.removesuffix("_s").replace("_", " ")
             yield f"remembered: {what}{'' if value is True else f' {said}'}"
-    yield from rule_lines(told["rules"])
+    yield from rule_lines(document["rules"])
 
 
 _LETTERS = {
@@ -356,11 +360,6 @@ def in_words(states: str) -> str:
 
 def _slots(number: int) -> str:
     return count(number, "slot")
-
-
-def _when(told: str) -> str:
-    """A moment of an answer, as reasons say theirs."""
-    return instant(datetime.fromisoformat(told).timestamp())
 
 
 def _reason_lines(reason: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
@@ -412,9 +411,9 @@ def _remembered(plan: Plan, worker_id: str | None, zone: tzinfo | None) -> dict[
     note = plan.memory.workers.get(worker_id) if worker_id else None
     if note is None:
         return None
-    told = {name: value for name, value in asdict(note).items() if name not in ("host", "bucket")}
-    told["quarantined"] = None if note.quarantined is None else text(note.quarantined)
-    return told | {name: _at(told[name], zone) for name in _MOMENTS if told[name] is not None}
+    remembered = {name: value for name, value in asdict(note).items() if name not in ("host", "bucket")}
+    remembered["quarantined"] = None if note.quarantined is None else text(note.quarantined)
+    return remembered | {name: _at(remembered[name], zone) for name in _MOMENTS if remembered[name] is not None}
 
 
 def _at(seconds: float, zone: tzinfo | None) -> str:

@@ -41,7 +41,7 @@ _ROUNDED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HistoryReport:
     """A stretch of the history."""
 
     since: float
@@ -58,9 +58,9 @@ class Told:
         return merged(self.periods, self.since)
 
 
-def told(
+def history_report(
     table: SampleTable, since: float, until: float, *, now: float, zone: tzinfo | None, step: float | None, array: str
-) -> Told:
+) -> HistoryReport:
     """What is known between two times. `step`: length of a period in seconds, None: as fits a screen. `array`: only
     workers of this node array, '': of all.
     """
@@ -71,41 +71,41 @@ def told(
     known = tuple(sorted({name for one in samples for name in one.arrays}))
     if array:
         samples = tuple(replace(one, arrays={k: v for k, v in one.arrays.items() if k == array}) for one in samples)
-    return Told(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
+    return HistoryReport(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
 
 
-def document(told: Told, now: float) -> dict[str, Any]:
+def document(report: HistoryReport, now: float) -> dict[str, Any]:
     """As JSON."""
     return {
         "schema": SCHEMA,
-        "now": _at(now, told.zone),
-        "since": _at(told.since, told.zone),
-        "until": _at(told.until, told.zone),
-        "step_s": told.step,
-        "periods": [_part(period, told.zone) for period in told.periods if period.seconds],
+        "now": _at(now, report.zone),
+        "since": _at(report.since, report.zone),
+        "until": _at(report.until, report.zone),
+        "step_s": report.step,
+        "periods": [_part(period, report.zone) for period in report.periods if period.seconds],
     }
 
 
-def write_csv(told: Told, file: TextIO) -> None:
+def write_csv(report: HistoryReport, file: TextIO) -> None:
     """One line a period; workers of all node arrays that were asked for together."""
-    rows = [_flat(period, told.zone) for period in told.periods if period.seconds]
-    writer = csv.DictWriter(file, list(_flat(Sample(0.0, 1.0), told.zone)), lineterminator="\n")
+    rows = [_flat(period, report.zone) for period in report.periods if period.seconds]
+    writer = csv.DictWriter(file, list(_flat(Sample(0.0, 1.0), report.zone)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
 
 
-def print_history(told: Told) -> None:
+def print_history(report: HistoryReport) -> None:
     """For people: busy and idle workers as a bar, then numbers."""
-    widest = max((_all(period).most for period in told.periods), default=0.0)
-    form = "%H:%M:%S" if told.step < 60 else "%d %H:%M" if told.step < 86_400 else "%Y-%m-%d"
+    widest = max((_all(period).most for period in report.periods), default=0.0)
+    form = "%H:%M:%S" if report.step < 60 else "%d %H:%M" if report.step < 86_400 else "%Y-%m-%d"
     rows = []
-    for period in told.periods:
-        began = datetime.fromtimestamp(period.at, told.zone).strftime(form)
+    for period in report.periods:
+        began = datetime.fromtimestamp(period.at, report.zone).strftime(form)
         rows.append((began, *(_cells(period, widest) if period.seconds else ("not observed",))))
     if rows:
-        print_rows(_COLUMNS, rows, _sum(told))
+        print_rows(_COLUMNS, rows, _sum(report))
     else:
-        print_rows((), (), "nothing is known of this time: no autoscaler ran, or none that keeps a history")
+        print_rows((), (), "the store has no samples of this time: no autoscaler ran")
 
 
 def _cells(period: Sample, widest: float) -> Iterator[str]:
@@ -124,8 +124,8 @@ def _cells(period: Sample, widest: float) -> Iterator[str]:
     yield duration(longest) if longest else "-"
 
 
-def _sum(told: Told) -> str:
-    total = told.total
+def _sum(report: HistoryReport) -> str:
+    total = report.total
     unknown = " and machines of unknown price" if _all(total).unknown_prices else ""
     waited = "" if total.mean_wait is None else f", which waited {duration(total.mean_wait)} on average"
     return (

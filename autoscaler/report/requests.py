@@ -45,20 +45,20 @@ def requests_document(
     }
 
 
-def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
+def requests_text(document: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     """A document of `requests_document` for people, a line a target."""
-    lines = [line for one in told["request_sets"] for line in _set_lines(one, zone or UTC)]
-    if told["nodes"]:
+    lines = [line for one in document["request_sets"] for line in _set_lines(one, zone or UTC)]
+    if document["nodes"]:
         lines.append("nodes created one by one:")
         lines += [
             f"  {node['name']} of {node['node_array']}: {node['worker_id'] or 'no machine yet'}"
-            for node in told["nodes"]
+            for node in document["nodes"]
         ]
-    if not lines and not told["node_arrays"]:
-        return "nobody asks for anything"
-    lines.append("in sum:" if told["node_arrays"] else "in sum: nothing")
-    for array in told["node_arrays"]:
-        flagged = "" if array["wanted"] else "; no set names it: it goes with its last worker"
+    if not lines and not document["node_arrays"]:
+        return "there are no live requests"
+    lines.append("in sum:" if document["node_arrays"] else "in sum: nothing")
+    for array in document["node_arrays"]:
+        flagged = "" if array["wanted"] else "; no set names it: the autoscaler removes it with its last worker"
         there = f"; {count(array['workers'], 'worker')} there" if array["workers"] else ""
         types = f" of {', '.join(array['machine_types'])}" if array["machine_types"] and _wish(array) else ""
         strange = ", ".join(array.get("unknown_types", ()))
@@ -68,15 +68,15 @@ def requests_text(told: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     return "\n".join(map(plain, lines))
 
 
-def asked_line(told: Mapping[str, Any]) -> str:
+def asked_line(document: Mapping[str, Any]) -> str:
     """A document of `requests_document` in one line: `execute: 2 workers (policy:warm_buffer, standard)`."""
     by: dict[str, list[str]] = {}
-    for one in told["request_sets"]:
+    for one in document["request_sets"]:
         for target in one["targets"]:
             by.setdefault(target["node_array"], []).append(one["name"])
     return "; ".join(
         f"{array['name']}: {wish}" + (f" ({', '.join(by[array['name']])})" if array["name"] in by else "")
-        for array in told["node_arrays"]
+        for array in document["node_arrays"]
         if (wish := _wish(array))
     )
 
@@ -161,16 +161,16 @@ def _node(node: CreatedNode) -> dict[str, Any]:
 
 
 def _set_lines(one: Mapping[str, Any], zone: tzinfo) -> list[str]:
-    until = "until it is taken back"
+    until = "until it is ended"
     if one["expires_at"] is not None:
         lapses = datetime.fromisoformat(one["expires_at"]).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
         until = f"until {lapses} ({one['left_s']:.0f} s left)"
-    head = f"{one['name']}: asked by {one['by']}, {until}"
+    head = f"{one['name']}: requested by {one['by']}, {until}"
     wanted = {target["node_array"] for target in one["targets"]}
     # A set that wants groups of an array names that array, too.
     named = [name for name in one["arrays"] if not any(f"{each}:".startswith(f"{name}:") for each in wanted)]
     lines = [f"  {target['node_array']}: {_wish(target)}" for target in one["targets"]]
-    lines += [f"  {name}: named, and nothing wanted of it" for name in named]
+    lines += [f"  {name}: named without a target" for name in named]
     return [head, *lines] if lines else [f"{head}, for nothing"]
 
 

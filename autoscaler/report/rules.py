@@ -28,7 +28,7 @@ def rule_rows(verdicts: Iterable[EntryVerdict]) -> list[dict[str, Any]]:
 def rule_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The same for people."""
     for row in rows:
-        yield f"rules ask by {row['place']}: {row['constraint']}"
+        yield f"the rule {row['place']} requires: {row['constraint']}"
         met = [node["node"] for node in row["nodes"] if node["reason"] is None]
         yield f"  met by {', '.join(met) if met else 'nobody'}"
         for node in row["nodes"]:

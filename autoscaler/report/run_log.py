@@ -74,7 +74,7 @@ class RunLog(logging.Handler):
                 call()
             except ProviderError as error:
                 if not said:
-                    logging.getLogger(__name__).warning("the run's own log cannot be written: %s", error)
+                    logging.getLogger(__name__).warning("cannot write the run log of the platform: %s", error)
                 said = True
             else:
                 said = False

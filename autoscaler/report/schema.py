@@ -35,9 +35,11 @@ class ReasonPart(Part):
         description="Stable code; docs/reasons.md lists all.",
         json_schema_extra={"enum": [code.value for code in REASONS]},
     )
-    text: str = Field(description="A sentence for people, what the trail adds included. Not for matching.")
-    facts: dict[str, Any] = Field(description="What the sentence rests on. Names ending in _s are seconds.")
-    trail: list[ReasonPart] = Field(default=[], description="What led to it or was added to it, such as a cap.")
+    text: str = Field(description="A sentence for people, with what the trail adds. Do not match on it.")
+    facts: dict[str, Any] = Field(description="The facts in the sentence. Names that end in _s are seconds.")
+    trail: list[ReasonPart] = Field(
+        default=[], description="Reasons that led to it or were added to it, such as a cap."
+    )
 
 
 class ActionPart(Part):
@@ -99,7 +101,7 @@ class ShapePart(Part):
     slots: int = Field(description="Slots that one task asks for, the fewest where it gives a range.")
     tasks: int = Field(description="How many tasks wait; a job that is no array counts one.")
     counted: bool = Field(description="Whether they count as demand.")
-    waited_s: float = Field(description="Since the longest waiting one became able to run.")
+    waited_s: float = Field(description="Time since the longest waiting one became able to run.")
     reason: ReasonPart
 
 
@@ -107,7 +109,9 @@ class WorkerPart(Part):
     """One worker or persistent host and what becomes of it."""
 
     name: str
-    id: str | None = Field(description="The provider's; null: persistent, never touched.")
+    id: str | None = Field(
+        description="The provider's id; null: a persistent host, which the autoscaler never changes."
+    )
     verdict: str
     reason: ReasonPart
 
@@ -142,10 +146,12 @@ class PlanDocument(Part):
     shapes: list[ShapePart]
     workers: list[WorkerPart]
     buckets: list[BucketPart]
-    notes: list[ReasonPart] = Field(description="What concerns the pass as a whole: paused, brake, set aside, capped.")
+    notes: list[ReasonPart] = Field(
+        description="Reasons that concern the whole pass: paused, circuit breaker, unreadable values, caps."
+    )
     waiting: int = Field(description="Tasks that wait, counted or not.")
     counted: int = Field(description="Tasks that count as demand.")
-    fitting: int = Field(description="Counted tasks that fit on what is there or coming.")
+    fitting: int = Field(description="Counted tasks that fit on hosts that exist or are coming.")
     timings: TimingsPart
 
 

@@ -14,7 +14,6 @@ from autoscaler.core.model.actions import AskGridEngine, JobAction, Launch, Work
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.report.brief import brief
-from autoscaler.report.mending import to_mend
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.wording import so_far, text
 
@@ -208,3 +207,13 @@ def _nothing(plan: Plan, *, times: bool) -> str:
 
 def _without_stop(words: str) -> str:
     return words.rstrip(".")
+
+
+def to_mend(reason: Reason) -> bool:
+    """Whether a person must change settings, Grid Engine or the provider's account before this ends. A caller corrects
+    a wrong request, so that does not count.
+    """
+    links = (reason, *reason.trail)
+    if any(link.code is Code.NOTHING_TO_LAUNCH and not link.trail for link in links):
+        return True  # no allowed type is known; the trail would name those in backoff or sold out
+    return any(REASONS[link.code].mend for link in links)

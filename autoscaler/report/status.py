@@ -12,7 +12,7 @@ from autoscaler.core.model.fleet import LaunchFailure
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import asked_line, requests_document
 from autoscaler.report.schema import SCHEMA
-from autoscaler.report.wording import count, duration, instant
+from autoscaler.report.wording import count, duration, instant_of
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store
 from providers.interface import OLD_PRICES
@@ -116,56 +116,64 @@ def _failed_workers(store: Store) -> list[dict[str, Any]]:
     ]
 
 
-def status_pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def status_pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The same for people, the calm lines left out."""
-    yield "cell", told["cell"]
-    yield "autoscaler", _who(told)
-    yield "provider", told["provider"] or "none set (CP_CAP_AUTOSCALE_PROVIDER)"
-    if told["sentence"] is None:
-        yield "last news", "none: no pass was ever made here"
+    yield "cell", document["cell"]
+    yield "autoscaler", _who(document)
+    yield "provider", document["provider"] or "none set (CP_CAP_AUTOSCALE_PROVIDER)"
+    if document["sentence"] is None:
+        yield "last news", "none: no pass has been made yet"
     else:
-        yield "last news", f"{told['sentence']} ({duration(told['pass_age_s'])} ago; {told['pass']} passes so far)"
-        waiting = count(told["waiting"], "task")
-        yield "waiting", f"{waiting}, {told['counted']} counted, {told['fitting']} of these can start"
-    unknown = f" and {told['unknown_prices']} of unknown price" if told["unknown_prices"] else ""
-    yield "workers", f"{told['workers']} additional, {told['persistent'] or 0} persistent"
-    yield "price", f"{told['price_per_hour']:.3f} an hour{unknown}"
-    if told["prices_as_of"] and _days(told["prices_as_of"], told["now"]) > OLD_PRICES:
-        yield "prices", f"of {told['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
-    if told["asked"]:
-        yield "asked for", told["asked"]
-    if told["paused"]:
-        yield "paused", f"by {told['paused']['by']}; `sge-autoscaler resume` goes on"
-    if told["stop"]:
-        yield "stopping", f"{told['stop']}: all workers are given back"
-    if told["brake"]:
-        yield "brake", f"{told['brake']['text']}; `sge-autoscaler resume` goes on"
-    for array, why in told["stopped"].items():
+        yield (
+            "last news",
+            f"{document['sentence']} ({duration(document['pass_age_s'])} ago; {document['pass']} passes so far)",
+        )
+        waiting = count(document["waiting"], "task")
+        yield "waiting", f"{waiting}, {document['counted']} counted, {document['fitting']} of these can start"
+    unknown = f" and {document['unknown_prices']} of unknown price" if document["unknown_prices"] else ""
+    yield "workers", f"{document['workers']} additional, {document['persistent'] or 0} persistent"
+    yield "price", f"{document['price_per_hour']:.3f} an hour{unknown}"
+    if document["prices_as_of"] and _days(document["prices_as_of"], document["now"]) > OLD_PRICES:
+        yield "prices", f"of {document['prices_as_of']}, older than {OLD_PRICES} days: `sge-autoscaler catalog refresh`"
+    if document["asked"]:
+        yield "requested", document["asked"]
+    if document["paused"]:
+        yield "paused", f"by {document['paused']['by']}; `sge-autoscaler resume` goes on"
+    if document["stop"]:
+        yield "stopping", f"{document['stop']}: the autoscaler removes and terminates all workers"
+    if document["brake"]:
+        yield "brake", f"{document['brake']['text']}; `sge-autoscaler resume` goes on"
+    for array, why in document["stopped"].items():
         yield "no launches", f"for {array}: {why}"
-    for failed in told["failures"][:MOST_FAILURES]:
+    for failed in document["failures"][:MOST_FAILURES]:
         times = "once" if failed["count"] == 1 else f"{failed['count']} times"
-        last = f"{failed['instance_type']} failed {times}, last at {_when(failed['last_at'])}"
+        last = f"{failed['instance_type']} failed {times}, last at {instant_of(failed['last_at'])}"
         yield "launches", f"{last}: {failed['message']}"
-    for order in told["unanswered"]:
+    for order in document["unanswered"]:
         again = (
-            f"; the autoscaler asks again after {_when(order['asked_again_at'])} on" if order["asked_again_at"] else ""
+            f"; the autoscaler asks again after {instant_of(order['asked_again_at'])} on"
+            if order["asked_again_at"]
+            else ""
         )
         yield "no answer", f"to an order of {order['count']} {order['instance_type']}: {order['message']}{again}"
-    for worker in told["failed_workers"][:MOST_FAILURES]:
+    for worker in document["failed_workers"][:MOST_FAILURES]:
         yield "failed", f"{worker['name'] or worker['worker_id']}: {worker['message'] or 'its provider says no more'}"
-    for end in told["refused_ends"][:MOST_FAILURES]:
+    for end in document["refused_ends"][:MOST_FAILURES]:
         times = "once" if end["times"] == 1 else f"{end['times']} times"
-        yield "not ended", f"{end['worker_id']}, refused {times}, last at {_when(end['last_at'])}: {end['message']}"
-    for rest in told["backoff"]:
+        yield (
+            "not ended",
+            f"{end['worker_id']}, refused {times}, last at {instant_of(end['last_at'])}: {end['message']}",
+        )
+    for rest in document["backoff"]:
         where = f" in {rest['zone']}" if rest["zone"] else ""
-        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {_when(rest['until'])}"
-    for reason in told["protected"]:
+        yield "back-off", f"no {rest['price_type']} {rest['instance_type']}{where} until {instant_of(rest['until'])}"
+    for reason in document["protected"]:
         yield "protected", reason["text"]
-    for trouble in told["troubles"] if told["serving"] else ():
+    for trouble in document["troubles"] if document["serving"] else ():
         yield "watching", trouble
     for name, phrase in (("keep", "kept by command"), ("drain", "drained by command")):
-        if told[name]:
-            yield phrase, ", ".join(told[name])
+        if document[name]:
+            yield phrase, ", ".join(document[name])
 
 
 def _days(since: str, now: str) -> int:
@@ -191,16 +199,12 @@ def _failure_part(alike: Sequence[LaunchFailure]) -> dict[str, Any]:
     }
 
 
-def _when(told: str) -> str:
-    return instant(datetime.fromisoformat(told).timestamp())
-
-
-def _who(told: Mapping[str, Any]) -> str:
-    if not told["serving"]:
+def _who(document: Mapping[str, Any]) -> str:
+    if not document["serving"]:
         return "not running"
-    if told["lock"] is None:
+    if document["lock"] is None:
         return "running"
-    return f"running: process {told['lock']['pid']} on {told['lock']['host']} since {told['lock']['since']}"
+    return f"running: process {document['lock']['pid']} on {document['lock']['host']} since {document['lock']['since']}"
 
 
 def _at(seconds: float) -> str:

@@ -17,17 +17,21 @@ _JOBS_SHOWN = 4
 GIB = 1024**3
 
 
-def print_plan(told: Mapping[str, Any]) -> None:
+def print_plan(document: Mapping[str, Any]) -> None:
     """The sentence, what would be done, and every verdict that is not about a bucket nobody chose."""
     console = _console()
-    console.print(told["sentence"], soft_wrap=True)
-    _print(console, "actions", _actions(told["actions"]))
-    _print(console, "waiting jobs", _shapes(told["shapes"]))
-    there, gone = _there(told["workers"])
+    console.print(document["sentence"], soft_wrap=True)
+    _print(console, "actions", _actions(document["actions"]))
+    _print(console, "waiting jobs", _shapes(document["shapes"]))
+    there, gone = _there(document["workers"])
     _print(console, "workers and hosts", _workers(there))
     _say_gone(console, gone)
-    _print(console, "what can be launched", _buckets(told["buckets"]) if told["actions"] or told["counted"] else None)
-    for note in told["notes"]:
+    _print(
+        console,
+        "what can be launched",
+        _buckets(document["buckets"]) if document["actions"] or document["counted"] else None,
+    )
+    for note in document["notes"]:
         console.print(f"note: {note['text']} [{note['code']}]", markup=False, soft_wrap=True)
 
 
@@ -89,7 +93,7 @@ def print_orphans(rows: Sequence[Row]) -> None:
 def print_buckets(rows: Sequence[Row]) -> None:
     """What each node array could launch, what that costs, and why not the rest."""
     if not rows:
-        _console().print("nothing that the settings allow is offered")
+        _console().print("the provider offers nothing that the settings allow")
         return
     heads = ("node array", "type", "vCPUs", "memory", "zone", "price type", "price/h", "can be launched", "why")
     asked = "constraint" in rows[0]
@@ -178,7 +182,7 @@ def _there(rows: Sequence[Row]) -> tuple[list[Row], int]:
 
 def _say_gone(console: Console, gone: int) -> None:
     if gone:
-        console.print(f"besides, {count(gone, 'machine')} that {'is' if gone == 1 else 'are'} gone: --json lists them")
+        console.print(f"{count(gone, 'machine')} {'is' if gone == 1 else 'are'} gone: --json lists them")
 
 
 def _shapes(rows: Sequence[Row]) -> Table | None:

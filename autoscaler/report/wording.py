@@ -88,6 +88,11 @@ def instant(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def instant_of(text: str) -> str:
+    """The same of a time in a document (ISO 8601 with offset)."""
+    return instant(datetime.fromisoformat(text).timestamp())
+
+
 def count(number: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

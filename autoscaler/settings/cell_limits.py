@@ -31,8 +31,8 @@ def multiplied(process: Process, queues: Mapping[str, QueueSettings]) -> Iterato
         if total is not None and (free or total < sum(set_)):
             continue
         parts = ", ".join(f"{name} {cap:g}" for name, cap in each.items() if cap is not None)
-        whole = f"together {sum(set_):g} {unit}" if not free else f"and {', '.join(free)} as much as wanted"
-        yield f"{env} holds for each queue by itself: {parts}; {whole}. {total_env} limits the whole cell"
+        whole = f"together {sum(set_):g} {unit}" if not free else f"{', '.join(free)} without a limit"
+        yield f"{env} applies to each queue separately: {parts}; {whole}. {total_env} limits the whole cell"
 
 
 def contradictory(process: Process, queues: Mapping[str, QueueSettings]) -> Iterator[str]:

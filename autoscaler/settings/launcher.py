@@ -13,20 +13,25 @@ PREFIXES = ("CP_CAP_SGE_", "CP_CAP_GE_")
 """Besides CP_CAP_AUTOSCALE_: what stands under these is ours or the launcher's, so a slip of the pen is found."""
 _TYPE_OF_PARAMETER = "_PARAM_TYPE"
 """The launcher describes every parameter of a run by a second variable of this ending."""
-_ITS_OWN = "the launcher's own: it says how that writes and logs the profiles of its queues, of which none is read here"
+_ITS_OWN = (
+    "only the launcher uses it: it controls how the launcher writes and logs the profiles of its queues, which the "
+    "autoscaler does not read"
+)
 _MEANINGS: Mapping[str, str] = MappingProxyType(
     {
         "CP_CAP_SGE_PROFILE_GENERATION_": _ITS_OWN,
         "CP_CAP_SGE_PROFILE_CONFIGURATION_": _ITS_OWN,
-        "CP_CAP_SGE_MASTER_ENV_FILE": "the launcher's own: the environment of its Grid Engine, which SGE_ROOT and "
-        "SGE_CELL tell here",
-        "CP_CAP_SGE_VERSION": "which package of Grid Engine the launcher installs; whatever runs is served",
-        "CP_CAP_SGE_GPU_LOCK_MONITOR_": "the launcher's watch over locks of GPU devices goes on beside this",
-        "CP_CAP_GE_RESOURCE_NAME_CLUSTER_ADDITIONAL": "workers are told from persistent hosts by their provider, and "
-        "no load formula is changed",
-        "CP_CAP_GE_TRANSLATE_REQUESTS_TO_PIPE": "what jobs ask for is not copied into parameters of worker runs",
-        "CP_CAP_AUTOSCALE_RESOLVE_": "a worker's name is written into CP_CAP_AUTOSCALE_HOSTS_FILE before the worker is "
-        "let in, so no lookup is waited for; one that never joins is given back after "
+        "CP_CAP_SGE_MASTER_ENV_FILE": "only the launcher uses it, for the environment of its Grid Engine; the "
+        "autoscaler takes that from SGE_ROOT and SGE_CELL",
+        "CP_CAP_SGE_VERSION": "it selects the Grid Engine package that the launcher installs; the autoscaler serves "
+        "whichever runs",
+        "CP_CAP_SGE_GPU_LOCK_MONITOR_": "the launcher itself goes on to watch the locks of GPU devices",
+        "CP_CAP_GE_RESOURCE_NAME_CLUSTER_ADDITIONAL": "the provider tells which hosts are workers, and the autoscaler "
+        "changes no load formula",
+        "CP_CAP_GE_TRANSLATE_REQUESTS_TO_PIPE": "the autoscaler copies no job requests into the parameters of worker "
+        "runs",
+        "CP_CAP_AUTOSCALE_RESOLVE_": "the autoscaler writes a worker's name into CP_CAP_AUTOSCALE_HOSTS_FILE before "
+        "it enrols the worker, so it waits for no lookup; it terminates a worker that has not joined after "
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
     }
 )

@@ -182,7 +182,7 @@ def load_settings(
         raise SettingsError("settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
     warnings = (
         *bad_in_env,
-        *(f"{key} is known but not heeded: {told}" for key, told in from_launcher.items()),
+        *(f"{key} is known but has no effect: {told}" for key, told in from_launcher.items()),
         *_unheeded(origins, process.provider),
         *_risky(process),
         *multiplied(process, queues),
@@ -235,13 +235,14 @@ def _as_text(path: Path, key: str, value: Any) -> str:
     if isinstance(value, str | int | float):
         if is_secret(key) and not str(value).startswith(("env:", "file:")):
             raise SettingsError(
-                f"{key} in {path} holds a secret: write env:NAME or file:PATH there, and the secret itself elsewhere"
+                f"{key} in {path} holds a secret: write env:NAME or file:PATH there, and keep the secret elsewhere"
             )
         return str(value)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     raise SettingsError(
-        f"{key} in {path}: write a string, a number, true or false; settings stand flat under their environment names"
+        f"{key} in {path}: write a string, a number, true or false; the file has no tables, only settings under their "
+        "environment names"
     )
 
 
@@ -258,9 +259,9 @@ def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str
     """
     told = meaning(key)
     if on_platform and (match := _SUFFIXED.fullmatch(key)) and match["name"] in _PROCESS:
-        return f"one process serves all queues here, so {match['name']} holds for them all"
+        return f"one process serves all queues, so {match['name']} applies to all of them"
     if told is None and environ.get("RUN_ID") and key.startswith(PREFIXES) and close_to(key, _KNOWN) is None:
-        return "it is no setting here, and nothing is made of it"
+        return "nothing in the autoscaler reads it"
     return told
 
 
@@ -278,7 +279,7 @@ def _place(key: str) -> tuple[str, str] | None:
 def _unknown(key: str, where: str) -> str:
     base = match["name"] if (match := _SUFFIXED.fullmatch(key)) else key
     if base in _PROCESS:
-        return f"{key} {where}: {base} holds for all queues and takes no suffix"
+        return f"{key} {where}: {base} applies to all queues and takes no suffix"
     close = close_to(key, _KNOWN)
     return f"{key} {where} is not a setting" + (
         f"; did you mean {close}?" if close else "; `sge-autoscaler config show` lists all"
@@ -345,7 +346,7 @@ def _further_defaults(suffix: str, chosen: dict[str, str], problems: list[str]) 
     if "CP_CAP_SGE_QUEUE_NAME" not in chosen:
         named = ", ".join(f"{name}_{suffix}" for name in sorted(chosen)) or f"CP_CAP_AUTOSCALE_{suffix}"
         problems.append(
-            f"{named}: the suffix _{suffix} is a further queue; name it with CP_CAP_SGE_QUEUE_NAME_{suffix}"
+            f"{named}: the suffix _{suffix} stands for a further queue; set its name in CP_CAP_SGE_QUEUE_NAME_{suffix}"
         )
     further = {
         "CP_CAP_SGE_QUEUE_STATIC": "false",
@@ -373,7 +374,7 @@ def _clashes(queues: tuple[QueueSettings, ...]) -> list[str]:
         ("CP_CAP_SGE_HOSTLIST_NAME", [queue.host_group for queue in queues]),
     ):
         found += [
-            f"{what}: {name} serves two queues; each needs one of its own"
+            f"{what}: two queues have {name}; give each queue one of its own"
             for name in sorted(set(names))
             if names.count(name) > 1
         ]
@@ -390,8 +391,8 @@ def _risky(process: Process) -> list[str]:
     if process.silence_timeout >= _MASTER_AWAY:
         return []
     return [
-        f"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT is {process.silence_timeout:g} s, but a sge_execd may take half a minute to "
-        f"find a qmaster that was started again: under {_MASTER_AWAY:g} s workers in good health are ended then"
+        f"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT is {process.silence_timeout:g} s, but an sge_execd may need half a minute "
+        f"to find a restarted qmaster: with less than {_MASTER_AWAY:g} s the autoscaler then terminates healthy workers"
     ]
 
 
@@ -404,5 +405,5 @@ def _unheeded(origins: Mapping[str, Origin], provider: str | None) -> list[str]:
         model, names = (Process, _PROCESS) if place[0] == "process" else (QueueSettings, _QUEUE)
         why, heeded_by = (extra(model, names[place[1]], key) for key in ("unheeded", "provider"))
         if why and (not provider or heeded_by != provider):
-            notes.append(f"{key} is known but not heeded: {why}")
+            notes.append(f"{key} is known but has no effect: {why}")
     return notes

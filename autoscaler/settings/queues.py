@@ -64,22 +64,22 @@ def served(process: Mapping[str, str], sections: Sections, switches: Switches, *
     further = [suffix for suffix in _by_number(sections) if suffix]
     on = [suffix for suffix in further if switches.on.get(suffix, said is not False and not cloud_pipeline)]
     if disabled and not further:
-        problems.append(f"{DISABLE_DEFAULT} leaves no queue to serve: name a further one with {_NAME}_1")
+        problems.append(f"{DISABLE_DEFAULT} leaves no queue to serve: set {_NAME}_1 to the name of a further queue")
     # Where single queues are switched on or off, the first has to be switched on as well, as the launcher has it.
     silent = not (cloud_pipeline and any(switches.on.values()))
     if not disabled and (silent if said is None else said):
         on.insert(0, "")
     if cloud_pipeline:
         notes += [
-            f"queue {_named(suffix, sections)} is not scaled: {AUTOSCALE}_{suffix} is not true"
+            f"the autoscaler does not scale queue {_named(suffix, sections)}: {AUTOSCALE}_{suffix} is not true"
             for suffix in further
             if suffix not in on
         ]
     live = [suffix for suffix in on if not switches.dry.get(suffix, bool(dry))]
     left_out = [suffix for suffix in on if suffix not in live] if live else []
     notes += [
-        f"queue {_named(suffix, sections)} is dry ({DRY_RUN}{'_' if suffix else ''}{suffix}) beside queues that are "
-        "not: it is left out, and nothing is launched or ended for it"
+        f"queue {_named(suffix, sections)} has a dry run ({DRY_RUN}{'_' if suffix else ''}{suffix}) and others have "
+        "none: the autoscaler leaves it out, and launches and terminates nothing for it"
         for suffix in left_out
     ]
     return Served(

@@ -59,14 +59,14 @@ def _host_group(value: str) -> str:
 
 def _grid_engine(value: str) -> str:
     if value.upper() != "SGE":
-        raise ValueError("only Grid Engine is served: leave it at SGE")
+        raise ValueError("the autoscaler serves Grid Engine only: leave this at SGE")
     return "SGE"
 
 
 def _command(value: str) -> str:
     words = shlex.split(value)
     if not words or not words[0].startswith("/"):
-        raise ValueError("a command begins with its absolute path")
+        raise ValueError("a command must begin with an absolute path")
     return value
 
 
@@ -90,59 +90,68 @@ class Process(_Section):
     """What there is once, however many queues are served."""
 
     autoscale: bool | None = setting(
-        "CP_CAP_AUTOSCALE", None, "Only an explicit false stops `run`, which then says so and ends with exit code 0."
+        "CP_CAP_AUTOSCALE",
+        None,
+        "`run` starts unless this is false. If it is false, `run` says so and ends with exit code 0.",
     )
     provider: str | None = setting(
         "CP_CAP_AUTOSCALE_PROVIDER",
         None,
-        "Who rents out machines: `local`, another installed provider, or an import path `package.module:Class`.",
+        "The provider that rents machines: `local`, another installed provider, or an import path "
+        "`package.module:Class`.",
     )
     tag: str | None = setting(
         "CP_CAP_AUTOSCALE_TAG",
         None,
-        "The tag that marks this cell's machines at the provider. Default: made once, kept beside the cell's files.",
+        "Tag that marks this cell's machines at the provider. Default: the autoscaler makes one and keeps it beside "
+        "the cell's files.",
     )
     hosts_file: Path | None = setting(
         "CP_CAP_AUTOSCALE_HOSTS_FILE",
         None,
-        "Hosts file of the master in which the names of workers are kept, for a cloud whose DNS does not know them. "
+        "Hosts file of the master in which the autoscaler keeps the names of workers, for a cloud whose DNS does not "
+        "know them. "
         "Default: /etc/hosts where workers join by themselves, else none.",
     )
     lease: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_LEASE",
         7200.0,
-        "A worker that has seen no qmaster for so long, and has no job, ends itself.",
+        "A worker without a job shuts itself down if it has not reached qmaster for this long.",
         unit="s",
     )
     longest_lease: Annotated[float, Field(gt=0)] = setting(
-        "CP_CAP_AUTOSCALE_LONGEST_LEASE", 86400.0, "The same of a worker that still has jobs.", unit="s"
+        "CP_CAP_AUTOSCALE_LONGEST_LEASE",
+        86400.0,
+        "A worker with jobs shuts itself down if it has not reached qmaster for this long.",
+        unit="s",
     )
     worker_mount: Annotated[str, Field(pattern=_EXPORT)] | None = setting(
         "CP_CAP_AUTOSCALE_WORKER_MOUNT",
         None,
-        "NFS export that a worker mounts at SGE_ROOT (`server:/path`). Default: none, its image has it.",
+        "NFS export that a worker mounts at SGE_ROOT (`server:/path`). Default: none; the worker's image contains it.",
     )
     worker_install: bool = setting(
         "CP_CAP_AUTOSCALE_WORKER_INSTALL",
         True,
-        "Whether a worker without an sge_execd installs the package of its distribution.",
+        "Whether a worker that has no sge_execd installs its distribution's package.",
     )
     worker_bootstrap: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKER_BOOTSTRAP",
         None,
-        "Script of your own, a file of the master, that a worker runs as root before it joins: mounts, users, "
-        "packages. One that fails keeps the worker out. Default: none.",
+        "Script on the master that each worker runs as root before it joins, for mounts, users or packages. If the "
+        "script fails, the worker does not join. Default: none.",
     )
     auto_stop: str | None = setting(
         "CP_CAP_AUTOSCALE_AUTOSTOP",
         None,
-        "Address of this host and port at which workers may ask whether they may stop (`10.0.0.1:8650`; `0.0.0.0:8650` "
-        "for every interface). Default: none, nothing listens.",
+        "Address of this host and port at which workers can ask whether they may stop (`10.0.0.1:8650`; `0.0.0.0:8650` "
+        "for every interface). Default: none; the autoscaler does not listen.",
     )
     work_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKDIR",
         None,
-        "Where state is kept. Default: /var/lib/sge-autoscaler for root, else the user's state directory.",
+        "Directory for the autoscaler's state. Default: /var/lib/sge-autoscaler for root, else the user's state "
+        "directory.",
     )
     trusted_group: str | None = setting(
         "CP_CAP_AUTOSCALE_TRUSTED_GROUP",
@@ -152,44 +161,42 @@ class Process(_Section):
         "settings file itself only the environment can say it. Default: none.",
     )
     log_directory: Path | None = setting(
-        "CP_CAP_AUTOSCALE_LOGDIR", None, "Also write the log to a file in this directory."
+        "CP_CAP_AUTOSCALE_LOGDIR", None, "Directory for a log file, besides the printed log. Default: no log file."
     )
-    verbose: bool = setting(
-        "CP_CAP_AUTOSCALE_VERBOSE", False, "Log every verdict of every pass that says something new."
-    )
+    verbose: bool = setting("CP_CAP_AUTOSCALE_VERBOSE", False, "Log each new verdict of each pass.")
     log_level_run: Level = setting(
         "CP_CAP_AUTOSCALE_LOGGING_LEVEL_RUN",
         "INFO",
-        "Level of the run's log at the platform.",
-        unheeded="only the provider `cloud_pipeline` has such a log",
+        "Level of the run log on the platform.",
+        unheeded="only the provider `cloud_pipeline` has a run log",
         provider="cloud_pipeline",
     )
     log_level_file: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_FILE", "DEBUG", "Level of the log file.")
-    log_level_console: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_CONSOLE", "INFO", "Level of what is printed.")
+    log_level_console: Level = setting("CP_CAP_AUTOSCALE_LOGGING_LEVEL_CONSOLE", "INFO", "Level of the printed log.")
     log_format: str = setting(
         "CP_CAP_AUTOSCALE_LOGGING_FORMAT",
         "plain",
-        "plain or json. A format string of Python's logging, as used elsewhere, is read as plain.",
+        "plain or json. A format string of Python's logging counts as plain.",
     )
     polling_delay: Annotated[float, Field(gt=0)] = setting(
-        "CP_CAP_AUTOSCALE_POLLING_DELAY", 10.0, "Look at least this often, events or not.", unit="s"
+        "CP_CAP_AUTOSCALE_POLLING_DELAY", 10.0, "Longest time from one pass to the next, also without events.", unit="s"
     )
     batch_delay: Seconds = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY",
         10.0,
-        "At least so long between two launches for one node array, however many events wake the loop.",
+        "Shortest time between two launches for one node array.",
         unit="s",
     )
     order_grace: Seconds = setting(
         "CP_CAP_AUTOSCALE_ORDER_GRACE",
         600.0,
-        "So long an acknowledged order counts as supply though no listing of the provider shows its workers yet.",
+        "How long an accepted order counts as supply while the provider's listing does not show its workers.",
         unit="s",
     )
     total_workers: Annotated[int, Field(ge=0)] | None = setting(
         "CP_CAP_AUTOSCALE_TOTAL_WORKERS",
         None,
-        "Most additional workers of all queues together. CP_CAP_AUTOSCALE_WORKERS holds for each queue by itself.",
+        "Most additional workers of all queues together. CP_CAP_AUTOSCALE_WORKERS limits each queue separately.",
     )
     total_cores: Annotated[int, Field(ge=1)] | None = setting(
         "CP_CAP_AUTOSCALE_TOTAL_CORES", None, "Most cores of the additional workers of all queues together."
@@ -197,142 +204,154 @@ class Process(_Section):
     total_price_per_hour: Annotated[float, Field(gt=0)] | None = setting(
         "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR",
         None,
-        "Most that the additional workers of all queues together may cost. A type whose price is not known is then not "
-        "launched for any queue.",
+        "Highest price of the additional workers of all queues together. With this limit, the autoscaler launches no "
+        "type whose price it does not know.",
         unit="per hour",
     )
     protected_after: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
         600.0,
-        "A launch for waiting jobs helped nobody if none started on its workers for so long after they joined. The "
-        "next launch for jobs like these then waits: one boot time, then twice as long each time, up to an hour.",
+        "If no waiting job starts on the workers of a launch within this time after they joined, the launch did not "
+        "help. The next launch for such jobs then waits: one boot time at first, then twice as long each time, up to "
+        "an hour.",
         unit="s",
     )
     brake_window: Annotated[float, Field(gt=0)] = setting(
-        "CP_CAP_AUTOSCALE_BRAKE_WINDOW", 600.0, "The window of the three figures below.", unit="s"
+        "CP_CAP_AUTOSCALE_BRAKE_WINDOW",
+        600.0,
+        "Window in which the circuit breaker counts: the next three settings.",
+        unit="s",
     )
     brake_launches: Annotated[int, Field(ge=1)] | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_LAUNCHES",
         200,
-        "At most so many workers are launched in the window, by all node arrays together; the rest waits for it.",
+        "Most workers that all node arrays together launch in the window; further launches wait.",
     )
     brake_removals: Annotated[int, Field(ge=1)] | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_REMOVALS",
         200,
-        "More removed workers than this in the window pause everything until `resume`.",
+        "If more workers than this are removed in the window, the circuit breaker stops launches and removals until "
+        "`resume`.",
     )
     brake_kills: Annotated[int, Field(ge=1)] | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_KILLS",
         50,
-        "More jobs deleted or held as impossible than this in the window pause everything until `resume`.",
+        "If more jobs than this are deleted or held as unsatisfiable in the window, the circuit breaker stops "
+        "launches and removals until `resume`.",
     )
     detail_lookups: Annotated[int, Field(ge=1)] = setting(
-        "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "At most so many jobs in a pass's one `qstat -j`."
+        "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "Most jobs in the one `qstat -j` of a pass."
     )
     silence_timeout: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT",
         600.0,
-        "A worker that Grid Engine has not heard for so long while it heard others is ended; its jobs are touched when "
-        "its provider says that it is gone. Until then it is only closed.",
+        "The autoscaler terminates a worker if qmaster has had no load report from it for this long, but has reports "
+        "from other hosts. Until then it only disables the worker. It reschedules or deletes the worker's jobs only "
+        "after the provider reports that the machine is gone.",
         unit="s",
     )
     group_pes: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
         "CP_CAP_AUTOSCALE_GROUP_PES",
         (),
-        "Parallel environments whose jobs stay inside one group of workers near each other, with commas. Jobs ask for "
-        "them by a wildcard (-pe 'mpi*' 64); the queue itself must not name them in its pe_list (`init` leaves them "
-        "out of a new one).",
+        "Parallel environments, separated by commas, whose jobs stay inside one group of workers near each other. "
+        "Jobs request them by a wildcard (-pe 'mpi*' 64). The pe_list of the queue itself must not name them; `init` "
+        "leaves them out of a queue that it makes.",
     )
     lost_jobs: LostJobs = setting(
         "CP_CAP_AUTOSCALE_LOST_JOBS",
         LostJobs.REPORT,
-        "What becomes of a job that may not start again when its machine is gone. report: it stands as running until "
-        "somebody deletes it. delete: it is deleted. force: it is started again all the same.",
+        "What the autoscaler does with a job that may not start again, when its machine is gone. report: it only "
+        "reports the job, which qmaster lists as running until somebody deletes it. delete: it deletes the job. "
+        "force: it reschedules the job all the same.",
     )
     deadlock: DeadlockAnswer = setting(
         "CP_CAP_AUTOSCALE_DEADLOCK",
         DeadlockAnswer.HOLD,
-        "What becomes of a waiting job that nothing allowed could ever run, once Grid Engine has said so too. kill: it "
-        "is deleted. hold: it is held until it can run. report: it is only told. Default: kill where Cloud Pipeline "
-        "runs this (RUN_ID is set), hold elsewhere.",
+        "What the autoscaler does with a waiting job that nothing allowed can ever run, after Grid Engine has "
+        "confirmed this. kill: it deletes the job. hold: it holds the job until it can run. report: it only reports "
+        "it. Default: kill in a run of Cloud Pipeline (RUN_ID is set), hold elsewhere.",
     )
     black_hole_failures: Annotated[int, Field(ge=0)] = setting(
         "CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES",
         3,
-        "A worker on which so many starts of jobs failed one after another, of two jobs or more and with none that "
-        "ran, lets no further job in and is replaced when it is empty. 0: never.",
+        "The autoscaler quarantines a worker after this many failed job starts in a row, of two jobs or more: it "
+        "disables the worker and replaces it when it is empty. 0: never.",
     )
     swap: bool = setting(
         "CP_CAP_AUTOSCALE_SWAP",
         True,
-        "When limits are reached and waiting jobs need stronger workers than any there, a weaker one makes room.",
+        "Replace a weak worker by a stronger one if waiting jobs need it and a limit leaves no room for both.",
     )
     queue_demand: bool = setting(
         "CP_CAP_AUTOSCALE_QUEUE_DEMAND",
         True,
-        "Waiting jobs ask for workers by themselves. Without, only requests of callers do, and all workers there are, "
-        "busy ones too, count towards what these ask for.",
+        "Whether waiting jobs are demand. If false, only requests of callers are demand, and all workers count "
+        "towards these, busy ones included.",
     )
     rules: Path | None = setting(
         "CP_CAP_AUTOSCALE_RULES",
         None,
-        "File of rules, JSON or TOML: what workers have before they exist, which jobs may run on what, timeouts by "
-        "node array, who is kept alive (docs/rules.md). Read again at every look.",
+        "File of rules, JSON or TOML: the resources of workers that do not exist yet, which jobs may run on which "
+        "workers, timeouts of node arrays, workers that never leave (docs/rules.md). The autoscaler reads it again in "
+        "each pass.",
     )
     vm_sizes: Path | None = setting(
         "CP_CAP_AUTOSCALE_VM_SIZES",
         None,
-        "File of VM sizes, in the place of `conf/vm_sizes.json`: what a size is where its provider does not say, or "
-        "says too few GPUs.",
+        "File of VM sizes that replaces `conf/vm_sizes.json`. It describes sizes that the provider does not describe, "
+        "or describes with too few GPUs.",
     )
     grid_engine_timeout: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT",
         30.0,
-        "A Grid Engine command without an answer for so long is ended; a pass that cannot read does nothing.",
+        "Time limit of each Grid Engine command. A pass in which a reading command fails does nothing.",
         unit="s",
     )
     policies: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
         "CP_CAP_AUTOSCALE_POLICIES",
         (),
-        "Autoscale policies, which want workers ahead of jobs or for other work: names, or import paths "
-        "`package.module:Class`. Each has options of its own under `CP_CAP_AUTOSCALE_POLICY_<NAME>_`.",
+        "Autoscale policies, which request workers ahead of jobs or for other work: names, or import paths "
+        "`package.module:Class`. Each policy has its own settings `CP_CAP_AUTOSCALE_POLICY_<NAME>_…`.",
     )
     policies_deadline: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_POLICIES_DEADLINE",
         10.0,
-        "An autoscale policy without an answer for so long is told of; what it wanted lapses 5 minutes after its last.",
+        "Time limit of an autoscale policy's answer. The autoscaler reports a policy that exceeds it; the policy's "
+        "last request lapses 5 minutes after it was made.",
         unit="s",
     )
     notify_owner: OwnerNotice = setting(
         "CP_CAP_AUTOSCALE_NOTIFY_OWNER",
         OwnerNotice.NONE,
-        "How the owner of a job that is held or deleted is told why, besides the job's context (`qstat -j`) and "
+        "How the owner of a held or deleted job learns the reason, besides the job's context (`qstat -j`) and "
         "`explain JOB`. file: `<job name>.<job id>.autoscaler` beside its output, written with the owner's rights. "
         "mail: to the job's `-M`, else to the owner, through Grid Engine's mailer.",
     )
     socket: Path | None = setting(
         "CP_CAP_AUTOSCALE_SOCKET",
         None,
-        "Unix socket at which callers ask for what node arrays should hold. Default: one a cell in "
-        "/run/sge-autoscaler for root, in the work directory for others or where one is set.",
+        "Unix socket at which callers request workers of node arrays. Default: one for each cell, in "
+        "/run/sge-autoscaler if root runs the autoscaler and no work directory is set, else in the work directory.",
     )
     socket_group: str | None = setting(
-        "CP_CAP_AUTOSCALE_SOCKET_GROUP", None, "Group whose members may ask there. Default: only who runs this may."
+        "CP_CAP_AUTOSCALE_SOCKET_GROUP",
+        None,
+        "Group whose members may call this socket. Default: only the user who runs the autoscaler.",
     )
     caller_url: str | None = setting(
         "CP_CAP_AUTOSCALE_URL",
         None,
-        "For callers only (`sge-autoscaler autoscale`, `jetpack.autoscale`): the autoscaler to ask over HTTP, as "
-        "https://HOST:PORT, instead of at the socket.",
+        "For callers only (`sge-autoscaler autoscale`, `jetpack.autoscale`): address of the autoscaler to call over "
+        "HTTP instead of the socket, as https://HOST:PORT.",
     )
     caller_login: Path | None = setting(
-        "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: a file whose first line is USER:PASSWORD, for that address."
+        "CP_CAP_AUTOSCALE_LOGIN", None, "For callers only: file whose first line is USER:PASSWORD for that address."
     )
     http: str | None = setting(
         "CP_CAP_AUTOSCALE_HTTP",
         None,
-        "Address and port at which `run` serves CycleCloud's REST API, 127.0.0.1:8651 for example; without an address "
-        "the loopback. Default: it is not served.",
+        "Address and port at which `run` serves CycleCloud's REST API, 127.0.0.1:8651 for example. A port alone: on "
+        "the loopback address. Default: `run` does not serve it.",
     )
     http_plain: bool = setting(
         "CP_CAP_AUTOSCALE_HTTP_PLAIN",
@@ -349,22 +368,24 @@ class Process(_Section):
     http_passwords: Path | None = setting(
         "CP_CAP_AUTOSCALE_HTTP_PASSWORDS",
         None,
-        "Who may call it: a file of users with hashed passwords, written by `sge-autoscaler serve passwd USER`. "
-        "Default: `http-passwords` where state is kept.",
+        "File of the users who may call it, with hashed passwords; `sge-autoscaler serve passwd USER` writes it. "
+        "Default: `http-passwords` in the work directory.",
     )
     http_certificate: Path | None = setting(
-        "CP_CAP_AUTOSCALE_HTTP_CERT", None, "Its certificate, a PEM file: with this and the key only TLS is spoken."
+        "CP_CAP_AUTOSCALE_HTTP_CERT",
+        None,
+        "TLS certificate of the REST API, a PEM file. With certificate and key it accepts TLS only.",
     )
-    http_key: Path | None = setting("CP_CAP_AUTOSCALE_HTTP_KEY", None, "The certificate's key, a PEM file.")
+    http_key: Path | None = setting("CP_CAP_AUTOSCALE_HTTP_KEY", None, "Key of this certificate, a PEM file.")
     http_cluster: str | None = setting(
-        "CP_CAP_AUTOSCALE_HTTP_CLUSTER", None, "How callers of it name the cluster. Default: the cell's name."
+        "CP_CAP_AUTOSCALE_HTTP_CLUSTER", None, "Name of the cluster in the REST API. Default: the cell's name."
     )
-    dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "`run` decides and logs but changes nothing anywhere.")
+    dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "If true, `run` decides and logs, but changes nothing.")
     dry_init: bool = setting(
         "CP_CAP_AUTOSCALE_DRY_INIT",
         False,
         "",
-        unheeded="`init` always shows the difference first and changes nothing unasked",
+        unheeded="`init` always shows the difference first, and changes nothing without a confirmation",
     )
     cloud_provider: str | None = setting(
         "CP_CAP_AUTOSCALE_CLOUD_PROVIDER",
@@ -386,7 +407,7 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_STATIC_INSTANCE_TYPE",
         None,
         "",
-        unheeded="persistent workers are read from Grid Engine itself, whatever their type",
+        unheeded="the autoscaler reads persistent workers from Grid Engine, whatever their type",
     )
     owner_parameter_name: str | None = setting(
         "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
@@ -396,14 +417,14 @@ class Process(_Section):
         30.0,
         "",
         unit="s",
-        unheeded="events wake the loop; there is no active mode to time out",
+        unheeded="events wake the loop, so there is no active mode that could time out",
     )
     invalid_timeout: Seconds = setting(
         "CP_CAP_AUTOSCALE_INVALID_TIMEOUT",
         3600.0,
         "",
         unit="s",
-        unheeded="CP_CAP_AUTOSCALE_SILENCE_TIMEOUT says when a worker that fell silent is ended",
+        unheeded="CP_CAP_AUTOSCALE_SILENCE_TIMEOUT sets when the autoscaler terminates a silent worker",
     )
     task: str | None = setting("CP_CAP_AUTOSCALE_TASK", None, "", unheeded=_PLATFORM, provider="cloud_pipeline")
     event_ttl: Seconds = setting(
@@ -411,7 +432,7 @@ class Process(_Section):
         10800.0,
         "",
         unit="s",
-        unheeded="failures are remembered for the unavailability delay",
+        unheeded="the autoscaler remembers failures for CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY",
     )
     custom_requirements: bool = setting(
         "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS", True, "", unheeded="consumable complexes always count"
@@ -420,83 +441,83 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS_PURGE",
         False,
         "",
-        unheeded="no request is taken out of a job: one for what no worker has keeps it waiting, and `explain JOB` "
-        "says so",
+        unheeded="the autoscaler takes no request out of a job: if no worker has what the job requests, the job waits "
+        "and `explain JOB` says so",
     )
     node_mem_reservations: bool = setting(
         "CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
         False,
         "",
-        unheeded="a worker offers the memory that its type is sold with; what its system keeps back can be taken off "
-        "by rules (docs/rules.md)",
+        unheeded="a worker offers the nominal memory of its type; rules can subtract what its system needs "
+        "(docs/rules.md)",
     )
     dns_hosts: bool = setting(
         "CP_CAP_AUTOSCALE_DNS_HOSTS",
         False,
         "",
-        unheeded="no DNS entry is made: names of workers are kept in CP_CAP_AUTOSCALE_HOSTS_FILE",
+        unheeded="the autoscaler makes no DNS entry: it keeps the names of workers in CP_CAP_AUTOSCALE_HOSTS_FILE",
     )
     owner: str | None = setting(
         "CP_CAP_AUTOSCALE_OWNER",
         None,
         "",
-        unheeded="whom workers belong to is the master run's OWNER, under the name that "
-        "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME says",
+        unheeded="the owner of workers is the master run's OWNER; CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME names the "
+        "parameter",
     )
     grid_engine: Annotated[str, AfterValidator(_grid_engine)] = setting(
         "CP_CAP_AUTOSCALE_GRID_ENGINE",
         "SGE",
-        "Which scheduler is served, as Cloud Pipeline names them. There is only this one: any other is an error.",
+        "Name of the scheduler in Cloud Pipeline. Any other value than SGE is an error.",
     )
     disable_default_queue: bool = setting(
         "CP_CAP_SGE_DISABLE_DEFAULT_QUEUE",
         False,
-        "Serve only the queues that have a suffix; what is set without one holds for them where they inherit it.",
+        "Serve only the queues that have a suffix. They still inherit settings without a suffix.",
     )
     extra_pe_path: Path | None = setting(
         "CP_CAP_SGE_EXTRA_PE_PATH",
         None,
         "",
-        unheeded="`init` makes no further parallel environments: `qconf -Ap FILE` and the queue's `pe_list` do, and "
-        "all that Grid Engine has are used",
+        unheeded="`init` makes no further parallel environments: add them by `qconf -Ap FILE` and the queue's "
+        "`pe_list`; the autoscaler uses all that Grid Engine has",
     )
     reporting_params: str | None = setting(
         "CP_CAP_SGE_REPORTING_PARAMS",
         None,
         "",
-        unheeded="the cell's own configuration says it (`qconf -mconf`), which `init` leaves alone",
+        unheeded="the cell's configuration has it (`qconf -mconf`), and `init` does not change that",
     )
     scheduler_default_queue: str | None = setting(
         "CP_CAP_SGE_SCHEDULER_DEFAULT_QUEUE",
         None,
         "",
-        unheeded="CP_CAP_SGE_QUEUE_DEFAULT says which queues serve jobs that name none; a `-q` in the cell's "
-        "sge_request is part of each job's request, and is heeded as such",
+        unheeded="CP_CAP_SGE_QUEUE_DEFAULT selects the queues that serve jobs without a queue; a `-q` in the cell's "
+        "sge_request is part of each job's request",
     )
     gpu_rsmap_devices: str | None = setting(
         "CP_CAP_SGE_GPU_RSMAP_DEVICES",
         None,
         "",
-        unheeded="GPUs are counted, and no devices are given out: a prolog does that, which images and queues bring",
+        unheeded="the autoscaler counts GPUs and assigns no devices: a prolog of the queue or image does that",
     )
     gpu_exclusive_mode: str | None = setting(
         "CP_CAP_SGE_GPU_EXCLUSIVE_MODE",
         None,
         "",
-        unheeded="the compute mode of GPUs is what a worker's image sets",
+        unheeded="a worker's image sets the compute mode of GPUs",
     )
     gpu_locks: str | None = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_LOCKS_GPU",
         None,
         "",
-        unheeded="it is where that prolog keeps its locks; nothing here looks at them",
+        unheeded="that prolog keeps its locks there; the autoscaler does not read them",
     )
     exclusive_enabled: bool | None = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_EXCLUSIVE_ENABLED",
         None,
         "",
-        unheeded="the complex CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE is used where Grid Engine has it, and "
-        "`init` makes none",
+        unheeded="the autoscaler uses the complex CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE if Grid Engine has it, "
+        "and `init` makes none",
     )
     inheritable_parameter_names: str | None = setting(
         "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
@@ -513,17 +534,21 @@ class Process(_Section):
 class QueueSettings(_Section):
     """What each autoscaled queue and its node array have of their own. A suffix `_1`, `_2`, … is a further queue."""
 
-    queue: str = setting("CP_CAP_SGE_QUEUE_NAME", "main.q", "The autoscaled queue.")
+    queue: str = setting("CP_CAP_SGE_QUEUE_NAME", "main.q", "Name of the autoscaled queue.")
     host_group: Annotated[str, AfterValidator(_host_group)] = setting(
         "CP_CAP_SGE_HOSTLIST_NAME",
         "@allhosts",
-        "The host group that workers join. Each further queue needs one of its own.",
+        "Host group that workers join. Each further queue needs its own.",
     )
     static: bool = setting(
-        "CP_CAP_SGE_QUEUE_STATIC", True, "Persistent workers belong to this queue. Default false for a further queue."
+        "CP_CAP_SGE_QUEUE_STATIC",
+        True,
+        "Whether persistent workers belong to this queue. Default of a further queue: false.",
     )
     default: bool = setting(
-        "CP_CAP_SGE_QUEUE_DEFAULT", True, "Takes jobs that name no queue. Default false for a further queue."
+        "CP_CAP_SGE_QUEUE_DEFAULT",
+        True,
+        "Whether jobs that name no queue may run in it. Default of a further queue: false.",
     )
     pe_local: str = setting(
         "CP_CAP_SGE_PE_NAME", "local", "Parallel environment with all slots on one host; `init` makes it."
@@ -533,60 +558,63 @@ class QueueSettings(_Section):
         "CP_CAP_SGE_PE_SLOTS", 999999, "Slots of both parallel environments."
     )
     pe_mpi_slots: Annotated[int, Field(ge=1)] | None = setting(
-        "CP_CAP_SGE_PE_MPI_SLOTS", None, "Slots of the one over several hosts. Default: as CP_CAP_SGE_PE_SLOTS."
+        "CP_CAP_SGE_PE_MPI_SLOTS",
+        None,
+        "Slots of the parallel environment over several hosts. Default: those of CP_CAP_SGE_PE_SLOTS.",
     )
     terminate_method: Annotated[str, Field(pattern=_METHOD)] = setting(
         "CP_CAP_SGE_TERMINATE_METHOD",
         "NONE",
-        "`terminate_method` of a queue that `init` makes: NONE, a signal or an absolute path. A queue that there is "
-        "keeps its own.",
+        "`terminate_method` of a queue that `init` makes: NONE, a signal or an absolute path. An existing queue keeps "
+        "its own.",
     )
     shell_start_mode: Literal["unix_behavior", "posix_compliant", "script_from_stdin"] = setting(
         "CP_CAP_SGE_SHELL_START_MODE",
         "posix_compliant",
-        "`shell_start_mode` of a queue that `init` makes. A queue that there is keeps its own.",
+        "`shell_start_mode` of a queue that `init` makes. An existing queue keeps its own.",
     )
     master_cores: Annotated[int, Field(ge=0)] | None = setting(
-        "CP_CAP_SGE_MASTER_CORES", None, "Cores of the master that serve jobs; 0: none. Default: all of them."
+        "CP_CAP_SGE_MASTER_CORES", None, "Cores of the master that run jobs; 0: none. Default: all."
     )
     free_cores: Annotated[int, Field(ge=0)] = setting(
         "CP_CAP_SGE_WORKER_FREE_CORES",
         0,
-        "Cores kept back from jobs on every worker and the master; where nothing would be left, all serve.",
+        "Cores of each worker and of the master that run no jobs. If that would leave no core, all run jobs.",
     )
     gpu_complex: str = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_GPU",
         "gpus",
-        "Complex that carries a worker's GPUs, where Grid Engine has it.",
+        "Complex for a worker's GPUs, if Grid Engine has it.",
     )
     memory_complex: str = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_RAM",
         "ram",
-        "Complex that carries a worker's memory, where Grid Engine has it.",
+        "Complex for a worker's memory, if Grid Engine has it.",
     )
     cpu_complex: str | None = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_CPU",
         None,
-        "Complex that carries a worker's cores besides its slots, where Grid Engine has it. Default: none.",
+        "Complex for a worker's cores besides its slots, if Grid Engine has it. Default: none.",
     )
     exclusive_complex: str = setting(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE",
         "exclusive",
-        "Complex that asks for a host of one's own. Where Grid Engine has none of this name, its only one of relation "
-        "EXCL is used.",
+        "Complex by which a job requests a host exclusively. If Grid Engine has none of this name, its only one of "
+        "relation EXCL is used.",
     )
 
-    workers: Annotated[int, Field(ge=0)] = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers at a time.")
+    workers: Annotated[int, Field(ge=0)] = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers.")
     min_workers: Annotated[int, Field(ge=0)] = setting(
-        "CP_CAP_AUTOSCALE_MIN_WORKERS", 0, "Additional workers that are kept even with nothing to do."
+        "CP_CAP_AUTOSCALE_MIN_WORKERS", 0, "Additional workers that the autoscaler keeps even if they are idle."
     )
     max_cores: Annotated[int, Field(ge=1)] | None = setting(
-        "CP_CAP_AUTOSCALE_MAX_CORES", None, "Most cores of additional workers together."
+        "CP_CAP_AUTOSCALE_MAX_CORES", None, "Most cores of all additional workers together."
     )
     max_price_per_hour: Annotated[float, Field(gt=0)] | None = setting(
         "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR",
         None,
-        "Most that additional workers together may cost. A type whose price is not known is then not launched.",
+        "Highest price of all additional workers together. With this limit, the autoscaler launches no type whose "
+        "price it does not know.",
         unit="per hour",
     )
     max_launches_per_hour: Annotated[int, Field(ge=1)] | None = setting(
@@ -615,99 +643,107 @@ class QueueSettings(_Section):
     price_types: Annotated[tuple[PriceType, ...], BeforeValidator(_price_types), Field(min_length=1)] = setting(
         "CP_CAP_AUTOSCALE_PRICE_TYPE",
         (PriceType.ON_DEMAND,),
-        "`on_demand`, `spot`, or both in the order in which they are tried. Default: the master's.",
+        "`on_demand`, `spot`, or both in the order of preference. Default: the master's.",
         also="price_type",
     )
     price_type_deadline: Annotated[float, Field(ge=0)] = setting(
         "CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE",
         0.0,
-        "So long a job must have been able to run before another price type than the first is taken for it.",
+        "How long a job must have been able to run before the autoscaler launches another price type than the first "
+        "for it.",
         unit="s",
     )
     price_type_premium: Annotated[float, Field(ge=0)] | None = setting(
         "CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM",
         None,
-        "Most that another price type may cost over the first, as a share of its price: with `spot,on_demand`, 1.5 "
-        "allows on-demand workers at up to 2.5 times the spot price of their type.",
+        "How much more another price type may cost than the first, as a share of the first's price: with "
+        "`spot,on_demand`, 1.5 allows on-demand workers at up to 2.5 times the spot price of their type.",
     )
     command_template: str = setting(
         "CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity", "", unheeded=_PLATFORM, provider="cloud_pipeline"
     )
     hybrid: bool = setting(
-        "CP_CAP_AUTOSCALE_HYBRID", False, "Size workers by pending demand, out of a whole instance family."
+        "CP_CAP_AUTOSCALE_HYBRID", False, "Choose the type of workers by pending demand, from a whole instance family."
     )
     hybrid_family: str | None = setting(
-        "CP_CAP_AUTOSCALE_HYBRID_FAMILY", None, "That family (c5, r5, Dsv5). Default: the instance type's own."
+        "CP_CAP_AUTOSCALE_HYBRID_FAMILY",
+        None,
+        "Instance family of hybrid workers (c5, r5, Dsv5). Default: that of the instance type.",
     )
     hybrid_max_cores: Annotated[int, Field(ge=0)] = setting(
         "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE", 0, "Most cores of one hybrid worker; 0: no cap.", unit="cores"
     )
     descending: bool = setting(
-        "CP_CAP_AUTOSCALE_DESCENDING", False, "When the instance type cannot be had, try smaller ones of its family."
+        "CP_CAP_AUTOSCALE_DESCENDING", False, "If the instance type is not available, try smaller types of its family."
     )
     strategy: Strategy = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_STRATEGY",
         Strategy.CPU_CAPACITY,
         "cpu-capacity: the type that runs the most pending cores. naive-cpu-capacity: the smallest type with as many "
-        "cores as wait. default: naive unless batching.",
+        "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity.",
     )
     scale_up_batch: Annotated[int, Field(ge=1)] = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch."
     )
     scale_down_batch: Annotated[int, Field(ge=1)] = setting(
-        "CP_CAP_AUTOSCALE_SCALE_DOWN_BATCH_SIZE", 1, "Most workers that begin to leave in one pass."
+        "CP_CAP_AUTOSCALE_SCALE_DOWN_BATCH_SIZE", 1, "Most workers that the autoscaler begins to remove in one pass."
     )
     scale_up_timeout: Seconds = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT",
         30.0,
-        "A job that has been able to run for so long and waits still is expired.",
+        "A job is expired if it still waits after it has been able to run for this long. The autoscaler launches "
+        "workers for the demand of its queue then.",
         unit="s",
     )
     scale_down_timeout: Seconds | None = setting(
         "CP_CAP_AUTOSCALE_SCALE_DOWN_TIMEOUT",
         None,
-        "Set: no worker leaves before all autoscaled queues have been empty for so long, on top of its idle timeout.",
+        "If set, no worker leaves before all autoscaled queues have been empty for this long, in addition to its idle "
+        "timeout.",
         unit="s",
     )
     idle_timeout: Seconds = setting(
         "CP_CAP_AUTOSCALE_IDLE_TIMEOUT",
         30.0,
-        "A worker with nothing on it for so long is excessive, unless waiting work could use it.",
+        "The autoscaler removes a worker that has been idle for this long, unless a waiting job could use it.",
         unit="s",
     )
     health_check: Annotated[str, AfterValidator(_command)] | None = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECK",
         None,
-        "Command that says whether a worker is healthy: run on the master with host name, address and worker id as "
-        "further arguments. Exit code 0: healthy; 1: sick, and its first line says why; anything else, or no end "
-        "within 30 s: unknown. A worker found sick twice in a row is replaced when it is empty.",
+        "Command that checks whether a worker is healthy. It runs on the master, with host name, address and worker "
+        "id as further arguments. Exit code 0: healthy; 1: sick, and its first line of output is the reason; any "
+        "other code, or no end within 30 s: unknown. The autoscaler replaces a worker that is sick twice in a row "
+        "when it is empty.",
     )
     health_checks: Path = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECKS",
         Path("/etc/sge-autoscaler/engine/health_checks-checks"),
-        "Directory of further such commands, among which a request may choose one by name (`HealthCheck`). Whoever may "
-        "write there has them run as the autoscaler.",
+        "Directory of further health checks, from which a request can choose one by name (`HealthCheck`). They run as "
+        "the user of the autoscaler, so only that user should have write access.",
     )
     health_interval: Annotated[float, Field(gt=0)] = setting(
-        "CP_CAP_AUTOSCALE_HEALTH_CHECK_INTERVAL", 60.0, "From one health check of a worker to its next.", unit="s"
+        "CP_CAP_AUTOSCALE_HEALTH_CHECK_INTERVAL", 60.0, "Time from one health check of a worker to the next.", unit="s"
     )
     boot_timeout: Annotated[float, Field(gt=0)] = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
         900.0,
-        "A worker that Grid Engine has not heard so long after its order is given back.",
+        "The autoscaler terminates a worker that has not joined this long after its order.",
         unit="s",
     )
     unavailability_delay: Seconds = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY",
         1800.0,
-        "So long a type that keeps failing is left alone.",
+        "How long the backoff of a type that keeps failing lasts.",
         unit="s",
     )
     unavailability_count_capacity: Annotated[int, Field(ge=1)] = setting(
-        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_INSUFFICIENT", 5, "Out-of-capacity answers until then."
+        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_INSUFFICIENT",
+        5,
+        "Out-of-capacity answers that start the backoff.",
     )
     unavailability_count_failure: Annotated[int, Field(ge=1)] = setting(
-        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_FAILURE", 5, "Failed boots until then."
+        "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_FAILURE", 5, "Failed boots that start the backoff."
     )
 
 

@@ -31,7 +31,7 @@ _OPEN = "(answered_at IS NULL OR answered_at < asked_at OR answer = 'stops')"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a worker was told. `at`: of the look that it rests on, as Unix seconds."""
+    """The answer to a worker. `at`: the time of its observation, as Unix seconds."""
 
     worker_id: str
     at: float
@@ -46,7 +46,7 @@ class AutoStopTable:
         self._database = database
 
     def ask(self, worker_id: str, at: float) -> None:
-        """Note that a worker asks. One that was told that it stops has its answer, and asks nothing new."""
+        """Store that a worker asks. A worker whose answer is STOPS keeps that answer."""
         self._database.execute(
             "INSERT INTO auto_stops (worker_id, asked_at) VALUES (?, ?) ON CONFLICT DO UPDATE"
             " SET asked_at = max(asked_at, excluded.asked_at) WHERE answer IS NOT 'stops'",
@@ -59,7 +59,7 @@ class AutoStopTable:
         return frozenset(row["worker_id"] for row in rows)
 
     def answer(self, worker_id: str, answer: AutoStopAnswer, reason: Reason, at: float) -> None:
-        """Note the answer of a plan that rests on a look at `at`. STOPS is never taken back."""
+        """Note the answer of a plan that rests on an observation at `at`. STOPS is never taken back."""
         self._database.execute(
             "UPDATE auto_stops SET answer = ?, reason = ?, answered_at = ?"
             " WHERE worker_id = ? AND answer IS NOT 'stops'",
@@ -73,7 +73,9 @@ class AutoStopTable:
                 self.answer(worker_id, answer, reason, at)
 
     def answered(self, worker_id: str, since: float) -> Answered | None:
-        """The answer to a question asked at `since`: one that rests on an earlier look is none, unless it is STOPS."""
+        """The answer to a question asked at `since`: one that rests on an earlier observation is none, unless it is
+        STOPS.
+        """
         row = self._database.row(
             "SELECT * FROM auto_stops WHERE worker_id = ? AND (answered_at >= ? OR answer = 'stops')",
             (worker_id, since),
@@ -84,7 +86,7 @@ class AutoStopTable:
         return Answered(worker_id, row["answered_at"], AutoStopAnswer(row["answer"]), reason)
 
     def end(self, workers: Iterable[str]) -> None:
-        """These are gone: nothing is left to be answered."""
+        """Forget the questions of workers that are gone."""
         self._database.execute_many("DELETE FROM auto_stops WHERE worker_id = ?", [(each,) for each in sorted(workers)])
 
     def forget(self, before: float) -> None:

@@ -107,8 +107,8 @@ class Database:
             if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
                 raise  # a broken constraint or a wrong call is a defect of ours
             raise StateNotKept(
-                f"the state in {self._path or 'memory'} cannot be kept: {error}; "
-                "nothing is begun that is not written down; make room there, or see to the disk"
+                f"the state in {self._path or 'memory'} cannot be written: {error}; no action begins that is "
+                "not journalled; make room there, or check the disk"
             ) from error
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:

@@ -40,7 +40,9 @@ def cell_tag(key: CellKey, common: Path, *, make: bool) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read this cell's tag in {path}: {error}; or set CP_CAP_AUTOSCALE_TAG") from error
     if not _TAG.fullmatch(tag):
-        raise SettingsError(f"{path} holds no tag: letters, digits and hyphens, 6 to 64; or set CP_CAP_AUTOSCALE_TAG")
+        raise SettingsError(
+            f"{path} contains no tag (6 to 64 letters, digits and hyphens): correct it, or set CP_CAP_AUTOSCALE_TAG"
+        )
     return tag
 
 
@@ -57,7 +59,7 @@ def cell_secret(path: Path) -> bytes:
     except OSError as error:
         raise SettingsError(f"cannot keep this cell's secret in {path}: {error}") from error
     if len(secret) < _LEAST_SECRET:
-        raise SettingsError(f"{path} holds no secret: remove it, and another is made")
+        raise SettingsError(f"{path} contains no secret: remove it, and the autoscaler makes a new one")
     return secret
 
 

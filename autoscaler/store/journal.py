@@ -104,13 +104,13 @@ class Result(StrEnum):
 
     DONE = "done"
     REFUSED = "refused"
-    """Whoever was asked said no; nothing is half done."""
+    """Grid Engine or the provider refused; nothing is half done."""
     FAILED = "failed"
-    """It could not be done or not be told; a later pass looks and decides anew."""
+    """It failed, or its result is unknown; a later pass observes and decides again."""
     UNDER_WAY = "under way"
     """Off the loop's thread; its outcome is journalled when it comes."""
     NOT_BEGUN = "not begun"
-    """We were told to stop before its turn."""
+    """The autoscaler was stopped before its turn."""
     INTERRUPTED = "interrupted"
     """The process died between plan and outcome."""
 
@@ -136,20 +136,20 @@ class Journalled:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One offer of an order, asked for. `answered_at` None: the answer never came, or is still to come."""
+    """One requested offer of an order. `answered_at` None: there was no answer, or it is still to come."""
 
     token: str
     candidate: int
     """Number of the set."""
     asked: LaunchOrder
-    """Exactly what was asked, boot script included: clouds refuse a token that comes back with another question."""
+    """The exact request, boot script included: clouds refuse the same token with another request."""
     sent_at: float
     answered_at: float | None
     ids: tuple[str, ...]
     said: str = ""
     """Why there is no answer yet, or what it was."""
     again_at: float | None = None
-    """When it is asked again, while there is none."""
+    """The time of the next request, while there is no answer."""
     offer: int = 0
     """Number of the offer in its set."""
 
@@ -164,12 +164,12 @@ class OrderRecord:
     candidates: tuple[Candidate, ...]
     attempts: tuple[Attempt, ...]
     closed: bool
-    """Nothing will be asked for it any more."""
+    """The order is closed: it is not requested again."""
     group_id: str = ""
     nodes: tuple[str, ...] = ()
     """Created nodes that its workers serve."""
     asked: bool = False
-    """Whether it is for what request sets lack."""
+    """Whether it is for the shortfall of request sets."""
     assignment: Assignment = ()
     """The job categories that it is for."""
 
@@ -335,7 +335,7 @@ class Journal:
     # -- orders ------------------------------------------------------------------------------------------------
 
     def send(self, asked: LaunchOrder, candidate: int, at: float, *, offer: int = 0) -> bool:
-        """Write down a token with exactly what is asked under it, before the provider is called. Again: no change.
+        """Store a token with its exact request, before the provider is called. Again: no change.
 
         Tells whether it may be asked: not for an order that was closed meanwhile.
         """
@@ -360,7 +360,7 @@ class Journal:
         at: float,
         ends_set: bool = True,
     ) -> None:
-        """Write down a provider's final answer to one attempt.
+        """Store a provider's final answer to one attempt.
 
         Where all of a set has been asked for, and any of it gave an id, the order is closed as accepted.
         """
@@ -380,14 +380,14 @@ class Journal:
                 self.fail(failure)
 
     def unanswered(self, order_id: str, message: str, *, again_at: float) -> None:
-        """Write down why an attempt of an order has no answer yet, and when it is asked again."""
+        """Store why an attempt of an order has no answer yet, and the time of the next request."""
         self._database.execute(
             "UPDATE attempts SET message = ?, again_at = ? WHERE order_id = ? AND answered_at IS NULL",
             (message, again_at, order_id),
         )
 
     def close_order(self, order_id: str, message: str, at: float) -> None:
-        """Nothing more is asked for this order."""
+        """Close this order: it is not requested again."""
         self._database.execute(
             "UPDATE orders SET closed_at = ?, message = ? WHERE id = ? AND closed_at IS NULL", (at, message, order_id)
         )
@@ -441,7 +441,7 @@ class Journal:
         )
 
     def refused_ends(self, worker_ids: Iterable[str] | None = None) -> tuple[RefusedEnd, ...]:
-        """Of these workers (None: of all), those whose end was refused when it was last asked for."""
+        """Of these workers (None: of all), those whose last termination was refused."""
         rows = self._database.rows(
             "SELECT worker_id, max(id) AS last, count(*) AS times, ended_at, message FROM actions AS this"
             " WHERE kind = 'terminate' AND result = ? AND NOT EXISTS (SELECT 1 FROM actions AS later"

@@ -216,6 +216,6 @@ def _note(path: Path) -> Path:
 def _held(key: CellKey, who: Holder | None) -> str:
     cell = f"cell {key.cell} of {key.master}:{key.port}"
     if who is None:
-        return f"another autoscaler serves {cell}; it left no note of itself"
+        return f"another autoscaler serves {cell}; its lock file does not name it"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who.since))
     return f"another autoscaler serves {cell}: process {who.pid} on {who.host}, since {since}"

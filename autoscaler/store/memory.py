@@ -48,7 +48,7 @@ class MemoryTable:
         try:
             return memory_from_json(row["memory"])
         except encoding.Unreadable as error:
-            log.warning("what was remembered cannot be read and is taken as lost: %s", error)
+            log.warning("the stored memory cannot be read and counts as lost: %s", error)
             return Memory()
 
     @property

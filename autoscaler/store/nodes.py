@@ -193,7 +193,7 @@ class NodeTable:
         )
 
     def end(self, node_id: str, *, at: float, by: str) -> bool:
-        """It is wanted no more; tells whether it was until now."""
+        """End the node; returns whether it was live until now."""
         return bool(
             self._database.execute(
                 "UPDATE nodes SET ended_at = ?, ended_by = ? WHERE id = ? AND ended_at IS NULL", (at, by, node_id)

@@ -104,7 +104,7 @@ class LastObservation:
     rests: tuple[Backoff, ...] = ()
     """Of buckets that failed too often."""
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Node array → why its provider launches nothing for it until somebody mends it."""
+    """Node array → why its provider refuses all launches for it until a person corrects that."""
     troubles: tuple[str, ...] = ()
     """Why the loop polls Grid Engine, or polls it less often than it is set to."""
 
@@ -185,7 +185,7 @@ def _seen_array(array: NodeArrayPolicy, said: ArrayDefinition, buckets: Sequence
 
 
 class ObservationTable:
-    """The table above. A look is read from its text once, however often it is asked for."""
+    """The table above. It parses the text of an observation only once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -205,7 +205,7 @@ class ObservationTable:
         self._written = text
 
     def load(self) -> LastObservation | None:
-        """None: no loop has looked here, or one of another version wrote what cannot be read."""
+        """None: no loop has observed here, or another version wrote an unreadable observation."""
         row = self._database.row("SELECT number FROM looks")
         if row is None:
             return None
@@ -262,5 +262,5 @@ def _read(text: str) -> LastObservation | None:
     try:
         return encoding.read(_from_older(text), LastObservation)
     except ValueError as error:
-        log.warning("what the loop last saw cannot be read until it looks again: %s", error)
+        log.warning("the loop's last observation cannot be read until the next one: %s", error)
         return None

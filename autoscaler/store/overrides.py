@@ -1,6 +1,6 @@
-"""What people asked for through commands, with who and when, until it is fulfilled or taken back.
+"""Operator overrides: commands of people, with who and when, until they are fulfilled or cancelled.
 
-The commands append; the loop reads and marks what is done. Nothing here acts.
+Commands append; the loop reads them and marks what is done. Nothing here acts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AUTOSCALER = "autoscaler"
 
 
 class Verb(StrEnum):
-    """What can be wished for."""
+    """The kinds of overrides."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -49,7 +49,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OverrideRow:
-    """One wish in force."""
+    """One override in force."""
 
     verb: Verb
     host: str
@@ -58,13 +58,13 @@ class OverrideRow:
 
 
 class OverrideTable:
-    """Where wishes are kept."""
+    """The table of overrides."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def ask(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
-        """Put a wish in force; tells whether it is new."""
+        """Put an override in force; returns whether it is new."""
         return bool(
             self._database.execute(
                 "INSERT INTO wishes (at, who, verb, host) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -73,7 +73,7 @@ class OverrideTable:
         )
 
     def end(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
-        """Take a wish back, or note that it is fulfilled; tells whether it was in force."""
+        """Cancel an override, or mark it as fulfilled; returns whether it was in force."""
         return bool(
             self._database.execute(
                 "UPDATE wishes SET ended_at = ?, ended_by = ? WHERE verb = ? AND host = ? AND ended_at IS NULL",
@@ -102,11 +102,11 @@ class OverrideTable:
 
     @property
     def retried_at(self) -> float | None:
-        """When a person last wanted failures to be tried again."""
+        """The time of the last `retry`."""
         return self._said_at(Verb.RETRY)
 
     def _say(self, verb: Verb, who: str, at: float) -> None:
-        """A wish of which only the time matters."""
+        """An override of which only the time matters."""
         self.ask(verb, who=who, at=at)
         self.end(verb, who=who, at=at)
 
@@ -115,12 +115,12 @@ class OverrideTable:
         return None if row is None else row["at"]
 
     def fulfilled(self, verb: Verb) -> bool:
-        """Whether the last wish of this kind was ended by the autoscaler itself."""
+        """Whether the autoscaler itself ended the last override of this kind."""
         row = self._database.row("SELECT ended_by FROM wishes WHERE verb = ? ORDER BY id DESC LIMIT 1", (verb.value,))
         return row is not None and row["ended_by"].startswith(AUTOSCALER)
 
     def ever(self, verb: Verb, host: str) -> bool:
-        """Whether anybody has ever wished this, also where it is fulfilled or taken back."""
+        """Whether there has ever been such an override, also if it is fulfilled or cancelled."""
         return self._database.row("SELECT 1 FROM wishes WHERE verb = ? AND host = ?", (verb.value, host)) is not None
 
     def in_force(self) -> tuple[OverrideRow, ...]:
@@ -134,7 +134,7 @@ class OverrideTable:
 
 
 def overrides_from(wishes: Iterable[OverrideRow]) -> Overrides:
-    """Fold wishes in force into core's value."""
+    """The overrides in force, as the core's value."""
     by_verb: dict[Verb, list[OverrideRow]] = {verb: [] for verb in Verb}
     for wish in wishes:
         by_verb[wish.verb].append(wish)

@@ -35,7 +35,7 @@ _BOTH = (
     "SELECT name, by, at, expires_at, targets, arrays, NULL AS definition FROM request_sets"
     " UNION ALL SELECT name, NULL, NULL, NULL, NULL, NULL, definition FROM array_definitions ORDER BY name"
 )
-"""In one statement, so that a look is of one moment and keeps no writer waiting."""
+"""In one statement, so that an observation is of one moment and keeps no writer waiting."""
 _DEFINITION = ArrayDefinition("")
 _OBJECTS = ("configuration", "attributes")
 _APART = (*_OBJECTS, "keep_alive")
@@ -126,7 +126,9 @@ class RequestTable:
             news = set_name not in before or before[set_name].targets != tuple(targets)
             news = self._define(definitions) or news
             if len(before.keys() | {set_name}) > MOST_SETS:
-                raise SettingsError(f"{MOST_SETS} request sets are live, and no more may be: give each caller one name")
+                raise SettingsError(
+                    f"there are already {MOST_SETS} request sets, the most allowed: give each caller one name"
+                )
             self._database.execute(
                 "INSERT OR REPLACE INTO request_sets VALUES (?, ?, ?, ?, ?, ?)",
                 (set_name, by, at, expires_at, encoding.write(tuple(targets)), json.dumps(named)),
@@ -148,7 +150,9 @@ class RequestTable:
                 (given.name, encoding.write(known[given.name])),
             )
         if len(known) > MOST_ARRAYS:
-            raise SettingsError(f"{MOST_ARRAYS} node arrays are defined, and no more may be: use fewer names")
+            raise SettingsError(
+                f"there are already {MOST_ARRAYS} defined node arrays, the most allowed: use fewer names"
+            )
         return news
 
     def load(self, now: float) -> Requests:
@@ -253,6 +257,6 @@ def _bounded(definition: ArrayDefinition) -> ArrayDefinition:
     ):
         if (size := len(getattr(definition, name).encode())) > most:
             what = "it" if attribute else "all other attributes"
-            problem = f"{what} would have {size} bytes, {most} may be; null takes a key out"
+            problem = f"{what} would have {size} bytes, more than {most}; null removes a key"
             raise DefinitionRefused(definition.name, attribute, problem)
     return definition

@@ -1,4 +1,5 @@
-"""The monitor's tables: what every look saw, at several resolutions at once, each kept for as long as it is of use.
+"""The monitor's tables: what every observation saw, at several resolutions at once, each kept for as long as it is of
+use.
 
 A row covers a period and holds sums over it: a number times the seconds for which it held, so that rows add up and
 means follow. Every look fills all resolutions, hence nothing has to be thinned later, and the size has a bound that
@@ -32,7 +33,7 @@ RESOLUTIONS = (
 MOST_ROWS = 200_000
 """Of node arrays, in all: many dynamic arrays at a time push out the oldest of the finest rows first."""
 HELD = 600.0
-"""What a look saw counts until the next one, but for no longer than this: after it, nobody knows."""
+"""What an observation saw counts until the next one, but for no longer than this: after it, nobody knows."""
 NONE = Starts()
 
 TABLES: Migration = (

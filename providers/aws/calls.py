@@ -1,6 +1,6 @@
 """Calls to AWS: one client a service, one pace for all, every answer whole or a typed error.
 
-botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its back-off knows
+botocore's own retries are off. It would hide an empty zone behind minutes of asking again, and its backoff knows
 nothing of the other threads; `rate_limiter` waits for all of them, and who has another candidate tries that.
 """
 
@@ -57,7 +57,7 @@ class Calls:
             except _FAILURES as error:
                 raise translated(error, operation) from error
             if service == "ec2" and "RequestId" not in answer["ResponseMetadata"]:
-                raise Unreachable(f"{operation}: somebody else than EC2 answered, perhaps a proxy")
+                raise Unreachable(f"{operation}: the answer is not from EC2; perhaps a proxy answered")
             return answer
 
         return self.rate_limiter.call(ask)
@@ -72,12 +72,12 @@ class Calls:
             more = {} if token is None else {"NextToken": token}
             answer = self.ask(operation, service=service, **parameters, **more)
             if key not in answer:
-                raise Unreachable(f"{operation}: the answer holds no {key}")
+                raise Unreachable(f"{operation}: the answer has no {key}")
             yield from answer[key]
             token = answer.get("NextToken") or None
             if token is None:
                 return
-        raise Refused(f"{operation} has more than {MOST_PAGES} pages: the service repeats itself")
+        raise Refused(f"{operation} returned more than {MOST_PAGES} pages: the service repeats itself")
 
     @property
     def region(self) -> str:
@@ -90,7 +90,7 @@ class Calls:
                 try:
                     self._clients[service] = self._made(service)
                 except _FAILURES as error:
-                    raise Refused(f"no client for {service} can be made: {error}") from error
+                    raise Refused(f"cannot make a client for {service}: {error}") from error
             return self._clients[service]
 
     def _made(self, service: str) -> Any:

@@ -37,11 +37,13 @@ def problems(calls: Calls, settings: AwsSettings, market: Market, cell: str) -> 
     try:
         market.terms()
     except Refused as error:
-        yield Problem(str(error), _remedy(error, "set what it names to something that exists in this region"))
+        yield Problem(str(error), _remedy(error, "set it to something that exists in this region"))
         return
     for subnet in market.terms().missing:
         yield Problem(
-            f"the subnet {subnet} does not exist here; the others serve", "correct CP_CAP_AUTOSCALE_AWS_SUBNETS", False
+            f"the subnet {subnet} does not exist here; the autoscaler uses the others",
+            "correct CP_CAP_AUTOSCALE_AWS_SUBNETS",
+            False,
         )
     if not _usable(market):
         yield Problem(
@@ -106,13 +108,13 @@ def _placement_groups(calls: Calls, settings: AwsSettings) -> Iterator[Problem]:
     except (Unreachable, Throttled):
         raise
     except ProviderError as error:
-        yield Problem(f"placement groups: {error}", _remedy(error, "make them: aws ec2 create-placement-group"))
+        yield Problem(f"placement groups: {error}", _remedy(error, "create them: aws ec2 create-placement-group"))
         return
     for group in found:
         if group.get("Strategy") != "cluster":
             yield Problem(
-                f"the placement group {group['GroupName']} is no cluster group but {group.get('Strategy')}",
-                "make one with the strategy cluster",
+                f"the placement group {group['GroupName']} has the strategy {group.get('Strategy')}, not cluster",
+                "create one with the strategy cluster",
                 fatal=False,
             )
 
@@ -129,10 +131,10 @@ def _tried(ask: Callable[[], object], what: str, *, fatal: bool = True) -> Itera
         QuotaReached,
     ) as error:  # it passes, and other types may be had: nobody is kept from starting
         yield Problem(
-            f"{what} of the smallest type would fail now: {error}", "let other types or zones serve, too", False
+            f"{what} of the smallest type would fail now: {error}", "allow other types or zones as well", False
         )
     except ProviderError as error:
-        yield Problem(f"{what} would fail: {error}", _remedy(error, "set what it names to something that works"), fatal)
+        yield Problem(f"{what} would fail: {error}", _remedy(error, "correct the setting that it names"), fatal)
 
 
 def _remedy(error: ProviderError, otherwise: str) -> str:

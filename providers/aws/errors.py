@@ -171,7 +171,7 @@ def error_for(code: str, message: str, *, status: int = 400) -> ProviderError:
     if code in THROTTLED or status == 429:
         return Throttled(said)
     if code in PASSING or status >= 500 or not code:
-        return Unreachable(said or f"HTTP {status} without a word")
+        return Unreachable(said or f"HTTP {status} without a message")
     return Refused(said)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from providers.aws import tags
 from providers.interface import Refused
 
-NO_ON_DEMAND = "the launch template asks for spot machines (InstanceMarketOptions): no on-demand one comes of it"
+NO_ON_DEMAND = "the launch template requests spot machines (InstanceMarketOptions), so it cannot launch on-demand ones"
 PROTECTIONS = ("DisableApiTermination", "DisableApiStop")
 """Either keeps TerminateInstances from ending a machine."""
 METADATA = {"HttpTokens": "required", "HttpEndpoint": "enabled"}
@@ -26,19 +26,19 @@ def refuse_unfit(template: Mapping[str, Any], name: str) -> None:
 def _problem(template: Mapping[str, Any]) -> str | None:
     for protection in PROTECTIONS:
         if template.get(protection):
-            return f"with {protection} no worker could be ended"
+            return f"with {protection} the autoscaler could not terminate workers"
     if template.get("InstanceRequirements"):
-        return "InstanceRequirements choose a type, which the autoscaler does"
+        return "InstanceRequirements choose a type, but the autoscaler chooses it"
     if template.get("MetadataOptions", {}).get("HttpEndpoint") == "disabled":
-        return "without metadata (MetadataOptions.HttpEndpoint) a worker does not learn its name"
+        return "without metadata (MetadataOptions.HttpEndpoint) a worker cannot read its name"
     market = template.get("InstanceMarketOptions", {})
     if market.get("MarketType", "spot") != "spot":
-        return f"InstanceMarketOptions.MarketType is {market['MarketType']}, and only spot is known here"
+        return f"InstanceMarketOptions.MarketType is {market['MarketType']}, but the autoscaler supports only spot"
     options = market.get("SpotOptions", {})
     if options.get("SpotInstanceType", "one-time") != "one-time":
-        return "a persistent spot request (SpotOptions.SpotInstanceType) would launch again what was ended"
+        return "a persistent spot request (SpotOptions.SpotInstanceType) would launch terminated machines again"
     if options.get("InstanceInterruptionBehavior", "terminate") != "terminate":
-        return "a spot machine that is stopped (SpotOptions.InstanceInterruptionBehavior) holds its disks for ever"
+        return "a stopped spot machine (SpotOptions.InstanceInterruptionBehavior) keeps its disks for ever"
     return None
 
 
@@ -88,6 +88,6 @@ def refuse_unreadable(keys: Collection[str]) -> None:
     unfit = sorted(key for key in keys if not tags.READABLE.fullmatch(key))
     if unfit:
         raise Refused(
-            f"the tag {unfit[0]!r} of the launch template cannot stand in a machine's metadata, where a worker reads "
-            "the key and the group of its order: use letters, digits and + - = . , _ : @ only"
+            f"the tag {unfit[0]!r} of the launch template is not valid in a machine's metadata, from which a worker "
+            "reads the key and the group of its order: use only letters, digits and + - = . , _ : @"
         )

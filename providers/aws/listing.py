@@ -103,7 +103,7 @@ def _message(instance: Mapping[str, Any], code: str) -> str | None:
     words = instance.get("StateReason", {}).get("Message") or instance.get("StateTransitionReason") or ""
     said = words if words.startswith(code) else f"{code}: {words}"
     if instance["State"]["Name"] == "stopped":
-        return f"it is stopped, and its disks are paid for{': ' if said else ''}{said}"
+        return f"it is stopped, and its disks still cost money{': ' if said else ''}{said}"
     return said or None
 
 

@@ -107,7 +107,7 @@ class Market:
         offered, zones = self._offered.get(), self.terms().zones
         listed = listed_prices(self.calls, self.calls.region)
         if not listed:
-            raise Refused("AWS's price list tells nothing: pricing:GetProducts must be allowed, and reached")
+            raise Refused("AWS's price list is empty: allow pricing:GetProducts and make its service reachable")
         spot = spot_prices(self.calls, offered)
         return [
             Offer(

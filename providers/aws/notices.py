@@ -22,7 +22,7 @@ MARKED = {"marked-for-termination": "terminate", "marked-for-stop": "stop"}
 MOST_MESSAGES = 10
 """What SQS gives at once."""
 ROUNDS = 20
-"""So many batches of messages are read in one look; the rest waits for the next."""
+"""So many batches of messages are read in one observation; the rest waits for the next."""
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ def places(order: LaunchOrder, terms: Terms) -> tuple[Place, ...]:
     found = [Place(bucket.key, subnet) for bucket in grouped or order.buckets for subnet in _subnets(bucket, terms)]
     if not found:
         zones = ", ".join(sorted({bucket.key.zone for bucket in order.buckets}))
-        raise Refused(f"no subnet is known in {zones}: name one of each zone in CP_CAP_AUTOSCALE_AWS_SUBNETS")
+        raise Refused(f"the settings have no subnet in {zones}: name one for each zone in CP_CAP_AUTOSCALE_AWS_SUBNETS")
     return tuple(found)
 
 
@@ -117,7 +117,7 @@ def run_answer(order: LaunchOrder, place: Place, answer: Mapping[str, Any]) -> L
     ids = tuple(instance["InstanceId"] for instance in answer["Instances"])
     if len(ids) >= order.count:
         return Launched(ids)
-    short = OutOfCapacity(f"{len(ids)} of {order.count} {place.bucket.instance_type} were left in {place.bucket.zone}")
+    short = OutOfCapacity(f"{place.bucket.zone} had only {len(ids)} of {order.count} {place.bucket.instance_type}")
     return Launched(ids, ((place.bucket, short),))
 
 
@@ -207,7 +207,7 @@ def _of_one_place(error: ProviderError, place: Place) -> ProviderError:
     """What one place of several answered: a subnet that is wrong rests, and does not stop the good ones."""
     if isinstance(error, OutOfCapacity | QuotaReached):
         return error
-    return OutOfCapacity(f"{place.subnet} was refused, others were not: {error}")
+    return OutOfCapacity(f"AWS refused {place.subnet}, but not the others: {error}")
 
 
 def _coupled(order: LaunchOrder, key: BucketKey) -> bool:

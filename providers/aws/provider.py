@@ -98,12 +98,12 @@ class AwsProvider:
         except ProviderError as error:
             raise _unreachable(error) from error
         except (KeyError, AttributeError, TypeError) as error:
-            raise Unreachable(f"a machine in the listing cannot be understood: {error!r}") from error
+            raise Unreachable(f"cannot understand a machine in the listing: {error!r}") from error
         return self._listed
 
     def launch(self, order: LaunchOrder) -> Launched:
         if order.cell != self.cell:
-            raise Refused(f"an order of {order.cell} was given to the provider of {self.cell}")
+            raise Refused(f"the provider of {self.cell} got an order of {order.cell}")
         try:
             settings = self.settings.of_array(order.settings)
             terms = self.market.terms(settings)
@@ -121,7 +121,7 @@ class AwsProvider:
             self.market.forget_terms()
             if len(terms.zones) == 1 and len(places(order, terms)) == 1:
                 raise
-            launched = _none_of(order, OutOfCapacity(f"{error}; other subnets are left"), found)
+            launched = _none_of(order, OutOfCapacity(f"{error}; other subnets may still work"), found)
         except (TokenEnded, TokenMismatch) as error:
             launched = self._made_before(order, error)
         self._launched.update(launched.ids)
@@ -133,7 +133,9 @@ class AwsProvider:
         seen = {found["InstanceId"]: found for part in _parts(wanted) for found in self._named(part)}
         theirs = [worker_id for worker_id, found in seen.items() if not self._is_ours(found)]
         if theirs:
-            raise Refused(f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone, with all the others")
+            raise Refused(
+                f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone; nothing was terminated"
+            )
         ending = [
             worker_id
             for worker_id in wanted
@@ -144,7 +146,9 @@ class AwsProvider:
             try:
                 self.calls.ask("terminate_instances", InstanceIds=part)
             except MachineUnknown as error:
-                raise Unreachable(f"{error}; it may be too new to be seen, and is ended later") from error
+                raise Unreachable(
+                    f"{error}; it may be too new to be listed: the autoscaler terminates it later"
+                ) from error
         self._launched.difference_update(ids)
 
     def check(self) -> Sequence[Problem]:
@@ -213,11 +217,11 @@ class AwsProvider:
         try:
             listed = list(self._described(tags.filters(cell=self.cell, token=order.token)))
         except Throttled as busy:
-            raise Unreachable(f"{error}; what is there of it cannot be told: {busy}") from busy
+            raise Unreachable(f"{error}; whether machines of it exist is not known: {busy}") from busy
         ids = tuple(found["InstanceId"] for found in listed)
         if not ids and isinstance(error, TokenMismatch):
-            raise Unreachable(f"{error}; no machine of it is listed yet") from error
-        ended = OutOfCapacity(f"{len(ids)} of {order.count} are known of this order: {error}")
+            raise Unreachable(f"{error}; the listing shows no machine of it yet") from error
+        ended = OutOfCapacity(f"{len(ids)} of {order.count} machines of this order exist: {error}")
         return Launched(ids, () if len(ids) >= order.count else ((order.buckets[0].key, ended),))
 
     def _named(self, ids: Sequence[str]) -> Iterable[Answer]:

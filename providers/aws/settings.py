@@ -37,9 +37,9 @@ class AwsSettings(BaseSettings):
     region: str | None = Field(
         None,
         validation_alias=AliasChoices(f"{PREFIX}REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
-        description="Region of the workers. Default: the one of the AWS profile.",
+        description="Region of the workers. Default: that of the AWS profile.",
     )
-    profile: str | None = Field(None, description="Profile of AWS's own files that the credentials are taken from.")
+    profile: str | None = Field(None, description="Profile in AWS's own files from which the credentials are read.")
     endpoint: str | None = Field(None, description="Address of the EC2 service, for a private endpoint or a test.")
     image: str | None = Field(
         None,
@@ -48,42 +48,48 @@ class AwsSettings(BaseSettings):
     )
     launch_template: str | None = Field(
         None,
-        description="Launch template, id or name, and perhaps `:version` (default: its default version); what is set "
-        "here otherwise wins over it.",
+        description="Launch template: id or name, optionally with `:version` (default: its default version). "
+        "The other settings here override it.",
     )
-    subnets: Names = Field((), description="Subnets of the workers, one or more a zone. Default: the default VPC's.")
+    subnets: Names = Field(
+        (), description="Subnets of the workers, one or more for each zone. Default: those of the default VPC."
+    )
     security_groups: Names = Field(
         (), description="Security groups by id. Default: the launch template's or the VPC's."
     )
-    key: str | None = Field(None, description="Name of the key pair for logging in.")
+    key: str | None = Field(None, description="Name of the key pair for logins.")
     instance_profile: str | None = Field(None, description="Instance profile of the workers, name or ARN.")
     disk: Annotated[int, Field(ge=1)] | None = Field(
         None,
         validation_alias=AliasChoices(f"{PREFIX}DISK", ARRAY_DISK),
         description="Size of the root disk in GiB. Default: the image's.",
     )
-    disk_type: str = Field("gp3", description="Type of the root disk where its size is set.")
+    disk_type: str = Field("gp3", description="Type of the root disk, if its size is set.")
     placement_groups: Groups = Field(
         {},
-        description="Placement groups for tightly coupled work, `array=group` with commas: orders of that node array "
-        "are met whole, in one zone and in that group, or not at all. A name alone: for every node array.",
+        description="Placement groups for tightly coupled work, `array=group` separated by commas. AWS places "
+        "an order of that node array completely in one zone and in that group, or not at all. A name alone "
+        "is for every node array.",
     )
     families: Names = Field(
-        (), description="Instance families that are offered (`c5,m5`). Default: all that the zones have."
+        (), description="Instance families that the autoscaler may use (`c5,m5`). Default: all that the zones have."
     )
     spot_max_price: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Most that a spot worker may cost an hour. Default: the on-demand price, as AWS has it."
+        None, description="Highest price of a spot worker an hour. Default: the on-demand price, AWS's own default."
     )
-    fleets: bool = Field(True, description="Whether an order for several zones is one fleet request (else one each).")
+    fleets: bool = Field(
+        True, description="Whether an order for several zones is one fleet request (else one request for each zone)."
+    )
     host_names: Literal["full", "short"] = Field(
-        "full", description="Whether Grid Engine is told a worker's whole private DNS name, or its first label only."
+        "full",
+        description="Whether a worker's name in Grid Engine is its whole private DNS name, or only the first label.",
     )
     prices: Literal["ask", "catalog"] = Field(
-        "ask", description="Whether AWS is asked for prices, or only the catalogue's figures hold."
+        "ask", description="Whether the autoscaler asks AWS for prices, or uses the catalogue's figures only."
     )
-    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    catalog: Path | None = Field(None, description="Your own catalogue file, which overrides the included one.")
     event_queue: str | None = Field(
-        None, description="Address of the SQS queue that gets EC2's interruption and rebalance events for this cell."
+        None, description="URL of the SQS queue that gets EC2's interruption and rebalance events for this cell."
     )
     calls_per_second: float = Field(10.0, gt=0, description="Most calls a second to AWS, of all threads together.")
 
@@ -91,7 +97,7 @@ class AwsSettings(BaseSettings):
     @classmethod
     def _is_an_image(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(IMAGE):
-            raise ValueError(f"this is no image of EC2: one is named {IMAGE}…")
+            raise ValueError(f"this is not an EC2 image: its name must begin with {IMAGE}")
         return value
 
     @field_validator("launch_template")

@@ -104,13 +104,13 @@ def _template(calls: Calls, settings: AwsSettings) -> tuple[dict[str, str], Mapp
 
 def _image(calls: Calls, image: str | None) -> Mapping[str, Any]:
     if not image:
-        raise Refused("no image is named, neither by the settings nor by a launch template")
+        raise Refused("neither the settings nor a launch template name an image")
     found: Sequence[Mapping[str, Any]] = calls.ask("describe_images", ImageIds=[image])["Images"]
     if not found:
-        raise Refused(f"the image {image} does not exist here, or is not shared with this account")
+        raise Refused(f"the image {image} does not exist here or is not shared with this account")
     state = found[0].get("State", "available")
     if state != "available":
-        raise Refused(f"the image {image} cannot be used: it is {state}")
+        raise Refused(f"the image {image} is not usable: its state is {state}")
     return found[0]
 
 
@@ -129,7 +129,7 @@ def _subnets(
     if named and not found:
         raise Refused(f"no such subnet exists here: {', '.join(named)}")
     if not found:
-        raise Refused("no subnet is named, and the default VPC has none")
+        raise Refused("the settings name no subnet, and the default VPC has none")
     only = zone_of(template)
     if only is not None and only not in found.values():
         raise Refused(f"no subnet is in {only}, the zone of the launch template (Placement.AvailabilityZone)")

@@ -45,7 +45,7 @@ def user_data(boot_script: str, own: str = "") -> bytes:
         return plain
     packed = gzip.compress(plain, mtime=0)
     if len(packed) > MOST_USER_DATA:
-        raise Refused(f"the boot script has {len(plain)} bytes: EC2 takes {MOST_USER_DATA}, compressed")
+        raise Refused(f"the boot script has {len(plain)} bytes: EC2 takes at most {MOST_USER_DATA}, compressed")
     return packed
 
 
@@ -66,7 +66,7 @@ def _parts(data: bytes) -> list[Message]:
     message = message_from_bytes(data)
     if not message.is_multipart():
         raise Refused(
-            "the launch template's UserData are of no kind that cloud-init knows: begin them with #! or #cloud-config"
+            "cloud-init does not know the format of the launch template's UserData: begin them with #! or #cloud-config"
         )
     parts = message.get_payload()
     return [part for part in parts if isinstance(part, Message)]

@@ -76,7 +76,7 @@ def _permissions(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
     except (Unreachable, Throttled):
         raise
     except ProviderError as error:
-        yield Problem(f"it cannot be told what these credentials may do: {error}", ROLE, fatal=False)
+        yield Problem(f"the permissions of these credentials cannot be read: {error}", ROLE, fatal=False)
         return
     missing = [action for action in NEEDED if not any(_allows(each, action) for each in granted)]
     if missing:
@@ -149,7 +149,7 @@ def _data_disks(calls: Calls, settings: AzureSettings) -> Iterator[Problem]:
         data_disks(calls, settings)
     except Refused as error:
         yield Problem(
-            f"data disks that the image may have would stay and be paid for when a worker ends: {error}",
+            f"data disks of the image, if it has any, would stay and cost money when a worker ends: {error}",
             f"use an image without data disks, or {ROLE}",
             fatal=False,
         )
@@ -162,10 +162,11 @@ def _prices(settings: AzureSettings) -> Iterator[Problem]:
 
 def _login(settings: AzureSettings) -> Iterator[Problem]:
     if not settings.specialized and not settings.key:
-        yield Problem("Azure makes no Linux machine without a public key", f"set {PREFIX}KEY, perhaps to file:PATH")
+        yield Problem("Azure creates no Linux machine without a public key", f"set {PREFIX}KEY, perhaps to file:PATH")
     if settings.identity is None:
         yield Problem(
-            "workers have no identity: one that loses its master for good cannot end itself and stays paid for",
+            "workers have no identity: one that loses its master for good cannot delete itself and goes on to "
+            "cost money",
             f"set {PREFIX}IDENTITY=system and {PREFIX}WORKER_ROLE",
             fatal=False,
         )
@@ -184,6 +185,6 @@ def _sizes(market: Market, settings: AzureSettings) -> Iterator[Problem]:
         yield Problem(f"{settings.location} has no size of {families}", f"check {PREFIX}FAMILIES and {PREFIX}LOCATION")
     elif all(bucket.problem for bucket in found):
         yield Problem(
-            f"no size can be had; {found[0].key.instance_type}: {found[0].problem}",
+            f"no size is available; {found[0].key.instance_type}: {found[0].problem}",
             f"check {PREFIX}FAMILIES and {PREFIX}ZONES, or ask Azure for quota",
         )

@@ -83,10 +83,10 @@ class Grants:
         except (Unreachable, Throttled) as error:
             with self._guard:
                 self._tried_at[name] = self._clock()
-            log.info("worker %s cannot end itself yet when its master is gone: %s", name, error)
+            log.info("worker %s cannot delete itself yet if its master is gone: %s", name, error)
             return
         except ProviderError as error:
-            log.warning("worker %s cannot end itself when its master is gone: %s", name, error)
+            log.warning("worker %s cannot delete itself if its master is gone: %s", name, error)
         with self._guard:
             self._settled.add(name)
             self._tried_at.pop(name, None)

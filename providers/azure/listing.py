@@ -80,7 +80,7 @@ def message_of(provisioning: str, seen: Status) -> str | None:
         said = f"{seen.failed}: {seen.message}".strip(": ")
         return said or "Azure could not make it; its activity log says why"
     if seen.power in ("stopped", "deallocated"):
-        return f"it is {seen.power}, and still paid for"
+        return f"it is {seen.power}, and still costs money"
     return None
 
 

@@ -82,7 +82,9 @@ def custom_data(boot_script: str) -> str:
     if len(data) > MOST_CUSTOM_DATA:
         data = gzip.compress(data, mtime=0)
     if len(data) > MOST_CUSTOM_DATA:
-        raise Refused(f"the boot script has {len(boot_script)} characters: Azure takes {MOST_CUSTOM_DATA}, compressed")
+        raise Refused(
+            f"the boot script has {len(boot_script)} characters: Azure takes at most {MOST_CUSTOM_DATA}, compressed"
+        )
     return base64.b64encode(data).decode("ascii")
 
 

@@ -121,8 +121,8 @@ class Market:
         problem = size.problem(key.zone) or never(size, key.price_type, known)
         if size.infiniband and key.placement_group == ANY:
             problem = problem or (
-                "its InfiniBand works among machines of one availability set only, which allows neither zones nor "
-                "spot: name one in CP_CAP_AUTOSCALE_AZURE_AVAILABILITY_SETS"
+                "its InfiniBand works only inside one availability set, which allows neither zones nor spot: "
+                "name one in CP_CAP_AUTOSCALE_AZURE_AVAILABILITY_SETS"
             )
         return Bucket(
             key=key,

@@ -149,7 +149,7 @@ class Orders:
                 continue
             carried = tags.carried(record)
             if (carried.get(tags.CELL), carried.get(tags.TOKEN)) != (order.cell, order.token):
-                raise Refused(f"there is a machine {name} that is not of this order: left alone; remove or rename it")
+                raise Refused(f"a machine {name} of another order exists and is left alone: remove or rename it")
         return tuple(name for name, record in zip(wanted, found, strict=True) if record is not None)
 
     def _get(self, name: str) -> Record | None:

@@ -110,7 +110,7 @@ class AzureProvider:
 
     def launch(self, order: LaunchOrder) -> Launched:
         if order.cell != self.cell:
-            raise Refused(f"an order of {order.cell} was given to the provider of {self.cell}")
+            raise Refused(f"the provider of {self.cell} got an order of {order.cell}")
         return self.orders.launch(order)
 
     def terminate(self, ids: Sequence[str]) -> None:
@@ -123,7 +123,9 @@ class AzureProvider:
             found = [machine for machine in lanes.map(self._look, unseen) if machine is not None]
             theirs = [_name(machine) for machine in found if not self._is_ours(machine)]
             if theirs:
-                raise Refused(f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone, with all others")
+                raise Refused(
+                    f"{', '.join(theirs)} do not carry the tag of {self.cell}: left alone; nothing was terminated"
+                )
             list(lanes.map(self._delete, [*(each for each in wanted if each in self._living), *map(_name, found)]))
 
     def check(self) -> Sequence[Problem]:

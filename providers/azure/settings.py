@@ -52,7 +52,7 @@ class AzureSettings(BaseSettings):
         min_length=1,
         description="Id of the subscription that pays for the workers.",
     )
-    resource_group: str = Field(min_length=1, description="Resource group that the workers are made in.")
+    resource_group: str = Field(min_length=1, description="Resource group of the workers.")
     location: str = Field(min_length=1, description="Region of the workers (`westeurope`).", pattern=r"^[a-z0-9]+$")
     endpoint: str = Field(
         "https://management.azure.com",
@@ -64,25 +64,25 @@ class AzureSettings(BaseSettings):
         description="Image of a worker: its resource id (image, gallery image or version), or "
         "`publisher:offer:sku:version` of the marketplace.",
     )
-    plan: str | None = Field(None, description="`publisher:product:name` of the plan that a marketplace image wants.")
-    specialized: bool = Field(False, description="Whether the image is a specialized one, which has its own users.")
+    plan: str | None = Field(None, description="`publisher:product:name` of the plan that a marketplace image needs.")
+    specialized: bool = Field(False, description="Whether the image is specialized: it contains its own users.")
     subnet: str = Field(min_length=1, description="Subnet of the workers: `network/subnet`, or its resource id.")
     security_group: str | None = Field(
         None, description="Network security group, name or resource id. Default: the subnet's."
     )
     public_address: bool = Field(False, description="Whether each worker gets a public address; it ends with it.")
     accelerated_networking: bool = Field(False, description="Whether network cards use it; not every size can.")
-    user: str = Field("sgeadmin", description="Name of the user that the image is given for logging in.")
+    user: str = Field("sgeadmin", description="Name of the user for logins.")
     key: Annotated[str | None, BeforeValidator(_key)] = Field(
-        None, description="That user's public key for ssh, or `file:PATH` of it. Azure demands one."
+        None, description="Public ssh key of that user, or `file:PATH` of it. Azure requires one."
     )
     identity: str | None = Field(
-        None, description="Managed identity of the workers: `system`, or the resource id of one that you made."
+        None, description="Managed identity of the workers: `system`, or the resource id of an existing one."
     )
     worker_role: str | None = Field(
         None,
-        description="Resource id of the role that a worker's `system` identity gets on its own machine alone, so that "
-        "it can delete that (conf/azure/worker-role.json).",
+        description="Resource id of the role that a worker's `system` identity gets on its own machine, so that "
+        "it can delete this machine (conf/azure/worker-role.json).",
     )
     disk: Annotated[int, Field(ge=1)] | None = Field(
         None,
@@ -90,24 +90,26 @@ class AzureSettings(BaseSettings):
         description="Size of the system disk in GiB. Default: the image's.",
     )
     disk_type: str = Field("StandardSSD_LRS", description="Storage of the system disk.")
-    zones: Names = Field((), description="Availability zones (`1,2`). Default: none, Azure places them as it likes.")
+    zones: Names = Field((), description="Availability zones (`1,2`). Default: none; Azure chooses.")
     availability_sets: Sets = Field(
         {},
-        description="Availability sets for tightly coupled work, `array=set` with commas: sizes with InfiniBand have "
-        "it among the machines of one set only. A name alone: for every node array.",
+        description="Availability sets for tightly coupled work, `array=set` separated by commas: InfiniBand "
+        "works only among the machines of one set. A name alone is for every node array.",
     )
     scale_set: str | None = Field(
-        None, description="A flexible scale set that workers are made in, name or resource id. Default: none."
+        None, description="Flexible scale set of the workers, name or resource id. Default: none."
     )
-    families: Names = Field((), description="Families of sizes that are offered (`Dsv5,Fsv2`). Default: all.")
+    families: Names = Field(
+        (), description="Families of sizes that the autoscaler may use (`Dsv5,Fsv2`). Default: all."
+    )
     spot_max_price: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Most that a spot worker may cost an hour, in US dollars. Default: the on-demand price."
+        None, description="Highest price of a spot worker an hour, in US dollars. Default: the on-demand price."
     )
-    host_domain: str = Field("", description="Domain that a worker's host name has in Grid Engine. Default: none.")
-    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    host_domain: str = Field("", description="Domain of a worker's host name in Grid Engine. Default: none.")
+    catalog: Path | None = Field(None, description="Your own catalogue file, which overrides the included one.")
     price_list: str = Field(
         PRICE_LIST,
-        description="Address of Azure's public list of retail prices, for a mirror of it: `catalog refresh` reads it.",
+        description="Address of Azure's public list of retail prices, or of a mirror; `catalog refresh` reads it.",
     )
     calls_per_second: float = Field(
         10.0, gt=0, description="Most calls a second to Azure in the long run, of all threads together."

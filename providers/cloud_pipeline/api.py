@@ -149,20 +149,20 @@ def opened(answer: Answer, what: str) -> Any:
 def as_record(value: Any, what: str) -> dict[str, Any]:
     """`value` as a JSON object, or Unreachable: what cannot be understood is no answer."""
     if not isinstance(value, dict):
-        raise Unreachable(f"{what} answered {type(value).__name__} where an object belongs")
+        raise Unreachable(f"{what} answered {type(value).__name__} instead of an object")
     return value
 
 
 def as_records(value: Any, what: str) -> list[dict[str, Any]]:
     """`value` as a list of JSON objects, or Unreachable."""
     if not isinstance(value, list):
-        raise Unreachable(f"{what} answered {type(value).__name__} where a list belongs")
+        raise Unreachable(f"{what} answered {type(value).__name__} instead of a list")
     return [as_record(item, what) for item in value]
 
 
 def _count(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Unreachable(f"POST {what} did not say how many there are in all")
+        raise Unreachable(f"POST {what} did not give the total count")
     return value
 
 
@@ -171,7 +171,7 @@ def unix_time(text: Any, what: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise Unreachable(f"{what} holds the date {json.dumps(text)}, which is none") from None
+        raise Unreachable(f"{what} has the invalid date {json.dumps(text)}") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -182,6 +182,6 @@ def date_text(seconds: float) -> str:
 
 def _not_taken(what: str) -> Refused:
     return Refused(
-        f"{what}: the platform does not take the token in API_TOKEN: it has expired or was withdrawn, or its user may "
-        "not do this; start the master run anew, or give a valid token"
+        f"{what}: the platform refuses the token in API_TOKEN: it has expired or was withdrawn, or its user may "
+        "not do this; start the master run anew, or set a valid token"
     )

@@ -1,7 +1,8 @@
 """What can be had: the instance types that the platform allows in its region, and what each costs an hour.
 
-The types are asked for once in a while, for each price type. The list has no prices: they are estimated type by type,
-a few at each look, those of the master's own family first; what a run of the type costs is known from the run itself.
+The types are asked for once in a while, for each price type. The list has no prices: they are estimated type by type, a
+few at each observation, those of the master's own family first; what a run of the type costs is known from the run
+itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from providers.rest import Deadline
 ALLOWED = "cluster.allowed.instance.types.docker"
 """The key under which the types for runs of an image stand."""
 ESTIMATES = 16
-"""Prices asked for at one look."""
+"""Prices asked for at one observation."""
 KEEP_PRICE = 3600.0
 """Seconds that a price is kept; one that cannot be had is not asked for again until then, either."""
 _LANES = 4
@@ -140,7 +141,7 @@ def instance_type(item: Mapping[str, Any], cloud: str) -> InstanceType:
     name, vcpus, memory, gpus = item.get("name"), item.get("vcpu"), item.get("memory"), item.get("gpu") or 0
     sizes = (vcpus, memory, gpus)
     if not isinstance(name, str) or not all(isinstance(size, int | float) and size >= 0 for size in sizes):
-        raise Unreachable(f"an allowed instance type cannot be understood: {dict(item)}")
+        raise Unreachable(f"cannot understand an allowed instance type: {dict(item)}")
     return InstanceType(
         name=name,
         family=family_there(name, cloud),

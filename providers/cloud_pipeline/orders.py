@@ -71,10 +71,10 @@ class Orders:
                 return _launched(order, answered, "was not given at the time")
             if found := self._made(order, deadline):
                 if len(found) < order.count and self._in_doubt(order.token):
-                    raise Unreachable(f"{len(found)} of {order.count} runs are there; more may come")
+                    raise Unreachable(f"{len(found)} of {order.count} runs exist; more may come")
                 return self._settle(order, found, "did not come about")
             if self._in_doubt(order.token):
-                raise Unreachable("the answer to this order was lost a moment ago; its runs may still come")
+                raise Unreachable("the answer to this order was just lost; its runs may still come")
             return self._conclude(order, self._ask_all(order, deadline))
 
     def _in_doubt(self, token: str) -> bool:
@@ -130,9 +130,9 @@ class Orders:
         if not ids and permanent:
             raise permanent[0]
         if not ids and not progress.errors:
-            raise Throttled(f"no run could be asked for within {PATIENCE:g} s")
+            raise Throttled(f"no run could be launched within {PATIENCE:g} s")
         short = progress.errors[0] if progress.errors else None
-        return self._settle(order, ids, "could not be asked for in time", short)
+        return self._settle(order, ids, "could not be launched in time", short)
 
     def _settle(
         self, order: LaunchOrder, ids: tuple[str, ...], why: str, error: ProviderError | None = None

@@ -118,8 +118,8 @@ def _packed(boot_script: str) -> str:
     packed = base64.b64encode(gzip.compress(boot_script.encode(), mtime=0)).decode("ascii")
     if len(packed) > MOST_BOOT:
         raise Refused(
-            f"what a worker is to know of itself has {len(packed)} letters, compressed, and a run takes {MOST_BOOT}: "
-            "make the Configuration of its node array smaller"
+            f"the worker configuration has {len(packed)} characters, compressed, but a run takes only "
+            f"{MOST_BOOT}: make the Configuration of its node array smaller"
         )
     return packed
 
@@ -128,7 +128,7 @@ def _disk(own: str | None, settings: CloudPipelineSettings) -> int:
     if own is None:
         return settings.disk
     if not own.isdigit() or int(own) == 0:
-        raise Refused(f"CP_CAP_AUTOSCALE_INSTANCE_DISK = {own!r} is no size in GB")
+        raise Refused(f"CP_CAP_AUTOSCALE_INSTANCE_DISK = {own!r} is not a size in GB")
     return int(own)
 
 

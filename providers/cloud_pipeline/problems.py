@@ -25,13 +25,17 @@ def _of_run(settings: CloudPipelineSettings, api: Api) -> list[Problem]:
     try:
         record = as_record(api.get(own), own)
     except NotKnown as error:
-        return [Problem(str(error), f"RUN_ID={settings.run_id} must be the master run, in whose container this runs")]
+        return [
+            Problem(
+                str(error), f"RUN_ID={settings.run_id} must be the master run, in whose container the autoscaler runs"
+            )
+        ]
     except Unreachable:
         raise
     except ProviderError as error:
-        return [Problem(str(error), "API_TOKEN must be valid, and its user may see and launch runs")]
+        return [Problem(str(error), "API_TOKEN must be valid, and its user must be allowed to see and launch runs")]
     if record.get("status") != "RUNNING":
-        remedy = "a worker whose master does not run cannot join it: set RUN_ID to the run of this container"
+        remedy = "a worker cannot join a master that does not run: set RUN_ID to the run of this container"
         return [Problem(f"run {settings.run_id} is {record.get('status')}, not RUNNING", remedy)]
     return []
 
@@ -60,5 +64,5 @@ def _of_image(settings: CloudPipelineSettings) -> list[Problem]:
     """The platform's images are `registry/group/tool[:version]`; the default is the master's own, which runs here."""
     if settings.image.count("/") >= 2 and not any(character.isspace() for character in settings.image):
         return []
-    what = f"{settings.image} is no image of the platform"
+    what = f"{settings.image} is not an image of the platform"
     return [Problem(what, "write CP_CAP_AUTOSCALE_INSTANCE_IMAGE=REGISTRY/GROUP/TOOL:VERSION")]

@@ -161,5 +161,5 @@ def failure_of(run: Run) -> str | None:
 def message_of(run: Run) -> str | None:
     """The platform's words; it may give none for a run that failed."""
     if failure_of(run) is not None and not run.reason:
-        return "the platform says FAILURE and no reason; the run's log may"
+        return "the platform reports FAILURE without a reason; see the run's log"
     return run.reason or _SET_ASIDE.get(run.status)

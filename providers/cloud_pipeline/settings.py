@@ -28,17 +28,21 @@ class CloudPipelineSettings(BaseSettings):
     )
 
     api: Name = Field(validation_alias="API", description="Address of the platform's REST API.")
-    token: Secret = Field(validation_alias="API_TOKEN", description="Token for it; renewed before it expires.")
-    run_id: int = Field(validation_alias="RUN_ID", gt=0, description="The master run, whose workers are launched.")
+    token: Secret = Field(
+        validation_alias="API_TOKEN", description="Token for it. The autoscaler renews it before it expires."
+    )
+    run_id: int = Field(
+        validation_alias="RUN_ID", gt=0, description="Id of the master run, whose workers the autoscaler launches."
+    )
     cloud: Name = Field(
         validation_alias=_also("CP_CAP_AUTOSCALE_CLOUD_PROVIDER", "CLOUD_PROVIDER"),
         json_schema_extra={"also": "CLOUD_PROVIDER"},
-        description="AWS, AZURE or GCP: how families are told from the names of instance types.",
+        description="AWS, AZURE or GCP: how the names of instance types show their family.",
     )
     region_id: int = Field(
         validation_alias=_also("CP_CAP_AUTOSCALE_CLOUD_REGION_ID", "CLOUD_REGION_ID"),
         json_schema_extra={"also": "CLOUD_REGION_ID"},
-        description="The platform's number of the region in which workers are launched.",
+        description="The platform's number of the workers' region.",
     )
     image: Name = Field(
         validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "docker_image"),
@@ -55,12 +59,12 @@ class CloudPipelineSettings(BaseSettings):
         "",
         validation_alias=_also("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "instance_size"),
         json_schema_extra={"also": "instance_size"},
-        description="Instance type of workers: the prices of its family are asked for first.",
+        description="Instance type of workers. The autoscaler asks for the prices of its family first.",
     )
     command: Name = Field(
         "sleep infinity",
         validation_alias="CP_CAP_AUTOSCALE_CMD_TEMPLATE",
-        description="Command of a worker's run; its image enrols it beside.",
+        description="Command of a worker's run; its image enrols it besides.",
     )
     queue: Name = Field("main.q", validation_alias="CP_CAP_SGE_QUEUE_NAME", description="Queue that a worker joins.")
     host_group: Name = Field(
@@ -69,29 +73,29 @@ class CloudPipelineSettings(BaseSettings):
     inherited_names: Names = Field(
         (),
         validation_alias="CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES",
-        description="Parameters of the master run that its workers get, too.",
+        description="Parameters of the master run that its workers inherit.",
     )
     inherited_prefixes: Names = Field(
         ("CP_CAP_MOUNT_OPTIONS_",),
         validation_alias="CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_PREFIXES",
-        description="Beginnings of the names of such parameters.",
+        description="Prefixes of such parameters.",
     )
     owner_parameter: str = Field(
         "",
         validation_alias="CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME",
-        description="Parameter by which a worker is told who owns the master run; none where empty.",
+        description="Parameter that carries the owner of the master run to a worker; empty: none.",
     )
-    owner: str = Field("", validation_alias="OWNER", description="Who owns the master run.")
+    owner: str = Field("", validation_alias="OWNER", description="Owner of the master run.")
     task: str = Field(
         "",
         validation_alias="CP_CAP_AUTOSCALE_TASK",
-        description="Task of the master run under which the log is written. Default: GridEngineAutoscaling-QUEUE.",
+        description="Task of the master run whose log the autoscaler writes. Default: GridEngineAutoscaling-QUEUE.",
     )
-    certificates: Path | None = Field(None, description="File of the certificates to trust instead of the system's.")
+    certificates: Path | None = Field(None, description="File of certificates to trust instead of the system's.")
     verify: bool = Field(True, description="False: trust any certificate.")
-    token_duration: Positive = Field(86400.0, description="Seconds for which a new token is asked for.")
-    page_size: int = Field(400, gt=0, le=1000, description="Runs in one page of a listing.")
-    keep_types: Positive = Field(600.0, description="Seconds for which the allowed instance types are not asked again.")
+    token_duration: Positive = Field(86400.0, description="Validity of a new token, in seconds.")
+    page_size: int = Field(400, gt=0, le=1000, description="Number of runs on one page of a listing.")
+    keep_types: Positive = Field(600.0, description="Seconds for which the list of allowed instance types is cached.")
     setup_task: Name = Field("SGEWorkerSetup", description="Task of a worker's run that enrols it in Grid Engine.")
 
     @property

@@ -20,7 +20,7 @@ def problems(api: Api, settings: CycleCloudSettings) -> Sequence[Problem]:
     try:
         status = api.status()
     except Throttled as error:
-        return [*found, Problem(str(error), "wait, or let fewer programs ask this CycleCloud server", fatal=False)]
+        return [*found, Problem(str(error), "wait, or let fewer programs call this CycleCloud server", fatal=False)]
     except Refused as error:
         return [Problem(str(error), _remedy(str(error), settings)), *found]
     except ProviderError as error:
@@ -38,19 +38,17 @@ def _remedy(words: str, settings: CycleCloudSettings) -> str:
 def _of_transport(api: Api, settings: CycleCloudSettings) -> Iterator[Problem]:
     if not settings.verify and settings.ca is None:
         yield Problem(
-            "the CycleCloud server's certificate is not verified: whoever is in between reads the password",
-            f"give the server's certificate as {PREFIX}CA",
+            "the CycleCloud server's certificate is not verified: anybody on the network path can read the password",
+            f"set {PREFIX}CA to the server's certificate",
             fatal=False,
         )
     if api.rest.base.startswith("http://"):
-        yield Problem(
-            "the CycleCloud server is asked without encryption", f"write https:// in {PREFIX}URL", fatal=False
-        )
+        yield Problem("calls to the CycleCloud server are not encrypted", f"write https:// in {PREFIX}URL", fatal=False)
 
 
 def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem]:
     if status.problem is not None:
-        yield Problem(status.problem, f"start cluster {status.cluster} in CycleCloud, and look again")
+        yield Problem(status.problem, f"start cluster {status.cluster} in CycleCloud, then check again")
     present = {array.name for array in status.arrays}
     wanted = [pair.partition("=")[2] for pair in settings.node_arrays]
     for name in wanted:
@@ -70,7 +68,7 @@ def _of_status(status: Status, settings: CycleCloudSettings) -> Iterator[Problem
     for array in served:
         if array.own_cloud_init and settings.boot is Boot.CLOUD_INIT:
             yield Problem(
-                f"node array {array.name} has a cloud-init of its own, which our boot script replaces",
+                f"node array {array.name} has its own cloud-init, which our boot script replaces",
                 f"set {PREFIX}BOOT to cluster-init, and let a cluster-init script run the boot script",
                 fatal=False,
             )
@@ -103,8 +101,8 @@ def _twice(status: Status, settings: CycleCloudSettings) -> Iterator[Problem]:
             other = first.setdefault(key, array.name)
             if other != array.name:
                 yield Problem(
-                    f"node arrays {other} and {array.name} both offer {bucket.machine_type} to {ours}: {array.name} "
-                    "is never used for it",
-                    f"let them differ in zone or price, or name only one in {PREFIX}NODE_ARRAYS",
+                    f"node arrays {other} and {array.name} both offer {bucket.machine_type} to {ours}: the "
+                    f"autoscaler never uses {array.name} for it",
+                    f"make them differ in zone or price, or name only one in {PREFIX}NODE_ARRAYS",
                     fatal=False,
                 )

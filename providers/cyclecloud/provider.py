@@ -156,7 +156,7 @@ class CycleCloudProvider:
             try:
                 known = self.api.nodes_of(request, deadline)
             except Throttled as error:
-                raise Unreachable(f"whether the request was made before cannot be told: {error}") from error
+                raise Unreachable(f"it is not known whether the request was made before: {error}") from error
             if known is None:
                 raise answer
             return None
@@ -175,7 +175,7 @@ class CycleCloudProvider:
     def operate(self, worker_id: str, verb: str) -> None:
         """`start`, `restart`, `reimage`, `deallocate`, `shutdown` or `remove` a node. Raises Refused."""
         if verb not in VERBS:
-            raise Refused(f"CycleCloud knows no verb {verb!r}: it has {', '.join(VERBS)}")
+            raise Refused(f"CycleCloud has no verb {verb!r}: it has {', '.join(VERBS)}")
         self._manage(verb, [worker_id], done=lambda _: False)
 
     def check(self) -> Sequence[Problem]:
@@ -247,7 +247,7 @@ class CycleCloudProvider:
         try:
             nodes = [(node, tag_of(node)) for node in self.api.nodes(deadline)]
         except Throttled as error:
-            raise Unreachable(f"what was made of the same order before cannot be told: {error}") from error
+            raise Unreachable(f"it is not known what the same order made before: {error}") from error
         made = [id_of(node) for node, tag in nodes if tag and (tag.cell, tag.token) == (self.cell, order.token)]
         if made:
             return Launched(tuple(made))

@@ -32,30 +32,34 @@ class CycleCloudSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_CYCLECLOUD_", extra="forbid", frozen=True)
 
     url: str = Field(description="Address of the CycleCloud server, https://HOST.")
-    username: str = Field(description="User of CycleCloud who may add and end nodes of the cluster.")
+    username: str = Field(description="CycleCloud user who may add and end nodes of the cluster.")
     password: Secret = Field(description="The user's password; in a file only as env:NAME or file:PATH.")
     cluster: str = Field(min_length=1, description="Name of the cluster whose node arrays are used.")
     node_arrays: Names = Field(
         (),
-        description="Which of the cluster's node arrays serve which of ours, as OURS=THEIRS; several may serve one. "
-        "Default: each its namesake.",
+        description="Which of the cluster's node arrays serve which of the autoscaler's, as OURS=THEIRS; "
+        "several may serve one. Default: the array of the same name.",
     )
     boot: Boot = Field(
         Boot.CLOUD_INIT, description="How the boot script reaches a node: cloud-init, cluster-init or none."
     )
     location: str = Field(
         "",
-        description="Azure region of the node arrays (`eastus`): by it the file of VM sizes tells what a size has, and "
-        "callers of our REST API are told it. Default: not known.",
+        description="Azure region of the node arrays (`eastus`). The file of VM sizes needs it, and our REST "
+        "API reports it to callers. Default: unknown.",
     )
     capacity_delay: Annotated[float, Field(ge=0)] = Field(
-        300.0, description="Seconds after a bucket's last capacity failure in which nothing is ordered of it."
+        300.0,
+        description="Seconds after a bucket's last capacity failure during which the autoscaler orders "
+        "nothing from it.",
     )
     ca: FilePath | None = Field(None, description="File of certificates to trust instead of the system's.")
-    verify: bool = Field(True, description="Whether the server's certificate must be trusted; false only for trying.")
-    connect_timeout: Seconds = Field(5.0, description="Seconds in which a connection must come about.")
-    read_timeout: Seconds = Field(20.0, description="Seconds of silence after which an answer is given up.")
-    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
+    verify: bool = Field(
+        True, description="Whether the server's certificate must be trusted; set false only for tests."
+    )
+    connect_timeout: Seconds = Field(5.0, description="Time limit of a connection, in seconds.")
+    read_timeout: Seconds = Field(20.0, description="Seconds without data after which a call fails.")
+    catalog: Path | None = Field(None, description="Your own catalogue file, which overrides the included one.")
 
     @field_validator("node_arrays")
     @classmethod
@@ -63,10 +67,10 @@ class CycleCloudSettings(BaseSettings):
         for pair in pairs:
             ours, separator, theirs = pair.partition("=")
             if not (ours and separator and theirs):
-                raise ValueError(f"{pair!r} is no OURS=THEIRS")
+                raise ValueError(f"{pair!r} is not OURS=THEIRS")
         theirs_only = [pair.partition("=")[2] for pair in pairs]
         if len(set(theirs_only)) < len(theirs_only):
-            raise ValueError("a node array of the cluster can serve one of ours only")
+            raise ValueError("a node array of the cluster can serve only one of ours")
         return pairs
 
     def serves(self, theirs: str) -> str | None:

@@ -28,7 +28,7 @@ from providers.interface import (
     Unreachable,
 )
 from providers.local.boot import BROKEN_BOOT, INIT, boot_argv, boot_environment
-from providers.local.fates import Notices
+from providers.local.failures import Notices
 from providers.local.hosts import Hosts, TreeHosts
 from providers.local.machines import Machine, Records, Timeout, machine_id
 from providers.local.settings import LocalSettings
@@ -78,7 +78,7 @@ class LocalProvider:
         try:
             return [self._look(machine, now) for machine in self.machines.all() if machine.cell == self.cell]
         except (NamespaceError, OSError) as error:
-            raise Unreachable(f"the machines of {self.machines.directory} cannot be looked at: {error}") from error
+            raise Unreachable(f"the machines of {self.machines.directory} cannot be read: {error}") from error
 
     def interruptions(self) -> Sequence[Interruption]:
         living = [machine for machine in self.records() if machine.ended_at is None]
@@ -189,7 +189,7 @@ class LocalProvider:
                     if machine.ended_at is None:
                         self._end(machine, "ended by request")
         except (Timeout, OSError, AutoscalerError) as error:
-            raise Unreachable(f"not all of {', '.join(ids)} could be ended: {error}") from error
+            raise Unreachable(f"not all of {', '.join(ids)} could be terminated: {error}") from error
 
     def check(self) -> Sequence[Problem]:
         problems = []

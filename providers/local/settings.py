@@ -19,17 +19,19 @@ class LocalSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_LOCAL_", extra="forbid", frozen=True)
 
     network: Path = Field(description="Directory of the cell's namespace tree, on whose network the machines live.")
-    state: Path | None = Field(None, description="Directory of the machines' records. Default: `machines` in it.")
-    catalog: Path | None = Field(None, description="A catalogue file of your own, over the one that comes with us.")
-    boot_delay: Seconds = Field(0.0, description="Seconds from launch until a machine runs and its boot script starts.")
-    max_machines: int | None = Field(None, ge=0, description="So many machines may exist at once: the account's quota.")
-    out_of_capacity: Names = Field((), description="Instance types of which none is left.")
-    failing_boots: Names = Field(
-        (), description="Instance types whose boot script fails; a number n: every nth machine."
+    state: Path | None = Field(
+        None, description="Directory of the machines' records. Default: `machines` in that directory."
     )
-    listing_lag: Seconds = Field(0.0, description="Seconds after which launches and ends show in listings.")
-    sudden_death: Seconds | None = Field(None, description="Seconds after its boot at which a machine dies.")
-    keep_records: Seconds = Field(86400.0, description="Seconds that the record of an ended machine is kept.")
+    catalog: Path | None = Field(None, description="Your own catalogue file, which overrides the included one.")
+    boot_delay: Seconds = Field(0.0, description="Seconds from launch until a machine runs and its boot script starts.")
+    max_machines: int | None = Field(None, ge=0, description="The account's quota: most machines at a time.")
+    out_of_capacity: Names = Field((), description="Instance types that are out of capacity.")
+    failing_boots: Names = Field(
+        (), description="Instance types whose boot script fails; a number n: each nth machine fails."
+    )
+    listing_lag: Seconds = Field(0.0, description="Seconds until listings show launches and ends.")
+    sudden_death: Seconds | None = Field(None, description="Seconds from a machine's boot until it dies.")
+    keep_records: Seconds = Field(86400.0, description="Seconds for which the record of an ended machine is kept.")
 
     def boot_fails(self, instance_type: str, number: int) -> bool:
         """Whether the `number`-th machine, of this type, is to fail at boot."""

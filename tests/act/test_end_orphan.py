@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.recovery.orphans import Orphan
-from autoscaler.engine.end_orphan import Hands, end_orphan
+from autoscaler.engine.end_orphan import EndOrphanContext, end_orphan
 from autoscaler.errors import GridEngineRefused
 from sge.admin import Administrator
 from tests.act.test_actor import enrol
@@ -35,11 +35,11 @@ def the_orphan(bench: Bench, **changes: object) -> Orphan:
 
 
 def end(bench: Bench, orphan: Orphan, later: Orphan | None) -> None:
-    def look_again() -> Orphan | None:
+    def observe_again() -> Orphan | None:
         assert not bench.grid_engine.lets_jobs_in("fake-1"), "it is closed before it is looked at again"
         return later
 
-    end_orphan(orphan, Hands(Administrator(bench.grid_engine), bench.provider, look_again))
+    end_orphan(orphan, EndOrphanContext(Administrator(bench.grid_engine), bench.provider, observe_again))
 
 
 def living(bench: Bench) -> list[str]:

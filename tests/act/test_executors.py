@@ -29,4 +29,4 @@ def test_what_is_done_with_a_host_on_the_loops_thread_asks_no_provider(action: W
     bench = Bench(tmp_path)
     bench.provider = cast("FakeProvider", Hung())
     bench.restart()
-    assert execute(action, bench.actor._means, {}).action == action
+    assert execute(action, bench.actor._context, {}).action == action

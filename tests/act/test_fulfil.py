@@ -246,7 +246,7 @@ def test_a_set_that_nobody_renewed_is_told_once(store: Store, caplog: pytest.Log
         later = replace(a_look(store), now=NOW + 60, requests=store.requests.load(NOW + 60))
         fulfilment.note(later)
         fulfilment.note(later)
-    assert lapses(caplog) == ["request set standard of ann has lapsed, which named burst"]
+    assert lapses(caplog) == ["request set standard of ann for burst has lapsed"]
 
 
 @pytest.mark.parametrize("targets", ([], [Target("burst", count=1)]))

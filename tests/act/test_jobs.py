@@ -84,7 +84,7 @@ def test_the_reason_is_in_the_context_before_a_job_is_deleted(bench: JobsBench) 
 def test_a_job_that_runs_by_now_is_left_alone(bench: JobsBench) -> None:
     bench.running.add(12)
     result = bench.outcome(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
-    assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now, and was left alone"), ("qdel", "13"))
+    assert (result, bench.asked[-1]) == ((Result.REFUSED, "12: it runs now: left alone"), ("qdel", "13"))
 
 
 def test_of_an_array_with_a_running_task_no_task_is_deleted(bench: JobsBench) -> None:
@@ -97,12 +97,12 @@ def test_nothing_is_deleted_when_nobody_knows_what_runs(bench: JobsBench) -> Non
     def unknown() -> JobsNow:
         raise GridEngineNotObservable("qstat's list of running jobs is not whole")
 
-    object.__setattr__(bench.actor._means, "jobs", unknown)
+    object.__setattr__(bench.actor._context, "jobs", unknown)
     assert (bench.outcome(Kill(("12",), REASON, asks=(PLAIN,)))[0], bench.asked) == (Result.FAILED, [])
 
 
 CHANGES = (replace(PLAIN, slots_min=1), replace(PLAIN, hard=(("h_vmem", "1G"),)), replace(PLAIN, state="hqw"))
-LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile, and was left alone")
+LEFT_ALONE = (Result.REFUSED, "12: it was changed meanwhile: left alone")
 
 
 @pytest.mark.parametrize("changed", CHANGES)
@@ -213,7 +213,7 @@ def test_no_answer_is_kept_too_and_the_action_has_failed(bench: JobsBench) -> No
     assert (result, kept, message) == (
         Result.FAILED,
         [Answer.NONE, Answer.NONE],
-        "2 unanswered; no answer: Grid Engine said nothing",
+        "2 unanswered; no answer: Grid Engine printed nothing",
     )
 
 

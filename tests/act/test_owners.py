@@ -137,7 +137,7 @@ def test_root_writes_as_the_owner() -> None:
 def test_roots_own_jobs_get_no_file() -> None:
     assert (as_owner(ROOT, 0, ("dd",)), tell(OwnerNotice.FILE, Running(job(owner="root")))) == (
         None,
-        "owner of 12 not told: the owner is root",
+        "the owner of 12 was not notified: the owner is root",
     )
 
 
@@ -175,7 +175,7 @@ def test_root_never_writes_through_a_link_that_a_user_planted(where: str, public
         directory.symlink_to(secret)
     said = tell(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(directory)), really=True))
     kept = [(secret / name).read_text() for name in ("shadow", "sim.12.autoscaler")]
-    assert (said.startswith("owner of 12 not told: "), kept) == (True, ["root's\n"] * 2)
+    assert (said.startswith("the owner of 12 was not notified: "), kept) == (True, ["root's\n"] * 2)
 
 
 @needs_root
@@ -194,7 +194,7 @@ def test_a_pipe_that_nobody_reads_holds_up_nothing(place: Path) -> None:
     os.mkfifo(place / "sim.12.autoscaler", 0o666)
     shutil.chown(place / "sim.12.autoscaler", "nobody")
     said = tell(OwnerNotice.FILE, Running(job(owner="nobody", directory=str(place)), really=True))
-    assert ("not told" in said, stat.S_ISFIFO((place / "sim.12.autoscaler").stat().st_mode)) == (True, True)
+    assert ("not notified" in said, stat.S_ISFIFO((place / "sim.12.autoscaler").stat().st_mode)) == (True, True)
 
 
 def test_the_file_is_appended_to_and_no_link_followed() -> None:
@@ -221,7 +221,7 @@ def test_without_an_address_it_goes_to_the_owner() -> None:
 def test_what_is_no_address_is_no_word_of_a_command(address: str) -> None:
     runner = Running(job(mail=(address,)))
     assert (tell(OwnerNotice.MAIL, runner), runner.calls) == (
-        "owner of 12 not told: no address that looks like one",
+        "the owner of 12 was not notified: no valid address",
         [],
     )
 
@@ -252,17 +252,20 @@ def test_a_notice_that_hangs_hinders_nothing() -> None:
                 raise CommandTimedOut("mail did not end within 5 s and was killed")
             return super().__call__(argv, timeout=1.0)
 
-    assert tell(OwnerNotice.MAIL, Hanging(job())) == "owner of 12 not told: mail did not end within 5 s and was killed"
+    assert (
+        tell(OwnerNotice.MAIL, Hanging(job()))
+        == "the owner of 12 was not notified: mail did not end within 5 s and was killed"
+    )
 
 
 def test_a_job_that_is_gone_is_told_to_nobody() -> None:
     runner = Running(b"<detailed_job_info><unknown_jobs><><ST_name>12</ST_name></></unknown_jobs></detailed_job_info>")
-    assert (tell(OwnerNotice.FILE, runner), runner.calls) == ("owner of 12 not told: the job is gone", [])
+    assert (tell(OwnerNotice.FILE, runner), runner.calls) == ("the owner of 12 was not notified: the job is gone", [])
 
 
 def test_an_owner_without_an_account_here_gets_no_file() -> None:
     runner = Running(job(owner="no such account"))
-    assert tell(OwnerNotice.FILE, runner) == "owner of 12 not told: the owner has no account on this host"
+    assert tell(OwnerNotice.FILE, runner) == "the owner of 12 was not notified: the owner has no account on this host"
 
 
 def test_an_array_is_told_of_once() -> None:

@@ -98,7 +98,7 @@ def test_an_offer_without_an_answer_keeps_the_order_open_and_is_asked_for_again_
 
 
 def test_a_process_that_died_within_a_set_is_carried_on_by_the_next(bench: Bench) -> None:
-    bench.cloud.faults.lost_answers = 1  # of the first offer: its machines exist, and the second was never asked for
+    bench.cloud.faults.lost_answers = 1  # of the first offer: its machines exist, and the second was never requested
     bench.act(LAUNCH)
     bench.restart()
     bench.resume(6.0)

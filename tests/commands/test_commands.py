@@ -119,7 +119,7 @@ def test_state_that_is_not_the_callers_to_read_is_one_line(
 
     monkeypatch.setattr(Path, "exists", refuse)
     code = main(["status"])
-    told = "sge-autoscaler: /var/lib/x.sqlite: it may not be read by you: ask root, or whoever runs the autoscaler\n"
+    told = "sge-autoscaler: /var/lib/x.sqlite: you may not read it: ask root, or the user who runs the autoscaler\n"
     assert (code, capsys.readouterr().err) == (1, told)
 
 
@@ -171,7 +171,7 @@ def test_what_is_to_be_tried_again_is_named(store: Store, capsys: pytest.Capture
 
 def test_nothing_is_to_be_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     main(["retry"])
-    assert capsys.readouterr().out == "nothing rests, and no node has failed\n"
+    assert capsys.readouterr().out == "no bucket is in backoff, and no node has failed\n"
 
 
 def test_nodes_that_failed_are_tried_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

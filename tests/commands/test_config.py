@@ -57,7 +57,7 @@ def test_check_finds_addresses_at_which_nothing_could_listen(name: str, value: s
 def test_check_notes_a_health_check_that_is_not_here(tmp_path: Path) -> None:
     (tmp_path / "check").write_text("#!/bin/sh\n")
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})
-    said = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: no program that can be run is there, on this host"
+    said = f"note: CP_CAP_AUTOSCALE_HEALTH_CHECK = {tmp_path}/check: this host has no executable program at this path"
     assert (done.exit_code, said in done.output) == (0, True), done.output
     (tmp_path / "check").chmod(0o755)
     done = CliRunner().invoke(command, ["check"], env={**WELL, "CP_CAP_AUTOSCALE_HEALTH_CHECK": f"{tmp_path}/check -x"})

@@ -17,7 +17,7 @@ from autoscaler.commands._duration import Duration
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.core.outcome.sample import ArraySample, Sample, Starts
-from autoscaler.report.history import document, told
+from autoscaler.report.history import document, history_report
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 
@@ -64,14 +64,14 @@ def filled(environ: dict[str, str]) -> Iterator[Store]:
 
 def test_an_hour_is_as_many_periods_as_a_screen_has_lines(table: SampleTable) -> None:
     fill(table, NOW - 3600, NOW)
-    found = told(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=None, array="")
+    found = history_report(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=None, array="")
     assert (found.step, [round(one.seconds) for one in found.periods]) == (300, [300] * 12)
 
 
 def test_what_was_not_observed_is_a_gap_and_no_zero(table: SampleTable) -> None:
     fill(table, NOW - 3600, NOW - 3000)
     fill(table, NOW - 1200, NOW - 600)
-    found = told(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=600, array="")
+    found = history_report(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=600, array="")
     assert ([one.seconds for one in found.periods], len(document(found, NOW)["periods"])) == ([600, 0, 0, 0, 600], 2)
 
 
@@ -80,7 +80,7 @@ def test_days_begin_at_midnight_of_the_zone_also_when_the_clocks_change(table: S
     spring = 1_806_192_000.0  # 2027-03-28 00:00 UTC: summer time begins an hour later
     for day in range(-2, 3):
         table.add(Sample(spring + day * 86_400, waiting=1), spring + day * 86_400 + 30)
-    found = told(
+    found = history_report(
         table, spring - 3 * 86_400, spring + 3 * 86_400, now=spring + 40 * 86_400, zone=zone, step=86_400, array=""
     )
     begins = [one["at"] for one in document(found, NOW)["periods"]]
@@ -96,7 +96,7 @@ def test_days_begin_at_midnight_of_the_zone_also_when_the_clocks_change(table: S
 def test_one_node_array_alone_has_its_own_workers_and_cost(table: SampleTable) -> None:
     fill(table, NOW - 3600, NOW)
     costs = [
-        round(told(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=None, array=array).total.cost, 6)
+        round(history_report(table, NOW - 3600, NOW, now=NOW, zone=UTC, step=None, array=array).total.cost, 6)
         for array in ("", "execute", "big", "none")
     ]
     assert costs == [1.36, 0.36, 1.0, 0.0]
@@ -121,7 +121,7 @@ def test_json_and_csv_have_the_same_periods(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("environ")
 def test_without_a_history_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (main(["history"]), "nothing is known of this time" in capsys.readouterr().out) == (0, True)
+    assert (main(["history"]), "the store has no samples of this time" in capsys.readouterr().out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> Non
 
 @pytest.mark.parametrize("text", ("", "h", "1x", "1 hour", "-5m", "1h 30m"))
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration"):
+    with pytest.raises(click.BadParameter, match="is not a duration"):
         Duration().convert(text, None, None)
 
 
@@ -141,7 +141,10 @@ def test_a_node_array_of_which_nothing_is_known_is_told_and_which_are(
     filled: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["history", "--array", "exectue"]) == 3
-    assert "nothing is known of a node array exectue in that time; of big, execute" in capsys.readouterr().err
+    assert (
+        "there are no samples of a node array exectue in that time; there are some of big, execute"
+        in capsys.readouterr().err
+    )
 
 
 def test_one_format_is_printed_at_a_time(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,9 +137,9 @@ def test_removed_it_leaves_nothing(place: Place) -> None:
 
 def test_a_command_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     taken = Place(tmp_path, other(tmp_path / "bin"))
-    with pytest.raises(SettingsError, match="is not ours and is left alone"):
+    with pytest.raises(SettingsError, match="is another jetpack: left alone"):
         taken.install("'x'")
-    with pytest.raises(SettingsError, match="is not ours and is left alone"):
+    with pytest.raises(SettingsError, match="is another jetpack: left alone"):
         taken.remove()
     assert ("the other" in taken.command.read_text(encoding="utf-8"), taken.start.exists()) == (True, False)
 
@@ -156,6 +156,6 @@ def test_the_command_says_what_it_wrote_and_removed(
             f"wrote {tmp_path}/jetpack",
             f"removed {tmp_path}/sge_autoscaler_jetpack.pth",
             f"removed {tmp_path}/jetpack",
-            "nothing of ours was there",
+            "nothing was installed",
         ],
     )

@@ -93,7 +93,7 @@ def test_a_list_comes_from_a_file_or_standard_input(
     (
         (
             '[{"Name": "execute", "TargetCoreCount": 128',
-            "[0].TargetCoreCount: the text ends before this does: close what is open (line 1, column 44)",
+            "[0].TargetCoreCount: the text ends inside this: close what is open (line 1, column 44)",
         ),
         ('[{"Name": "execute", "TargetCount": -1}]', "[0].TargetCount: a whole number"),
         ('{"Name": "execute"}', "the arrays: a list is expected"),
@@ -184,13 +184,13 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
     main(["requests"])
     lines = [line.partition("until 2")[0] for line in told(capsys).splitlines()]
     assert lines == [
-        "a: asked by alice, until it is taken back",
+        "a: requested by alice, until it is ended",
         "  execute: 1 worker",
         "  execute:64: 4 groups of 64 vCPUs",
         "  big: 128 vCPUs",
-        "b: asked by bob, ",
+        "b: requested by bob, ",
         "  execute: 1 worker",
-        "c: asked by eve, ",
+        "c: requested by eve, ",
         "in sum:",
         "  big: 128 vCPUs",
         "  execute: 2 workers",
@@ -201,7 +201,7 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
 @pytest.mark.usefixtures("environ")
 def test_nobody_asking_is_said_and_leaves_no_file(invocation: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
     main(["requests"])
-    assert (told(capsys), invocation.store_file.exists()) == ("nobody asks for anything", False)
+    assert (told(capsys), invocation.store_file.exists()) == ("there are no live requests", False)
 
 
 @pytest.mark.parametrize("listens", (True, False))
@@ -212,7 +212,7 @@ def test_a_set_is_taken_back(request: pytest.FixtureRequest, capsys: pytest.Capt
     codes = [main(["requests", "--end", "a/b c"]) for _ in range(2)]
     assert (codes, told(capsys).splitlines(), live(store)) == (
         [0, 0],
-        ["request set a/b c is taken back", "request set a/b c is not there"],
+        ["request set a/b c has ended", "request set a/b c does not exist"],
         (),
     )
 
@@ -240,7 +240,7 @@ def test_an_ordinary_users_request_is_not_put_where_nobody_looks(
 ) -> None:
     (code,) = {main(words) for words in (["autoscale", "--name=execute", "--count=2"], ["requests", "--end", "a"])}
     told = capsys.readouterr().err
-    assert (code, "not yours to write" in told, (tmp_path / "home").exists()) == (4, True, False)
+    assert (code, "you may not write its state" in told, (tmp_path / "home").exists()) == (4, True, False)
 
 
 def test_root_listens_where_scripts_look(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_a_usual_socket_that_cannot_be_had_is_warned_of_only(
     path = socket_path(invocation)
     path.write_text("in the way")
     with request_socket(invocation, lambda: make_app(requests=service(invocation, store, tuple, lambda: None))):
-        assert "callers cannot ask for node arrays" in caplog.text
+        assert "callers cannot request workers" in caplog.text
 
 
 def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str], tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_chosen_socket_that_cannot_be_had_is_an_error(environ: dict[str, str],
     chosen = Invocation({**environ, "CP_CAP_AUTOSCALE_SOCKET": str(tmp_path / "in-the-way")})
     with (
         chosen.store() as store,
-        pytest.raises(SettingsError, match="is there and no socket"),
+        pytest.raises(SettingsError, match="exists and is not a socket"),
         request_socket(chosen, lambda: make_app(requests=service(chosen, store, tuple, lambda: None))),
     ):
         pass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.commands._look import as_running
+from autoscaler.commands._observation import as_running
 from autoscaler.commands._running import tell_where_nobody_serves
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
@@ -99,7 +99,7 @@ def test_without_a_running_autoscaler_this_shell_is_judged_by_and_that_is_said(
 ) -> None:
     invocation = Invocation(environ)
     assert as_running(invocation) is invocation
-    assert "judged by this shell's settings" in capsys.readouterr().err
+    assert "this command uses the settings of this shell" in capsys.readouterr().err
 
 
 def test_what_is_said_of_the_settings_is_said_once_however_often_a_command_looks(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.commands._look import reading_store
+from autoscaler.commands._observation import reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import boot_script, key_in_metadata, refuse_unusable, serving, worker_boot
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
@@ -128,7 +128,7 @@ def test_the_secret_of_a_cell_is_made_once_and_for_nobody_else(tmp_path: Path) -
 
 def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cell.secret").write_text("\n")
-    with pytest.raises(SettingsError, match="holds no secret"):
+    with pytest.raises(SettingsError, match="contains no secret"):
         cell_secret(tmp_path / "cell.secret")
 
 

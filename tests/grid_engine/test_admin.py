@@ -164,7 +164,7 @@ def test_a_queue_that_does_not_take_the_group_is_said(cell: Cell) -> None:
     cell.out("qconf", "-Ahgrp", str(cell.directory / "other"))
     host = names(cell)[0]
     Administrator(cell.runner).remove(host)
-    with pytest.raises(GridEngineRefused, match="takes no hosts from @other"):
+    with pytest.raises(GridEngineRefused, match="does not include @other"):
         Administrator(cell.runner).enrol(host, "main.q", "@other", 2)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from autoscaler.lab.cell import Cell
 from providers.interface import LaunchOrder
-from providers.local import fates
-from providers.local.fates import Notices
+from providers.local import failures
+from providers.local.failures import Notices
 from providers.local.hosts import TreeHosts
 from providers.local.machines import Machine, Records
 from providers.local.provider import LocalProvider
@@ -103,7 +103,7 @@ def test_a_rerunnable_job_of_a_dead_machine_finishes_elsewhere_and_its_host_is_p
     with scaling.running():
         first = until(runs_on(scaling, job), 40)
         until(witness.starts)
-        fates.kill(machine_of(scaling, first), empty_cell.tree)
+        failures.kill(machine_of(scaling, first), empty_cell.tree)
         until(lambda: len(witness.starts()) == 2, 40)
         witness.open()
         until(scaling.all_gone, 40)
@@ -164,7 +164,7 @@ def test_a_worker_that_shuts_itself_down_leaves_no_trace_and_no_failure(
     with scaling.running():
         until(lambda: scaling.ended_well(job), 40)
         (name,) = until(scaling.rented)
-        fates.release(machine_of(scaling, name), records(scaling), empty_cell.tree)
+        failures.release(machine_of(scaling, name), records(scaling), empty_cell.tree)
         until(scaling.all_gone, 40)
         rests = [bucket for bucket in scaling.plan()["buckets"] if bucket["reason"]["code"] == "BUCKET_BACKOFF"]
     assert "its machine shut itself down" in scaling.said()
@@ -183,7 +183,7 @@ def test_a_name_that_returns_with_another_machine_brings_back_neither_its_jobs_n
         # A look has shown that it was taken, not only sent: else the newer machine might be the one that got it.
         until(lambda: [(note.idle_since, note.on_their_way) for note in notes(scaling)] == [(None, ())], 20)
     old = machine_of(scaling, name)
-    fates.kill(old, empty_cell.tree)
+    failures.kill(old, empty_cell.tree)
     new = _another_of_its_name(scaling, old)
     with scaling.running():
         until(lambda: len(witness.starts()) == 2, 40)
@@ -237,11 +237,11 @@ def test_a_silent_worker_that_a_person_disabled_is_neither_ended_nor_enabled_whe
         name = until(runs_on(scaling, job), 40)
         instance = f"main.q@{name}"
         empty_cell.out("qmod", "-d", instance)
-        fates.freeze(machine_of(scaling, name), empty_cell.tree)
+        failures.freeze(machine_of(scaling, name), empty_cell.tree)
         until(lambda: "u" in scaling.instances()[instance].states, 40)
         other = empty_cell.submit("-b", "y", "true")
         until(lambda: scaling.ended_well(other), 40)
-        fates.freeze(machine_of(scaling, name), empty_cell.tree, thaw=True)
+        failures.freeze(machine_of(scaling, name), empty_cell.tree, thaw=True)
         until(lambda: scaling.instances()[instance].states == "d", 40)
         witness.open()
         until(witness.ends, 40)

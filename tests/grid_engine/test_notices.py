@@ -16,7 +16,7 @@ from autoscaler.namespaces import start_host
 from sge.admin import Administrator
 from sge.cluster import cluster_from, read_outputs
 from sge.notices import COMPLEX, told_notices
-from sge.prepare import Preparation, carry_out, differences, look
+from sge.prepare import Preparation, carry_out, differences, read_present
 from tests.grid_engine.waiting import Until
 
 WANTED = Preparation("main.q", "@allhosts", "local", "mpi", 1, "master", notices=True)
@@ -27,7 +27,7 @@ WORKER = Worker("i-1", InstanceType("m5.large", "m5", 2, 8 << 30), "execute", Ma
 def define(cell: Cell, saved: Path) -> Sequence[str]:
     """Carry out what is lacking for notices; the names of it."""
     administrator = Administrator(cell.runner)
-    lacking = [one for one in differences([WANTED], look(administrator, [WANTED])) if one.kind == "complex"]
+    lacking = [one for one in differences([WANTED], read_present(administrator, [WANTED])) if one.kind == "complex"]
     for one in lacking:
         carry_out(administrator, one, saved)
     return [one.name for one in lacking]

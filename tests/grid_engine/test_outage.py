@@ -13,7 +13,7 @@ from tests.grid_engine.gate import Gate
 from tests.grid_engine.stand_in import StandIn
 from tests.grid_engine.waiting import Until
 
-NOT_OBSERVABLE = "not observable, so nothing is done"
+NOT_OBSERVABLE = "cannot observe Grid Engine or the provider, so nothing is done"
 LONGER_THAN_THREE_POLLS = 4
 HURRIED = {"CP_CAP_AUTOSCALE_POLLING_DELAY": "0.5", "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "1"}
 
@@ -38,7 +38,7 @@ def test_while_the_queue_master_is_down_no_worker_comes_or_goes_and_its_job_runs
         (other,) = until(lambda: scaling.running_on(waiting), 40)
         lives = empty_cell.host_runner(worker)(("pgrep", "-f", str(gate.script)), timeout=60.0).returncode == 0
     assert during == (1, blind)
-    (attempts,) = re.findall(r"observable again after (\d+)", scaling.said())
+    (attempts,) = re.findall(r"can be observed again after (\d+)", scaling.said())
     assert int(attempts) > LONGER_THAN_THREE_POLLS
     assert (set(scaling.running_on(job)), lives) == ({worker}, True)
     assert scaling.rented() == {worker, other}

@@ -10,7 +10,7 @@ from typing import Any
 
 from autoscaler.api.passwords import set_password
 from autoscaler.lab.cell import Cell
-from providers.local import fates
+from providers.local import failures
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, machines, told
 from tests.grid_engine.gate import Gate
@@ -154,7 +154,7 @@ def test_a_node_whose_machine_dies_has_failed_until_its_caller_has_it_tried_agai
         said(empty_cell, CREATE)
         until(lambda: node()["Status"] == "Ready", 30)
         first = node()
-        fates.kill(machine_of(scaling, first["Hostname"]), empty_cell.tree)
+        failures.kill(machine_of(scaling, first["Hostname"]), empty_cell.tree)
         until(lambda: node()["Status"] == "Failed", 30)
         failed = node()
         until(lambda: scaling.execution_hosts() == set(), 30)

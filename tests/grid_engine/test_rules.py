@@ -68,7 +68,7 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
 
     assert kept == still == {host: "m5.xlarge"}
     assert [value in left for value in ("hc:gpu=0.000000", "hf:size=m5.xlarge")] == [True, True]
-    wrong = [line for line in autoscaling.said().splitlines() if "rules are kept as they were" in line]
+    wrong = [line for line in autoscaling.said().splitlines() if "the former rules stay in force" in line]
     assert len(wrong) == 1
 
 

@@ -57,7 +57,7 @@ def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
         gate.open()
         status = running.wait(180)
     assert (status, scaling.rented(), scaling.execution_hosts()) == (0, set(), set())
-    assert "all workers are given back; no worker of ours is left" in scaling.said()
+    assert "all workers have been removed and terminated; no worker is left" in scaling.said()
     assert scaling.ended_well(job)
 
 

@@ -110,7 +110,7 @@ def test_a_socket_that_nobody_serves_is_unreachable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ("master:9000", "ftp://master", "http://"))
 def test_an_address_is_http(url: str) -> None:
-    with pytest.raises(Unreachable, match="is no address: write https://HOST:PORT"):
+    with pytest.raises(Unreachable, match="is not an address: write https://HOST:PORT"):
         Service(url=url).call("GET", "/requests")
 
 
@@ -177,11 +177,16 @@ def test_over_http_the_login_goes_with_the_same_document(at_url: Answering) -> N
     ("status", "said", "error", "words"),
     (
         (400, b'{"error": "[0]: no"}', Rejected, r"^\[0\]: no$"),
-        (401, b"user and password are needed", Rejected, "no right user and password; CP_CAP_AUTOSCALE_LOGIN names"),
+        (
+            401,
+            b"user and password are required",
+            Rejected,
+            "refuses this user and password; CP_CAP_AUTOSCALE_LOGIN names",
+        ),
         (403, b"", Rejected, "refuses: Forbidden"),
-        (503, b'{"error": "the disk is full"}', Unreachable, "cannot now: the disk is full"),
-        (502, b"<html>", Unreachable, "cannot now: Bad Gateway"),
-        (200, b"<html>", Unreachable, "cannot now: OK"),
+        (503, b'{"error": "the disk is full"}', Unreachable, "cannot answer now: the disk is full"),
+        (502, b"<html>", Unreachable, "cannot answer now: Bad Gateway"),
+        (200, b"<html>", Unreachable, "cannot answer now: OK"),
     ),
 )
 def test_what_is_no_success_is_an_error(

@@ -278,15 +278,15 @@ def of_special(rules: str) -> object:
 @pytest.mark.parametrize(
     ("broken", "told"),
     (
-        (BY_SIZE, "the document: more follows after the end"),
+        (BY_SIZE, "the document: text follows after the end"),
         (SPECIAL_FIRST, "select: expecting ',' delimiter (line 2, column 27)"),
         (in_rules(SPECIAL_FIRST), "default_resources[0].select: expecting ',' delimiter"),
-        (SPECIAL_LAST, "the document: more follows after the end"),
+        (SPECIAL_LAST, "the document: text follows after the end"),
         (in_rules(SPECIAL_LAST), "default_resources[1].select: expecting ',' delimiter"),
         (in_rules(SPECIAL_LAST.replace(MALFORMED, MEANT)), "default_resources[2]: "),
-        ('"boot_timeout": 3600', "the document: more follows after the end"),
-        ('"boot_timeout": {"default": 3600, "nodearray1": 7200, "nodearray2": 900},', "the document: more follows"),
-        (PROXIED, "the document: the text ends before this does: close what is open"),
+        ('"boot_timeout": 3600', "the document: text follows after the end"),
+        ('"boot_timeout": {"default": 3600, "nodearray1": 7200, "nodearray2": 900},', "the document: text follows"),
+        (PROXIED, "the document: the text ends inside this: close what is open"),
     ),
 )
 def test_what_is_broken_is_told_with_its_place(broken: str, told: str) -> None:

@@ -154,19 +154,18 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
 @pytest.mark.parametrize(
     ("elements", "error"),
     (
-        ([{"TargetCount": 1}], "[0]: Name is missing: say which node array is meant"),
+        ([{"TargetCount": 1}], "[0]: Name is missing: give the name of the node array"),
         ([{"Name": ""}], "[0].Name: text is expected, not ''"),
         ([{"Name": 5}], "[0].Name: text is expected, not 5"),
-        ([{"Name": "a b"}], "[0].Name: 'a b' is no name: up to 64 letters, digits and any of _ . - + : @ make one"),
+        ([{"Name": "a b"}], "[0].Name: 'a b' is not a name: use up to 64 letters, digits and any of _ . - + : @"),
         (
             [{"Name": "execute:64", "TargetCount": 1}],
-            "[0].Name: execute:64 is made for groups: name execute, with TargetGroupCount and GroupCoreCount",
+            "[0].Name: execute:64 is an array of groups: name execute, with TargetGroupCount and GroupCoreCount",
         ),
         *(
             (
                 [{"Name": "execute", "HealthCheck": given}],
-                f"[0].HealthCheck: {given!r} is no name of a health check: a file of the folder of "
-                "health checks is meant",
+                f"[0].HealthCheck: {given!r} is not a health check: name a file of the directory of health checks",
             )
             for given in ("/bin/sh", "../sh", "..", "a b", "a\n")
         ),
@@ -189,25 +188,31 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
         ),
         (
             [{"Name": "execute", "TargetCount": 1, "TargetCoreCount": 4}],
-            "[0].TargetCoreCount: TargetCount is given too: one of them says what is wanted",
+            "[0].TargetCoreCount: TargetCount is given too: give only one of them",
         ),
-        ([{"Name": "execute", "TargetGroupCount": 4}], "[0].TargetGroupCount: say of what size, by GroupCoreCount or "),
+        (
+            [{"Name": "execute", "TargetGroupCount": 4}],
+            "[0].TargetGroupCount: give the size of a group as GroupCoreCount or ",
+        ),
         (
             [{"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 0}],
             "[0].GroupCoreCount: a whole number from 1 to 1000000 is expected, not 0",
         ),
         (
             [{"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 4, "GroupInstanceCount": 4}],
-            "[0].GroupInstanceCount: GroupCoreCount is given too: one of them is the size of a group",
+            "[0].GroupInstanceCount: GroupCoreCount is given too: give only one of them as the size of a group",
         ),
-        ([{"Name": "execute", "GroupCoreCount": 4}], "[0].GroupCoreCount: say how many groups, by TargetGroupCount"),
+        (
+            [{"Name": "execute", "GroupCoreCount": 4}],
+            "[0].GroupCoreCount: give the number of groups as TargetGroupCount",
+        ),
         ([{"Name": "execute", "TargetCont": 4}], "[0].TargetCont: it is not known; did you mean TargetCount?"),
         ([{"Name": "execute", "targetcount": 4}], "[0].targetcount: it is not known; did you mean TargetCount?"),
         ([{"name": "execute"}], "[0].name: it is not known; did you mean Name?"),
         ([{"Name": "execute", "machine_type": "x"}], "[0].machine_type: it is not known; did you mean MachineType?"),
         ([{"Name": "execute", "MachineType": []}], "[0].MachineType: name at least one machine type, or leave it out"),
         ([{"Name": "execute", "MachineType": ["a", 3]}], "[0].MachineType[1]: text is expected, not 3"),
-        ([{"Name": "execute", "MachineType": "a\ud800"}], "[0].MachineType: 'a\\ud800' is no machine type"),
+        ([{"Name": "execute", "MachineType": "a\ud800"}], "[0].MachineType: 'a\\ud800' is not a machine type"),
         ([{"Name": "execute", "MachineType": "a,,b"}], "[0].MachineType[1]: text is expected, not ''"),
         ([{"Name": "execute", "Interruptible": 2}], "[0].Interruptible: true or false is expected, not 2"),
         ([{"Name": "execute", "Configuration": [1]}], "[0].Configuration: an object is expected, not a list"),
@@ -226,7 +231,7 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
         ),
         (
             [{"Name": "execute", "Dynamic": True}],
-            "[0].Dynamic: execute is an array of the settings: leave it out, or name another",
+            "[0].Dynamic: execute is an array of the settings: leave it out, or use another name",
         ),
         ([{"Name": "execute", "Extends": "execute_1"}], "[0].Extends: execute is an array of the settings and extends"),
         ([{**NEW, "Extends": "exe"}], "[0].Extends: there is no node array 'exe'; did you mean execute?"),
@@ -237,11 +242,11 @@ def test_one_array_may_be_asked_for_groups_of_several_sizes_and_for_workers() ->
         ),
         (
             [{"Name": "execute", "TargetCount": 1}, {"Name": "execute", "TargetCount": 2}],
-            "[1]: execute is named twice: give each array once, with its one target",
+            "[1]: execute is named twice: give each array once, with one target",
         ),
         (
             [{"Name": "execute", "MaxCount": 1}, {"Name": "execute", "MaxCount": 2}],
-            "[1]: execute is named twice: give each array once, with all that is said of it",
+            "[1]: execute is named twice: give each array once, with all its attributes",
         ),
     ),
 )

@@ -78,8 +78,8 @@ def test_rules_that_became_wrong_hold_as_they_were_and_that_is_told_once(
         ours.rules()
     assert all(rules is not None and rules.idle_timeout is not None for rules in found)
     assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "rules are kept as they were",
-        "rules were read again",
+        "the former rules stay in force",
+        "the changed rules apply now",
     ]
 
 

@@ -111,7 +111,7 @@ def test_a_users_own_file_takes_the_place_of_ours(tmp_path: Path) -> None:
         ('{"eastus": {"F2": {"capabilities": {"RdmaEnabled": 1}}}}', "eastus.F2.capabilities.RdmaEnabled: true or f"),
         ('{"eastus": {"F2": {"family": ""}}}', "eastus.F2.family: text is expected"),
         ('{"proxied-locations": {"usgov": 1}}', "proxied-locations.usgov: text is expected, not 1"),
-        ('{"eastus": {"F2": {', "eastus.F2: the text ends before this does"),
+        ('{"eastus": {"F2": {', "eastus.F2: the text ends inside this"),
     ),
 )  # fmt: skip
 def test_an_error_names_file_and_place(tmp_path: Path, document: str, error: str) -> None:

@@ -151,7 +151,7 @@ def test_a_policy_that_answers_again_says_so(caplog: pytest.LogCaptureFixture) -
     for _ in range(3):
         bench.ask(10)
     assert caplog.messages == [
-        "the autoscale policy scripted fails; what it last wanted lapses soon: OSError: no broker",
+        "the autoscale policy scripted fails; its last request lapses soon: OSError: no broker",
         "the autoscale policy scripted answers again",
     ]
 

@@ -34,13 +34,13 @@ def test_right_options_pass(config: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("given", "words"),
     (
-        ({"POLICIES": "warm_bufer"}, "no autoscale policy is called 'warm_bufer': did you mean warm_buffer?"),
+        ({"POLICIES": "warm_bufer"}, "there is no autoscale policy 'warm_bufer': did you mean warm_buffer?"),
         ({"POLICIES": "warm_buffer", "POLICY_WARM_BUFFER_COUNT": "few"}, f"{PREFIX}COUNT = 'few'"),
         ({"POLICIES": "warm_buffer", "POLICY_WARM_BUFFER_COUMT": "3"}, f"did you mean {PREFIX}COUNT?"),
-        ({"POLICY_WARM_BUFFER_COUNT": "3"}, "of no autoscale policy that CP_CAP_AUTOSCALE_POLICIES names (none)"),
+        ({"POLICY_WARM_BUFFER_COUNT": "3"}, "no autoscale policy in CP_CAP_AUTOSCALE_POLICIES (none) has"),
         (
             {"POLICIES": "warm_buffer", "POLICY_WARM_BUFFER_COUNT": "few", "POLICY_OTHER_COUNT": "3"},
-            "CP_CAP_AUTOSCALE_POLICY_OTHER_COUNT: of no autoscale policy",
+            "CP_CAP_AUTOSCALE_POLICY_OTHER_COUNT: no autoscale policy",
         ),
         ({"POLICIES": "celery_queue"}, "CELERY_QUEUE_BROKER: Field required"),
     ),

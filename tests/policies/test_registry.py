@@ -56,10 +56,10 @@ def test_one_of_somebody_else_is_loaded_by_import_path_with_its_options(module: 
         ("warm_bufer", r"did you mean warm_buffer\?"),
         ("no.such.module:Policy", "cannot be imported"),
         ("{module}:Missing", "cannot be imported"),
-        ("{module}:NoRequests", "is no autoscale policy: it lacks requests"),
+        ("{module}:NoRequests", "is not an autoscale policy: it lacks requests"),
         ("{module}:BadName", "lower-case letters"),
         ("{module}:GOOD_NOT", "cannot be imported"),
-        (":x", "is no import path"),
+        (":x", "is not an import path"),
     ),
 )
 def test_what_is_no_policy_is_refused(module: str, name: str, words: str) -> None:
@@ -83,7 +83,14 @@ def test_all_that_is_wrong_is_told_at_once(module: str) -> None:
     values = {f"{prefix}MINE_COUNT": "few", f"{prefix}WARM_BUFFER_DAYS": "x", f"{prefix}WARM_BUFFER_COUMT": "1"}
     with pytest.raises(SettingsError) as raised:
         load((f"{module}:Policy", "warm_buffer", "warm_bufer", "celery_queue", "warm_buffer"), values)
-    told = ("MINE_COUNT = 'few'", "DAYS = 'x'", "COUMT is not", "called 'warm_bufer'", "BROKER: Field", "chosen twice")
+    told = (
+        "MINE_COUNT = 'few'",
+        "DAYS = 'x'",
+        "COUMT is not",
+        "autoscale policy 'warm_bufer'",
+        "BROKER: Field",
+        "chosen twice",
+    )
     assert [words for words in told if words not in str(raised.value)] == []
 
 
@@ -98,6 +105,6 @@ def test_text_that_is_no_json_is_told_with_all_else() -> None:
 def test_options_of_a_policy_that_is_not_chosen_are_told() -> None:
     values = {"CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT": "2", "CP_CAP_AUTOSCALE_POLICY_WARM_BUFFER_COUNT": "2"}
     assert unclaimed(load(("warm_buffer",), values), values) == (
-        "CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT: of no autoscale policy that CP_CAP_AUTOSCALE_POLICIES names "
-        "(warm_buffer)"
+        "CP_CAP_AUTOSCALE_POLICY_WARM_BUFER_COUNT: no autoscale policy in CP_CAP_AUTOSCALE_POLICIES "
+        "(warm_buffer) has this setting"
     )

@@ -299,7 +299,7 @@ def test_a_token_that_cannot_be_renewed_is_said_by_the_name_of_its_variable_and_
         ({"RUN_ID": "424242"}, "was not found"),
         ({"API_TOKEN": "made-up"}, "API_TOKEN"),
         ({"CLOUD_REGION_ID": "7"}, "no instance type is allowed in region 7"),
-        ({"docker_image": "ubuntu"}, "ubuntu is no image of the platform"),
+        ({"docker_image": "ubuntu"}, "ubuntu is not an image of the platform"),
     ),
 )
 def test_a_check_says_what_will_fail(plane: CloudPipelinePlane, given: dict[str, str], words: str) -> None:

@@ -291,7 +291,7 @@ def test_a_verb_is_carried_out_on_nodes_of_ours(cloud: CycleCloudPlane) -> None:
 
 
 def test_a_verb_that_cyclecloud_does_not_have_is_refused(cloud: CycleCloudPlane) -> None:
-    with pytest.raises(Refused, match="knows no verb 'explode'"):
+    with pytest.raises(Refused, match="has no verb 'explode'"):
         cloud.connect(CELL).operate("n", "explode")
 
 
@@ -327,7 +327,7 @@ def test_a_cluster_that_is_not_started_is_found_and_offers_nothing(cloud: CycleC
     cloud.tell(do="cluster", set={"state": "Terminated"})
     provider = cloud.connect(CELL)
     assert fatal(provider) == [
-        "the cluster demo is Terminated: start it in CycleCloud | start cluster demo in CycleCloud, and look again"
+        "the cluster demo is Terminated: start it in CycleCloud | start cluster demo in CycleCloud, then check again"
     ]
     assert all(bucket.problem for bucket in provider.buckets())
 
@@ -348,7 +348,7 @@ def test_what_would_be_replaced_or_never_used_is_said(cloud: CycleCloudPlane) ->
     cloud.tell(do="add array", array="twin", types=["Standard_D2s_v5"], attributes={"Region": "eastus"})
     provider = cloud.connect(CELL, node_arrays="a=execute,a=twin")
     said = " ".join(problem.what for problem in provider.check())
-    assert "node array execute has a cloud-init of its own" in said
+    assert "node array execute has its own cloud-init" in said
     assert "node arrays execute and twin both offer Standard_D2s_v5 to a" in said
 
 

@@ -38,10 +38,10 @@ def test_one_is_found_by_name_or_import_path(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     (
-        ("hole", r"no sample is called 'hole': did you mean whole\? Known are broken, whole; one that"),
+        ("hole", r"there is no sample 'hole': did you mean whole\? Known are broken, whole; write package"),
         ("broken", r"the sample broken \(no\.such\.module:X\) cannot be imported: .*; install sample\[broken\]"),
         ("json:Nothing", r"the sample json:Nothing cannot be imported: .*; is it on PYTHONPATH\?"),
-        ("json:", "'json:' is no import path"),
+        ("json:", "'json:' is not an import path"),
     ),
 )
 def test_what_is_not_found_is_told_with_what_to_do(name: str, words: str) -> None:

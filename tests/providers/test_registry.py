@@ -51,9 +51,9 @@ def test_an_unknown_name_lists_the_known_and_suggests_the_closest() -> None:
     (
         ("no.such.module:Class", "cannot be imported"),
         ("providers.fake:Nothing", "cannot be imported"),
-        ("providers.fake:", "is no import path"),
-        ("providers.fake:LISTED_AFTER_END", "is no class"),
-        ("providers.fake:FakeCloud", "is no provider: it lacks name, enrols_itself, Settings, buckets"),
+        ("providers.fake:", "is not an import path"),
+        ("providers.fake:LISTED_AFTER_END", "is not a class"),
+        ("providers.fake:FakeCloud", "is not a provider: it lacks name, enrols_itself, Settings, buckets"),
     ),
 )
 def test_what_is_no_provider_is_refused(path: str, message: str) -> None:
@@ -115,5 +115,5 @@ def test_a_prefix_that_would_take_everybodys_settings_is_refused() -> None:
     class Greedy(BaseSettings):
         model_config = SettingsConfigDict(env_prefix="CP_CAP_AUTOSCALE_")
 
-    with pytest.raises(SettingsError, match="needs an env_prefix of its own"):
+    with pytest.raises(SettingsError, match="needs its own env_prefix"):
         read_settings(Greedy, {})

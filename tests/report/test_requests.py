@@ -40,10 +40,10 @@ def test_an_array_that_nobody_names_is_shown_until_it_is_gone() -> None:
     )
     told = requests_text(requests_document(requests, 30.0)).splitlines()
     assert told == [
-        "a: asked by ann, until 1970-01-01 00:01:00 (30 s left)",
+        "a: requested by ann, until 1970-01-01 00:01:00 (30 s left)",
         "  execute: 1 vCPU",
         "in sum:",
-        "  big: nothing; no set names it: it goes with its last worker",
+        "  big: nothing; no set names it: the autoscaler removes it with its last worker",
         "  execute: 1 vCPU",
     ]
 
@@ -53,9 +53,9 @@ def test_a_set_that_only_says_something_of_an_array_names_it() -> None:
     groups = RequestSet("b", "ann", 0.0, None, (Target("big:4", groups=1, group_cores=4),), ("big", "big:4"))
     told = requests_text(requests_document(Requests(sets=(named, groups)), 0.0)).splitlines()
     assert told[:4] == [
-        "a: asked by ann, until it is taken back",
-        "  execute: named, and nothing wanted of it",
-        "b: asked by ann, until it is taken back",
+        "a: requested by ann, until it is ended",
+        "  execute: named without a target",
+        "b: requested by ann, until it is ended",
         "  big:4: 1 group of 4 vCPUs",
     ]
 

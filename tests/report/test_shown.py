@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.commands._look import read_only
+from autoscaler.commands._observation import read_only
 from autoscaler.commands.main import main
 from autoscaler.core.model.actions import (
     Action,
@@ -282,7 +282,7 @@ def a_row(name: str, code: str, **more: Any) -> dict[str, Any]:
 def test_machines_that_are_gone_are_counted_and_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
     print_workers([a_row("w1", "GONE"), a_row("w2", "GONE"), a_row("w3", "GONE", verdict="remove")])
     _, remains, besides = (line for line in capsys.readouterr().out.splitlines() if line.strip())
-    assert (remains.startswith("w3"), besides) == (True, "besides, 2 machines that are gone: --json lists them")
+    assert (remains.startswith("w3"), besides) == (True, "2 machines are gone: --json lists them")
 
 
 def test_a_worker_is_shown_with_its_array_or_its_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,21 +17,21 @@ PRICED = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PR
 
 
 def told(**environ: str) -> list[str]:
-    return [warning for warning in load_settings({**TWO, **environ}).warnings if "for each queue" in warning]
+    return [warning for warning in load_settings({**TWO, **environ}).warnings if "to each queue" in warning]
 
 
 def test_a_limit_that_two_queues_have_is_told_with_what_it_comes_to() -> None:
     assert told(**PRICED) == [
-        "CP_CAP_AUTOSCALE_WORKERS holds for each queue by itself: main.q 2, gpu.q 3; together 5 workers. "
+        "CP_CAP_AUTOSCALE_WORKERS applies to each queue separately: main.q 2, gpu.q 3; together 5 workers. "
         "CP_CAP_AUTOSCALE_TOTAL_WORKERS limits the whole cell",
-        "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR holds for each queue by itself: main.q 0.1, gpu.q 0.1; together 0.2 an "
+        "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR applies to each queue separately: main.q 0.1, gpu.q 0.1; together 0.2 an "
         "hour. CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR limits the whole cell",
     ]
 
 
 def test_a_queue_without_that_limit_is_named() -> None:
     (_, price) = told(CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR="0.1")
-    assert "main.q 0.1; and gpu.q as much as wanted" in price
+    assert "main.q 0.1; gpu.q without a limit" in price
 
 
 def test_a_limit_of_the_whole_cell_settles_it() -> None:
@@ -60,6 +60,6 @@ def test_floors_above_the_limit_of_the_whole_cell_are_an_error() -> None:
 def test_config_check_and_doctor_say_it() -> None:
     provider = {"CP_CAP_AUTOSCALE_PROVIDER": "local", "CP_CAP_AUTOSCALE_LOCAL_NETWORK": "/somewhere"}
     done = CliRunner().invoke(command, ["check"], env={**TWO, **PRICED, **provider})
-    assert (done.exit_code, "note: CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR holds for each" in done.output) == (0, True)
+    assert (done.exit_code, "note: CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR applies to each" in done.output) == (0, True)
     findings = settings_findings(Invocation({**TWO, **PRICED, **provider}))
     assert any("together 0.2 an hour" in each.found and each.level is Level.WARN for each in findings)

@@ -60,14 +60,14 @@ def test_it_is_one_in_a_masters_container_too() -> None:
 def test_what_resembles_nothing_is_an_error_except_where_the_launcher_may_have_set_it() -> None:
     assert "is not a setting" in the_error(CP_CAP_SGE_FROBNICATE="1")
     (told,) = load_settings({"CP_CAP_SGE_FROBNICATE": "1", "RUN_ID": "12"}, strict=True).warnings
-    assert "nothing is made of it" in told
+    assert "nothing in the autoscaler reads it" in told
 
 
 @pytest.mark.parametrize("name", TOLD_HERE)
 def test_what_the_launcher_knows_and_we_do_not_heed_is_told_with_what_it_means(name: str) -> None:
     told = list(load_settings({name: "true"} if name[-4:] != "PATH" else {name: "/x"}, strict=True).warnings)
     assert len(told) == 1, told
-    assert told[0].startswith(f"{name} is known but not heeded: ")
+    assert told[0].startswith(f"{name} is known but has no effect: ")
 
 
 def test_what_describes_the_type_of_a_parameter_is_left_alone() -> None:
@@ -80,7 +80,7 @@ def test_another_scheduler_is_an_error(value: str, good: bool) -> None:
     if good:
         assert load_settings({"CP_CAP_AUTOSCALE_GRID_ENGINE": value}, strict=True).warnings == ()
     else:
-        assert "only Grid Engine is served" in the_error(CP_CAP_AUTOSCALE_GRID_ENGINE=value)
+        assert "the autoscaler serves Grid Engine only" in the_error(CP_CAP_AUTOSCALE_GRID_ENGINE=value)
 
 
 def test_suggestions_go_by_what_follows_the_prefix() -> None:

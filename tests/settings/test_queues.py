@@ -29,7 +29,11 @@ def queues(settings: Settings) -> dict[str, str]:
 def test_a_further_queue_is_switched_on_by_its_own_switch() -> None:
     settings = there(CP_CAP_AUTOSCALE="true", CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_WORKERS_2="4")
     assert queues(settings) == {"": "main.q", "1": "m5.large.1.q"}
-    assert [note for note in settings.warnings if "m5.large.2.q is not scaled: CP_CAP_AUTOSCALE_2 is not true" in note]
+    assert [
+        note
+        for note in settings.warnings
+        if "the autoscaler does not scale queue m5.large.2.q: CP_CAP_AUTOSCALE_2 is not true" in note
+    ]
 
 
 def test_false_for_the_first_and_true_for_another_scales_that_one_only() -> None:
@@ -46,7 +50,7 @@ def test_false_for_all_scales_nothing() -> None:
     environ = {**MASTER, "CP_CAP_AUTOSCALE": "false", "CP_CAP_AUTOSCALE_1": "false"}
     assert not load_settings(environ).scales
     done = CliRunner().invoke(command, [], obj=Invocation(environ))
-    assert (done.exit_code, "is not to be scaled" in done.output) == (0, True), done.output
+    assert (done.exit_code, "does not scale this cluster" in done.output) == (0, True), done.output
 
 
 def test_what_a_further_queue_does_not_set_it_has_from_the_first() -> None:
@@ -100,7 +104,7 @@ def test_the_default_queue_can_be_left_out() -> None:
 
 def test_what_holds_for_the_process_is_told_to_hold_for_all() -> None:
     settings = there(CP_CAP_AUTOSCALE_1="true", CP_CAP_AUTOSCALE_VERBOSE_1="true")
-    assert any("CP_CAP_AUTOSCALE_VERBOSE holds for them all" in note for note in settings.warnings)
+    assert any("CP_CAP_AUTOSCALE_VERBOSE applies to all of them" in note for note in settings.warnings)
 
 
 # -- dry queues, everywhere --------------------------------------------------------------------------------------------
@@ -111,7 +115,7 @@ def test_a_dry_queue_beside_others_rents_nothing(provider: dict[str, str]) -> No
     on = {"CP_CAP_AUTOSCALE": "true", "CP_CAP_AUTOSCALE_1": "true", "CP_CAP_AUTOSCALE_DRY_RUN_1": "true"}
     settings = load_settings({**provider, **on}, strict=True)
     assert (list(settings.queues), settings.process.dry_run) == ([""], False)
-    assert any("is dry (CP_CAP_AUTOSCALE_DRY_RUN_1) beside queues that are not" in note for note in settings.warnings)
+    assert any("has a dry run (CP_CAP_AUTOSCALE_DRY_RUN_1) and others have none" in note for note in settings.warnings)
 
 
 def test_where_every_queue_is_dry_the_whole_run_is() -> None:

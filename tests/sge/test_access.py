@@ -145,7 +145,7 @@ def test_a_detail_has_group_project_and_reservation() -> None:
         ({"sq_main.q": queue("NONE", "dept"), "su_dept": DEPT}, Level.FAIL, "refuses all"),
         ({"sq_other.q": queue("staff")}, Level.OK, "no access list"),
         ({"sconf": "#global:\nenforce_project true\n"}, Level.WARN, "perhaps not root"),
-        ({"se_h1": "hostname h1\nuser_lists staff\n", "su_staff": STAFF}, Level.WARN, "that hosts alone name"),
+        ({"se_h1": "hostname h1\nuser_lists staff\n", "su_staff": STAFF}, Level.WARN, "that only hosts name"),
     ),
 )
 def test_doctor_says_who_is_shut_out(texts: dict[str, str], level: Level, says: str) -> None:

@@ -183,7 +183,7 @@ def test_what_is_left_of_licences_holds_over_what_there_is() -> None:
 
 
 def test_no_queue_instance_where_queues_have_hosts_is_no_observation() -> None:
-    with pytest.raises(GridEngineNotObservable, match=r"empty where it cannot be.*qstat -f"):
+    with pytest.raises(GridEngineNotObservable, match=r"empty observation cannot be right.*qstat -f"):
         cluster(qstat(), qconf={"sq_main.q": QUEUE, "shgrp_@allhosts": GROUP, "sel": "w1\nw2\n"})
 
 
@@ -197,7 +197,7 @@ def test_no_queue_instance_is_right_while_a_host_is_in_no_queue_yet() -> None:
 
 
 def test_no_host_where_there_are_execution_hosts_is_no_observation() -> None:
-    with pytest.raises(GridEngineNotObservable, match=r"empty where it cannot be.*qhost"):
+    with pytest.raises(GridEngineNotObservable, match=r"empty observation cannot be right.*qhost"):
         cluster(qstat(), qhost(), qconf={"sel": "w1\n"})
 
 

@@ -248,7 +248,7 @@ def test_what_refuses_to_leave_is_said_and_swept_later() -> None:
     model = Sticky(POSSIBLE)
     asking = ProbeHosts(model, NamesInMemory())
     asked = asking.ask([1], TWO)
-    assert (asked.answers[1][0], "could not be taken away" in asked.left, asking.swept) == (
+    assert (asked.answers[1][0], "could not be removed" in asked.left, asking.swept) == (
         Answer.POSSIBLE,
         True,
         False,
@@ -262,7 +262,7 @@ def test_a_sweep_that_leaves_anything_raises() -> None:
 
     model = Sticky()
     model.hosts[f"{PROBE_HOST_PREFIX}1"] = "slots=1"
-    with pytest.raises(GridEngineRefused, match="could not be taken away"):
+    with pytest.raises(GridEngineRefused, match="could not be removed"):
         ProbeHosts(model, NamesInMemory()).sweep()
 
 

@@ -11,7 +11,7 @@ import pytest
 from autoscaler.process import Completed
 from sge import objects
 from sge.admin import Administrator
-from sge.prepare import Difference, Preparation, Present, carry_out, differences, look
+from sge.prepare import Difference, Preparation, Present, carry_out, differences, read_present
 
 WANTED = Preparation("main.q", "@allhosts", "local", "mpi", 999999, master="master", master_slots=2)
 EMPTY = Present(queues={}, host_groups={}, pes={}, execution_hosts={}, submit_hosts=())
@@ -211,7 +211,7 @@ def test_what_is_there_is_read_object_by_object() -> None:
             "-ss": "master\n",
         }
     )
-    assert look(Administrator(runner), [WANTED]) == PREPARED
+    assert read_present(Administrator(runner), [WANTED]) == PREPARED
 
 
 @pytest.mark.parametrize("name", ("main.q,other", "main.q\nslots 99", "@x"))

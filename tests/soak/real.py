@@ -18,7 +18,7 @@ from typing import TypeVar
 from autoscaler.errors import AutoscalerError
 from autoscaler.lab.cell import Cell
 from autoscaler.process import Running
-from providers.local import fates
+from providers.local import failures
 from providers.local.machines import Machine, Records
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import journal, machines
@@ -225,7 +225,7 @@ class Ground:
     def kill_machine(self) -> bool:
         machine = self._strike()
         if machine is not None:
-            fates.kill(machine, self.cell.tree)
+            failures.kill(machine, self.cell.tree)
         return machine is not None
 
     def freeze(self) -> bool:
@@ -235,26 +235,26 @@ class Ground:
             return True
         machine = self._strike()
         if machine is not None:
-            fates.freeze(machine, self.cell.tree)
+            failures.freeze(machine, self.cell.tree)
             self._frozen.append(machine)
         return machine is not None
 
     def thaw(self) -> None:
         for machine in self._frozen:
-            fates.freeze(machine, self.cell.tree, thaw=True)
+            failures.freeze(machine, self.cell.tree, thaw=True)
         self._frozen.clear()
 
     def notice(self) -> bool:
         machine = self._strike()
         if machine is not None:
             at = time.time() + self.chance.choice((3.0, 45.0))
-            fates.Notices(self.records).give(machine.id, at)
+            failures.Notices(self.records).give(machine.id, at)
         return machine is not None
 
     def release(self) -> bool:
         machine = self._strike()
         if machine is not None:
-            fates.release(machine, self.records, self.cell.tree)
+            failures.release(machine, self.records, self.cell.tree)
         return machine is not None
 
     def disable(self) -> bool:

@@ -145,5 +145,5 @@ def test_looking_makes_no_tag(tmp_path: Path) -> None:
 
 def test_a_damaged_tag_is_an_error_not_another_tag(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("\n")
-    with pytest.raises(SettingsError, match="holds no tag"):
+    with pytest.raises(SettingsError, match="contains no tag"):
         cell_tag(KEY, tmp_path, make=True)

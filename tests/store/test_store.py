@@ -88,7 +88,7 @@ def fill_disk(store: Store) -> None:
 
 def test_a_full_disk_is_told_in_a_sentence(store: Store, path: Path) -> None:
     fill_disk(store)
-    with pytest.raises(StateNotKept, match=f"{path}.*disk is full; nothing is begun.*make room"):
+    with pytest.raises(StateNotKept, match=f"{path}.*disk is full; no action begins.*make room"):
         store.history.add_pass(1, 0.0, "x" * 100_000, {})
 
 

@@ -60,7 +60,7 @@ def test_what_is_wrong_with_an_update_is_told_to_its_caller(api: Served, login: 
 
 
 def test_nobody_asks_without_a_login(api: Served) -> None:
-    with pytest.raises(AutoscaleError, match="no right user and password"):
+    with pytest.raises(AutoscaleError, match="refuses this user and password"):
         Service(url=api.client.url).call("GET", "/requests")
 
 

@@ -197,7 +197,7 @@ def test_a_store_that_cannot_be_written_is_no_answer_and_its_place_is_told_to_no
     replies = [cluster.auto_stops.asked(path_of(), "127.0.0.1") for _ in range(3)]
     assert [(reply.status, "/var" in str(reply.says)) for reply in replies] == [(503, False)] * 3
     assert [record.getMessage() for record in caplog.records] == [
-        "w1.cluster asked to stop, and is not answered: /var/lib/here: no space left on device"
+        "w1.cluster asked to stop and got no answer: /var/lib/here: no space left on device"
     ]
 
 
@@ -221,7 +221,7 @@ def test_the_log_tells_each_new_answer_once_and_no_token(cluster: Cluster, caplo
     for _ in range(3):
         cluster.status(path_of())
     said = [record.getMessage() for record in caplog.records]
-    assert said == [f"w1.cluster asked to stop: it stays: {text(WHY)}"]
+    assert said == [f"w1.cluster asked to stop, but stays: {text(WHY)}"]
 
 
 def test_the_log_does_not_say_twice_of_one_that_stops_that_it_asked(
@@ -332,7 +332,7 @@ def test_the_answer_travels_as_json(listener: Listener) -> None:
 @pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"))
 def test_nothing_but_get_is_served(listener: Listener, method: str) -> None:
     status, body = called(listener, path_of(), method)
-    assert (status, b"asked by GET" in body) == (405, method != "HEAD")
+    assert (status, b"use GET" in body) == (405, method != "HEAD")
 
 
 def test_what_is_no_http_is_told_so_as_json(listener: Listener) -> None:

@@ -115,7 +115,9 @@ def test_while_all_is_given_back_no_node_is_promised(api: Served) -> None:
     api.store.wishes.ask(Verb.STOP_DRAIN, who="ann", at=1.0)
     created = api.client.create(2).json()["sets"][0]
     scaled = api.client.ask("POST", "/clusters/demo/scale/execute?totalNodeCount=2").json()["sets"][0]
-    told = "all workers are being given back (`sge-autoscaler stop`): nothing is launched before the next `run`"
+    told = (
+        "the autoscaler is giving all workers back (`sge-autoscaler stop`) and launches nothing before the next `run`"
+    )
     assert (created, scaled, names(api)) == ({"added": 0, "message": told}, {"added": 0, "message": told}, [])
 
 
@@ -141,7 +143,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sets[0].machineType": lambda one: one | {"machineType": "c5.large"},
     "sets[0].nodeAttributes.CloudInit": lambda one: one | {"nodeAttributes": {"CloudInit": "#!/bin/sh"}},
     "sets[0].nodeAttributes.Interruptible": lambda one: one | {"nodeAttributes": {"Interruptible": True}},
-    "sets[0].nodeAttributes.MachineType: say definition": lambda one: one | {"nodeAttributes": {"MachineType": "p3"}},
+    "sets[0].nodeAttributes.MachineType: use definition": lambda one: one | {"nodeAttributes": {"MachineType": "p3"}},
     "sets[0].nodeAttributes.ClusterName: this is cluster demo": lambda one: (
         one | {"nodeAttributes": {"ClusterName": "other"}}
     ),
@@ -193,7 +195,7 @@ def test_scaling_adds_what_is_missing_to_a_total(api: Served) -> None:
 
 def test_scaling_says_what_it_could_not_add(api: Served) -> None:
     answer = api.client.post("scale/execute", None, totalNodeCount="99").json()
-    assert answer["sets"] == [{"added": 10, "message": "only 10 more can be had in execute now"}]
+    assert answer["sets"] == [{"added": 10, "message": "only 10 more are available in execute now"}]
 
 
 @pytest.mark.parametrize("query", ({}, {"totalNodeCount": "1", "totalCoreCount": "1"}))

@@ -133,9 +133,9 @@ def test_a_wrong_update_is_told_its_place_and_wakes_nobody(served: Store, path: 
 @pytest.mark.parametrize(
     ("body", "error"),
     (
-        ("", "the document: the text ends before this does"),
-        ('{"arrays": [{"Name": "execute", "TargetCoreCount": 128}', "arrays[0]: the text ends before this does"),
-        (b"\xff", "the request: it is no UTF-8 text: byte 0 breaks it"),
+        ("", "the document: the text ends inside this"),
+        ('{"arrays": [{"Name": "execute", "TargetCoreCount": 128}', "arrays[0]: the text ends inside this"),
+        (b"\xff", "the request: it is not UTF-8 text, because of byte 0"),
         ("[]", "the request: an object is expected, not a list"),
         ("{}", 'the request: "arrays" is missing'),
         ('{"arays": []}', "the request: arays is not known; did you mean arrays?"),
@@ -268,7 +268,7 @@ def test_what_a_crash_left_is_taken_away(store: Store, path: Path) -> None:
 
 def test_nobody_listens_where_somebody_listens(served: Store, path: Path) -> None:
     with (
-        pytest.raises(SettingsError, match="somebody listens on"),
+        pytest.raises(SettingsError, match="another process listens on"),
         serve_requests(RequestService(served, lambda: ARRAYS), path),
     ):
         pass
@@ -279,7 +279,7 @@ def test_a_file_that_is_no_socket_is_left_alone(store: Store, path: Path) -> Non
     path.parent.mkdir()
     path.write_text("precious")
     with (
-        pytest.raises(SettingsError, match="is there and no socket"),
+        pytest.raises(SettingsError, match="exists and is not a socket"),
         serve_requests(RequestService(store, lambda: ARRAYS), path),
     ):
         pass

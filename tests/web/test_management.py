@@ -61,7 +61,7 @@ def test_a_verb_on_a_failed_node_says_what_can_be_done_with_it(api: Served, verb
     (told,) = api.client.post(f"nodes/{verb}", {"names": ["execute-1"]}).json()["nodes"]
     assert (told["status"], told["error"]) == (
         "Error",
-        "this node has failed: end it, or have all that failed tried again (POST /cloud/actions/retry/demo)",
+        "this node has failed: end it, or retry all failed nodes (POST /cloud/actions/retry/demo)",
     )
 
 

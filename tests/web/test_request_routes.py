@@ -62,7 +62,7 @@ def test_the_commands_do_too(served: Served, capsys: pytest.CaptureFixture[str])
         main(["requests", "--end", "standard"]),
     ]
     said = capsys.readouterr().out
-    assert (codes, f"standard: asked by {BY}" in said, "standard is taken back" in said, sets(served)) == (
+    assert (codes, f"standard: requested by {BY}" in said, "standard has ended" in said, sets(served)) == (
         [0, 0, 0],
         True,
         True,
@@ -77,7 +77,7 @@ def test_a_wrong_update_is_told_its_place(served: Served) -> None:
 
 def test_nobody_without_a_password_may(served: Served, tmp_path: Path) -> None:
     (tmp_path / "login").write_text(f"{USER}:wrong\n", encoding="utf-8")
-    with pytest.raises(Rejected, match="refuses: no right user and password"):
+    with pytest.raises(Rejected, match="refuses this user and password"):
         jetpack.autoscale.set(name="execute", corecount=128)
     assert sets(served) == []
 

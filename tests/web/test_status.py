@@ -228,7 +228,7 @@ def test_an_old_look_is_said_to_be_old(api: Served) -> None:
     for now in (1290.0, 1400.0):
         api.operations.clock = lambda now=now: now  # type: ignore[misc]
         told.append(api.client.get("status").headers.get("Warning"))
-    assert told == [None, '199 sge-autoscaler "the last look is 400 s old: the cluster cannot be seen now"']
+    assert told == [None, '199 sge-autoscaler "the last observation is 400 s old: the cluster cannot be observed now"']
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""What one node array may consist of: an instance type each, at the cheapest bucket it can be had from.
+"""The instance types that one node array may consist of, each with its cheapest bucket.
 
-Types that cannot be had now count, because that passes; those that limits or settings leave out stand apart, as what
-could be allowed instead.
+Types that are not available now count, because that passes. Types that limits or settings exclude stand apart: they
+could be allowed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from autoscaler.core.requests.instance_types import allowed_types
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One instance type in one node array, at the cheapest bucket it can be had from."""
+    """One instance type in one node array, with its cheapest bucket."""
 
     bucket: Bucket
     host: Host
     """What an empty worker of it gives. Its name is the type's."""
     obstacle: Reason | None = None
-    """Why it cannot be had, where that may pass: quota, an unknown price. As rests and sold-out types, it counts."""
+    """Why it is not available, if that may pass: quota, an unknown price. It counts, like types in backoff or
+    sold out.
+    """
 
     @property
     def type(self) -> InstanceType:

@@ -1,4 +1,4 @@
-"""How the counted demand fares with what is there, what is coming, and what could be let in again."""
+"""How much of the counted demand fits on present supply, coming supply, and hosts that could be enabled again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ NO_DISPATCH = BeforeDispatch()
 
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """Of one wanted demand: tasks that fit now, that fit on what is coming, and why the rest does not launch anything,
-    if so.
-    """
+    """For one demand: tasks that fit now, tasks that fit on coming supply, and why the others launch nothing, if so."""
 
     now: int
     coming: int
@@ -29,15 +27,15 @@ class PlacementResult:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How the counted demand fares with what is there, coming, and let in again."""
+    """How much of the counted demand fits on present supply, coming supply, and hosts that are enabled again."""
 
     results: tuple[PlacementResult, ...]
     """Parallel to the wanted demands."""
     again: frozenset[str]
     """Draining hosts that demand would use."""
     supply: tuple[Host, ...]
-    """Everything that counts, hosts let in again included."""
-    board: OpenPlacement
+    """Everything that counts, hosts enabled again included."""
+    placement: OpenPlacement
     """That supply, as it was when the jobs were read, with all demand placed on it that fits."""
 
     def possible(self, wanted: Sequence[CategoryDemand]) -> list[CategoryDemand]:
@@ -64,13 +62,13 @@ def make_forecast(
     """`before`: hosts as they were when the jobs were read, where some of those were dispatched since."""
     wants = [(want.demand, want.count) for want in wanted]
     hosts, again = supply.all, frozenset[str]()
-    board = OpenPlacement(before.of(hosts))
-    found = board.place(wants)
+    placement = OpenPlacement(before.of(hosts))
+    found = placement.place(wants)
     if supply.draining and not found.complete:
         # Let in again only those without which it would not fit as well: first in order, first used.
         hosts = (*hosts, *supply.draining)
-        board = OpenPlacement(before.of(hosts))
-        found = board.place(wants)
+        placement = OpenPlacement(before.of(hosts))
+        found = placement.place(wants)
         again = found.used & frozenset(host.name for host in supply.draining)
         hosts = tuple(host for host in hosts if host not in supply.draining or host.name in again)
     at_once = found.placed
@@ -85,4 +83,4 @@ def make_forecast(
         )
         for want, first, placed, unmet in zip(wanted, at_once, found.placed, found.unmet, strict=True)
     )
-    return Forecast(results, again, hosts, board)
+    return Forecast(results, again, hosts, placement)

@@ -44,7 +44,7 @@ def groups_to_give_up(
 ) -> Mapping[str, Reason]:
     """Groups that never served and cannot be completed: they are given back, and their workers are no supply.
 
-    `can_complete`: whether what a group lacks could be ordered now, of the same kind.
+    `can_complete`: whether the missing workers of a group, of the same kind, could be ordered now.
     """
     found: dict[str, Reason] = {}
     for group in groups:

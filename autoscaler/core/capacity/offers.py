@@ -1,5 +1,5 @@
-"""What could be launched for a node array: its allowed instance types with the buckets that can be had now, and why
-others cannot.
+"""What could be launched for a node array: its allowed instance types with the buckets that are available now, and why
+others are not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LaunchOffer:
 
     @property
     def available(self) -> int | None:
-        """How many can be had now; None where some bucket does not say."""
+        """How many are available now; None if a bucket does not say."""
         counts = [bucket.available for bucket in self.buckets]
         return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
 
@@ -63,7 +63,7 @@ def offers_for(
     families = {type_.family for type_ in types.values()}
     usable: dict[tuple[str, PriceType, object], list[Bucket]] = {}
     verdicts: list[BucketVerdict] = []
-    for bucket in sorted(buckets, key=_preference):
+    for bucket in sorted(buckets, key=cheapest_first):
         if not array.takes(bucket.key):
             continue
         if bucket.type.family not in families:
@@ -90,7 +90,7 @@ def offers_for(
 
 
 def told_apart(bucket: Bucket, array: NodeArrayPolicy, complexes: Mapping[str, Complex]) -> object:
-    """What tells buckets of one type apart where rules look at zone, price type or placement group; None: nothing."""
+    """What distinguishes buckets of one type if rules use zone, price type or placement group; None: nothing."""
     if array.rules is None:
         return None
     offer = host_values_of(bucket.type, array, complexes, bucket.key)
@@ -112,7 +112,8 @@ def _type_price(option: LaunchOffer, array: NodeArrayPolicy) -> float:
     return option.price if option.price_type is array.price_types[0] else float("inf")
 
 
-def _preference(bucket: Bucket) -> tuple[float, object]:
+def cheapest_first(bucket: Bucket) -> tuple[float, object]:
+    """Sorting key: by price; unknown prices come last."""
     return (float("inf") if bucket.price_per_hour is None else bucket.price_per_hour), bucket.key
 
 

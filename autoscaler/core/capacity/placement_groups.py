@@ -22,7 +22,7 @@ from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
 
 GroupKind = tuple[str, bool]
-"""A node array, and whether its groups are of so many workers, and not of so many vCPUs."""
+"""A node array, and whether its groups are sized by workers, and not by vCPUs."""
 NO_MORE = frozenset({"capacity", "quota"})
 """Failures that say that its cloud has no further worker of that kind."""
 _STAYS_WITH = frozenset({None, Condition.SILENT, Condition.CORDONED, Condition.DISABLED_BY_HAND})
@@ -85,7 +85,7 @@ class Group:
 
     @property
     def leaving(self) -> bool:
-        """Whether it was let go: nothing of that is taken back."""
+        """Whether it is leaving: that is not undone."""
         return any(machine.note.disabling is Disabling.GROUP for machine in self.machines)
 
     @property
@@ -102,7 +102,9 @@ class Group:
 
     @property
     def preference(self) -> tuple[object, ...]:
-        """Sorting key of what to keep: what served, what lacks least, and then always the same."""
+        """Sorting key of which groups to keep: those that served, those with the fewest missing workers, then a fixed
+        order.
+        """
         return not self.served, self.lacking, len(self.id), self.id
 
     def used(self, names: frozenset[str]) -> bool:
@@ -132,21 +134,22 @@ def workers_of(array: NodeArrayPolicy, type_: InstanceType) -> int | None:
 # -- which there are -------------------------------------------------------------------------------------------------
 
 
-def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, moment: PassContext) -> tuple[Group, ...]:
+def groups_of(observed: ObservedWorkers, fleet: Fleet, policy: Policy, pass_context: PassContext) -> tuple[Group, ...]:
     """Every group that a worker carries or an order is to bring, in the order of node arrays and then of their ids."""
     machines: dict[str, list[WorkerState]] = {}
     for machine in observed.machines:
         if machine.worker.group_id and machine.array is not None and not machine.gone:
             machines.setdefault(machine.worker.group_id, []).append(machine)
     coming: dict[str, list[tuple[Order, int]]] = {}
-    for order, count in outstanding(fleet, policy, moment.now):
+    for order, count in outstanding(fleet, policy, pass_context.now):
         if order.group_id and policy.node_array(order.node_array) is not None:
             coming.setdefault(order.group_id, []).append((order, count))
     missing, at_work = _missing(observed, coming), _at_work(observed)
     found = [
         replace(_with_unlisted(group, coming.get(name, ()), missing.count(name), fleet), unlisted_work=name in at_work)
         for name in {*machines, *coming}
-        if (group := _listed(name, machines.get(name, ()), moment) or _to_come(name, coming[name], policy)) is not None
+        if (group := _listed(name, machines.get(name, ()), pass_context) or _to_come(name, coming[name], policy))
+        is not None
     ]
     positions = {array.name: position for position, array in enumerate(policy.node_arrays)}
     return tuple(sorted(found, key=lambda group: (positions[group.array.name], len(group.id), group.id)))
@@ -159,7 +162,7 @@ def group_ids(fleet: Fleet, memory: Memory) -> frozenset[str]:
     return frozenset(name for name in (*carried, *remembered) if name)
 
 
-def _listed(name: str, machines: Sequence[WorkerState], moment: PassContext) -> Group | None:
+def _listed(name: str, machines: Sequence[WorkerState], pass_context: PassContext) -> Group | None:
     """A group by its listed workers: the oldest tells what it is made of."""
     if not machines:
         return None
@@ -167,7 +170,7 @@ def _listed(name: str, machines: Sequence[WorkerState], moment: PassContext) -> 
     if first.array is None:
         return None
     array, worker = of_kind(first.array, of_workers=is_of_workers(name)), first.worker
-    staying = tuple(machine for machine in machines if _stands(machine) or counts_as_coming(machine, moment))
+    staying = tuple(machine for machine in machines if _stands(machine) or counts_as_coming(machine, pass_context))
     return Group(
         name,
         array,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoscaler.core.capacity.offers import offers_for
+from autoscaler.core.capacity.offers import cheapest_first, offers_for
 from autoscaler.core.capacity.supply import usage_of
 from autoscaler.core.limits.backoff import backoffs_in_force, stopped_arrays, without_forgiven
 from autoscaler.core.limits.launched import settled
-from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_paced, room_for
+from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window, room_for
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.queue_instances import with_queue_instances
@@ -41,7 +41,9 @@ def prospects(snapshot: Snapshot) -> tuple[Prospect, ...]:
     observed = observe_workers(snapshot.cluster, fleet, snapshot.memory, policy, now)
     usage = usage_of(fleet, policy, observed, now)
     found = [each for array in policy.node_arrays for each in _of_array(array, snapshot, usage[array.name])]
-    return tuple(sorted(found, key=lambda each: (each.node_array, each.refusal is not None, *_by_price(each.bucket))))
+    return tuple(
+        sorted(found, key=lambda each: (each.node_array, each.refusal is not None, *cheapest_first(each.bucket)))
+    )
 
 
 def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Iterator[Prospect]:
@@ -52,7 +54,7 @@ def _of_array(array: NodeArrayPolicy, snapshot: Snapshot, usage: Usage) -> Itera
     usable = {bucket.key for option in options for bucket in option.buckets}
     refusals = {verdict.bucket: verdict.reason for verdict in refused}
     an_hour = launches_left(array.limits, memory.launches, family_of(array), now)
-    window = launches_paced(policy.brake, memory.launches, now, snapshot.wishes.resumed_at)
+    window = launches_left_in_window(policy.brake, memory.launches, now, snapshot.wishes.resumed_at)
     pace = [room for room in (an_hour, window) if room is not None]
     for bucket in fleet.buckets:
         if not array.takes(bucket.key):
@@ -73,7 +75,3 @@ def _allowed(array: NodeArrayPolicy, bucket: Bucket, usage: Usage, pace: Sequenc
     if room.count <= 0:
         return Prospect(array.name, bucket, 0, room.cap)
     return Prospect(array.name, bucket, room.count if bucket.available is None else min(room.count, bucket.available))
-
-
-def _by_price(bucket: Bucket) -> tuple[float, object]:
-    return (float("inf") if bucket.price_per_hour is None else bucket.price_per_hour), bucket.key

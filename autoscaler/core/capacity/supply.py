@@ -36,9 +36,9 @@ class Supply:
     coming: tuple[Host, ...]
     """Booting, joining and ordered workers, as what they will offer."""
     draining: tuple[Host, ...]
-    """Ours on their way out that could be let in again."""
+    """Ours on their way out that could be enabled again."""
     dispensable: tuple[tuple[WorkerState, Host], ...]
-    """Of `there`, its tail: what idle time alone would let go."""
+    """The tail of `there`: workers that could leave by idle time alone."""
     persistent_emptied: tuple[Host, ...]
     """Persistent hosts as if nothing ran there."""
     later: frozenset[str] = frozenset()
@@ -54,7 +54,7 @@ def supply_of(
     cluster: Cluster,
     fleet: Fleet,
     policy: Policy,
-    moment: PassContext,
+    pass_context: PassContext,
     names: frozenset[str],
     silent: frozenset[str] = frozenset(),
     making_room: frozenset[str] = frozenset(),
@@ -78,35 +78,35 @@ def supply_of(
     serving = [
         machine
         for machine in observed.machines
-        if machine.in_service and moment.let_go(machine) is None and machine.worker.id not in making_room
+        if machine.in_service and pass_context.let_go(machine) is None and machine.worker.id not in making_room
     ]
-    staying = [machine for machine in serving if not could_leave(machine, moment)]
-    able = [machine for machine in serving if could_leave(machine, moment)]
+    staying = [machine for machine in serving if not could_leave(machine, pass_context)]
+    able = [machine for machine in serving if could_leave(machine, pass_context)]
     dispensable = [
         (machine, host)
-        for machine in sorted(able, key=lambda machine: let_go_order(machine, moment.asking), reverse=True)
-        if (host := _free(machine, cluster, moment, names, later.get(machine.name, ""))) is not None
+        for machine in sorted(able, key=lambda machine: let_go_order(machine, pass_context.asking), reverse=True)
+        if (host := _free(machine, cluster, pass_context, names, later.get(machine.name, ""))) is not None
     ]
     dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
     draining = [
         machine
         for machine in observed.machines
-        if wanted_back(machine, moment) and machine.worker.id not in making_room
+        if wanted_back(machine, pass_context) and machine.worker.id not in making_room
     ]
     kept = [
         host
         for machine in sorted(staying, key=lambda machine: machine.name in later)
-        if (host := _free(machine, cluster, moment, names, later.get(machine.name, ""))) is not None
+        if (host := _free(machine, cluster, pass_context, names, later.get(machine.name, ""))) is not None
     ]
     let_in = [
-        host for host in (_free(machine, cluster, moment, names, "d") for machine in draining) if host is not None
+        host for host in (_free(machine, cluster, pass_context, names, "d") for machine in draining) if host is not None
     ]
     return Supply(
         there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
         coming=(
-            *_machines_coming(observed, cluster, moment, names, given_up),
-            *_orders_coming(fleet, policy, cluster, moment, given_up),
-            *_silent(observed, cluster, moment, names, silent),
+            *_machines_coming(observed, cluster, pass_context, names, given_up),
+            *_orders_coming(fleet, policy, cluster, pass_context, given_up),
+            *_silent(observed, cluster, pass_context, names, silent),
         ),
         draining=tuple(let_in),
         dispensable=tuple(dispensable),
@@ -116,29 +116,29 @@ def supply_of(
 
 
 def _free(
-    machine: WorkerState, cluster: Cluster, moment: PassContext, names: frozenset[str], ignoring: str = ""
+    machine: WorkerState, cluster: Cluster, pass_context: PassContext, names: frozenset[str], ignoring: str = ""
 ) -> Host | None:
     host = joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
-    return host if host is None else replace(host, group=_usable_group(machine, cluster, moment))
+    return host if host is None else replace(host, group=_usable_group(machine, cluster, pass_context))
 
 
-def _usable_group(machine: WorkerState, cluster: Cluster, moment: PassContext) -> str:
+def _usable_group(machine: WorkerState, cluster: Cluster, pass_context: PassContext) -> str:
     """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups, or
     that lost its own to a person, has nothing by which Grid Engine would put them there.
     """
     group = machine.worker.group_id or ""
-    bases = (base for base in moment.group_pes if group and base in cluster.pes)
+    bases = (base for base in pass_context.group_pes if group and base in cluster.pes)
     return group if all(pe_of(base, group) in cluster.pes for base in bases) else ""
 
 
 def _machines_coming(
-    observed: ObservedWorkers, cluster: Cluster, moment: PassContext, names: frozenset[str], given_up: Set[str]
+    observed: ObservedWorkers, cluster: Cluster, pass_context: PassContext, names: frozenset[str], given_up: Set[str]
 ) -> list[Host]:
     hosts: list[Host] = []
     for machine in observed.machines:
         if machine.worker.group_id in given_up:
             continue
-        if machine.array is not None and counts_as_coming(machine, moment):
+        if machine.array is not None and counts_as_coming(machine, pass_context):
             offer = host_values_of(machine.worker.type, machine.array, cluster.complexes, machine.worker.bucket)
             host_name = machine.worker.name if HOSTNAME in names else None
             host = offer.host(machine.worker.id, machine.array.queue, host_name)
@@ -147,23 +147,27 @@ def _machines_coming(
 
 
 def _silent(
-    observed: ObservedWorkers, cluster: Cluster, moment: PassContext, names: frozenset[str], silent: frozenset[str]
+    observed: ObservedWorkers,
+    cluster: Cluster,
+    pass_context: PassContext,
+    names: frozenset[str],
+    silent: frozenset[str],
 ) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
-    unheard = [machine for machine in observed.machines if machine.unheard and moment.let_go(machine) is None]
-    found = [_free(machine, cluster, moment, names, "au") for machine in unheard if machine.name in silent]
+    unheard = [machine for machine in observed.machines if machine.unheard and pass_context.let_go(machine) is None]
+    found = [_free(machine, cluster, pass_context, names, "au") for machine in unheard if machine.name in silent]
     others = (host for host in observed.others if not host.heard and host.name in silent)
     found += [joined_host(host, cluster.complexes, names, ignoring="au") for host in others]
     return [host for host in found if host is not None]
 
 
 def _orders_coming(
-    fleet: Fleet, policy: Policy, cluster: Cluster, moment: PassContext, given_up: Set[str]
+    fleet: Fleet, policy: Policy, cluster: Cluster, pass_context: PassContext, given_up: Set[str]
 ) -> list[Host]:
-    if moment.wishes.stop == "now":
+    if pass_context.wishes.stop == "now":
         return []
     hosts: list[Host] = []
-    for order, names in named(outstanding(fleet, policy, moment.now)):
+    for order, names in named(outstanding(fleet, policy, pass_context.now)):
         array = policy.node_array(order.node_array)
         if array is not None and order.group_id not in given_up:
             offer = host_values_of(order.type, array, cluster.complexes, order.bucket)
@@ -173,8 +177,9 @@ def _orders_coming(
 
 
 def usage_of(fleet: Fleet, policy: Policy, observed: ObservedWorkers, now: float) -> dict[str, Usage]:
-    """What every node array's additional workers and orders amount to, with those of its kin. A worker counts until its
-    provider says it is gone. One of an array that is not known (any more) counts with the first of the settings.
+    """The usage of each node array: its additional workers and orders, with those of arrays that extend it. A worker
+    counts until its provider says it is gone. One of an array that is not known (any more) counts with the first of the
+    settings.
     """
     prices = {bucket.key: bucket for bucket in fleet.buckets}
     ordered = outstanding(fleet, policy, now)

@@ -43,11 +43,11 @@ def read_size(text: str) -> Size:
     found = _SIZE.fullmatch(text.strip())
     if found is None or found[2] not in _UNITS:
         raise ValueError(
-            f"{text!r} is no size: write a number and one of b, k, m, g, t, p (1024) or K, M, G, T, P (1000)"
+            f"{text!r} is not a size: write a number and one of b, k, m, g, t, p (1024) or K, M, G, T, P (1000)"
         )
     size = float(found[1]) * _UNITS[found[2]]
     if size >= TOO_MUCH:
-        raise ValueError(f"{text!r} is more than there is: sizes end below an exabyte")
+        raise ValueError(f"{text!r} is too large: sizes end below an exabyte")
     return Size(size)
 
 

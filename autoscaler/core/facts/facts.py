@@ -52,7 +52,7 @@ class Facts:
 
     snapshot: Snapshot
     """With launches that failed late among its failures, and without those that its provider surely did not take."""
-    moment: PassContext
+    pass_context: PassContext
     observed: ObservedWorkers
     failed: tuple[LaunchFailure, ...]
     """Launches that turned out to have failed in this pass: their machines ended before they joined."""
@@ -80,8 +80,8 @@ class Facts:
 
     @property
     def blocked(self) -> Reason | None:
-        """Why nothing may be launched at all: paused, braked, or all workers are given back."""
-        return self.moment.held_back or self.moment.stopping
+        """Why nothing may be launched at all: paused, braked, or the autoscaler gives all workers back."""
+        return self.pass_context.held_back or self.pass_context.stopping
 
     @property
     def given_up(self) -> frozenset[str]:
@@ -101,7 +101,7 @@ class Facts:
             cluster,
             fleet,
             self.policy,
-            self.moment,
+            self.pass_context,
             names,
             self.silent,
             making_room,
@@ -117,7 +117,7 @@ class Facts:
 def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
     """Read everything off the snapshot. `brake`: why the circuit breaker holds launches and removals back."""
     cluster, policy, now = snapshot.cluster, snapshot.policy, snapshot.now
-    moment = pass_context_of(snapshot, brake)
+    pass_context = pass_context_of(snapshot, brake)
     # Who is who: machines matched with hosts, and what this observation adds to what we remember of them.
     observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
     # Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
@@ -156,14 +156,14 @@ def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
         snapshot=snapshot,
-        moment=moment,
+        pass_context=pass_context,
         observed=observed,
         failed=failed,
         closed=closed,
         delays=delayed(observed, closed, now),
         demand=demand.offering(want.demand for want in returning),
         recovery_context=after,
-        recovery=recover_workers(observed, cluster, memory, moment, after),
+        recovery=recover_workers(observed, cluster, memory, pass_context, after),
         returning=tuple(returning),
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
         silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
@@ -174,7 +174,7 @@ def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
         usage=usage,
         # Groups of workers stand, come and go as a whole.
         grouping=find_groups(
-            observed, fleet, group_ids(fleet, memory), snapshot.requests, moment, launch_context, usage
+            observed, fleet, group_ids(fleet, memory), snapshot.requests, pass_context, launch_context, usage
         ),
         suspects=find_suspects(observed, snapshot.evidence, memory.quarantines, policy, now),
         requests=read_request_needs(snapshot),

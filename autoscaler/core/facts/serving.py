@@ -45,7 +45,7 @@ class Serving:
 def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapPlan | None = None) -> Serving:
     """One step for every worker in service. `swaps`: who makes room for a stronger worker."""
     swaps = swaps or SwapPlan()
-    snapshot, observed, moment, requests = facts.snapshot, facts.observed, facts.moment, facts.requests
+    snapshot, observed, pass_context, requests = facts.snapshot, facts.observed, facts.pass_context, facts.requests
     policy, grouping = facts.policy, facts.grouping
     dispensable = {host.name for _, host in supply.dispensable}
     called = coming_for_requests(requests, snapshot, observed)
@@ -62,17 +62,17 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         used = place(wants, [*fixed, *(host for _, host in supply.dispensable), *last]).used | needed
     quiet = _quiet(facts)
     group_verdicts = judge_groups(
-        grouping.groups, used, grouping.targets, grouping.given_up, moment, quiet=quiet, policy=policy
+        grouping.groups, used, grouping.targets, grouping.given_up, pass_context, quiet=quiet, policy=policy
     )
     going = {*swaps.leaving, *(worker_id for worker_id, suspect in facts.suspects.items() if suspect.acts)}
     holding = hold_for(
-        requests, snapshot, observed, moment, used=used, silent=facts.silent, again=forecast.again, going=going
+        requests, snapshot, observed, pass_context, used=used, silent=facts.silent, again=forecast.again, going=going
     )
     steps = scale_down(
         [worker for worker in observed.machines if worker.in_service],
-        moment,
+        pass_context,
         needed=needed,
-        floors=floors_of(observed, policy, moment, swaps.leaving),
+        floors=floors_of(observed, policy, pass_context, swaps.leaving),
         quiet=quiet,
         under_way=Counter(
             worker.array.name
@@ -89,7 +89,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
 
 def _quiet(facts: Facts) -> Callable[[NodeArrayPolicy], Reason | None]:
     """Why the rule of empty queues speaks against an array's leaving; None: it does not."""
-    policy, now = facts.policy, facts.moment.now
+    policy, now = facts.policy, facts.pass_context.now
     since = quiet_since(facts.observed, facts.demand, facts.snapshot.memory, policy, now)
 
     def quiet(array: NodeArrayPolicy) -> Reason | None:

@@ -1,5 +1,5 @@
-"""How a machine becomes a worker in service: booted, enrolled disabled, heard, enabled. Or given back when it takes too
-long.
+"""How a machine becomes a worker in service: it boots, is enrolled disabled, sends a load report, is enabled. If that
+takes too long, it is terminated.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A machine on its way into service, with what its next step rests on besides."""
+    """A machine that is coming into service, with the other facts that its next step needs."""
 
     machine: WorkerState
-    moment: PassContext
+    pass_context: PassContext
     group_verdict: GroupVerdict = NO_GROUP
     needless: Reason | None = None
     """Why nobody will need any that joins now."""
     closed: Reason | None = None
     """That a person closed its queue, so that it must not be enabled."""
     wanted: bool = True
-    """It stays then: it is wanted for more than that queue's jobs."""
+    """It stays then: others than that queue's jobs need it, too."""
 
     @property
     def asked_away(self) -> Reason | None:
-        """Why it is given back whatever its own state."""
-        if (asked := self.moment.let_go(self.machine)) is not None:
+        """Why it is given back, whatever its own state is."""
+        if (asked := self.pass_context.let_go(self.machine)) is not None:
             return asked
-        return self.needless if self.moment.kept(self.machine) is None else None
+        return self.needless if self.pass_context.kept(self.machine) is None else None
 
     @property
     def late(self) -> Reason | None:
-        """Why it is given up. One that a person keeps may come up as late as it likes."""
-        if self.machine.host is None and self.moment.kept(self.machine) is not None:
+        """Why it is given up. A worker that a person keeps has no time limit."""
+        if self.machine.host is None and self.pass_context.kept(self.machine) is not None:
             return None
         return overdue(self.machine)
 
 
 def join(
     machine: WorkerState,
-    moment: PassContext,
+    pass_context: PassContext,
     group_verdict: GroupVerdict = NO_GROUP,
     *,
     needless: Reason | None = None,
@@ -70,13 +70,13 @@ def join(
     wanted: bool = True,
 ) -> WorkerStep:
     """The next step of a machine that is on its way into service."""
-    return first_step(RULES, Arrival(machine, moment, group_verdict, needless, closed, wanted))
+    return first_step(RULES, Arrival(machine, pass_context, group_verdict, needless, closed, wanted))
 
 
 def give_back_for_group(arrival: Arrival) -> WorkerStep | None:
     if arrival.asked_away is not None:
         return None
-    return give_back(arrival.machine, arrival.moment, arrival.group_verdict)
+    return give_back(arrival.machine, arrival.pass_context, arrival.group_verdict)
 
 
 def give_back_unneeded(arrival: Arrival) -> WorkerStep | None:
@@ -84,8 +84,8 @@ def give_back_unneeded(arrival: Arrival) -> WorkerStep | None:
     if asked_away is None:
         return None
     if arrival.machine.host is None:
-        return terminate(arrival.machine, arrival.moment, asked_away, by_person=True)
-    return leave(arrival.machine, arrival.moment, asked_away, by_person=True)
+        return terminate(arrival.machine, arrival.pass_context, asked_away, by_person=True)
+    return leave(arrival.machine, arrival.pass_context, asked_away, by_person=True)
 
 
 def give_up(arrival: Arrival) -> WorkerStep | None:
@@ -93,9 +93,9 @@ def give_up(arrival: Arrival) -> WorkerStep | None:
     if late is None:
         return None
     if machine.host is not None:
-        return leave(machine, arrival.moment, late)
+        return leave(machine, arrival.pass_context, late)
     failure = None if machine.decisive is Condition.NAME_AWAITED else machine.worker.failure or "boot"
-    return terminate(machine, arrival.moment, late, failure=failure)
+    return terminate(machine, arrival.pass_context, late, failure=failure)
 
 
 def await_name(arrival: Arrival) -> WorkerStep | None:
@@ -111,32 +111,32 @@ def hold_for_group(arrival: Arrival) -> WorkerStep | None:
 
 
 def stand_closed(arrival: Arrival) -> WorkerStep | None:
-    """Disabled as it came. It leaves like an idle one: it did not fail, so its bucket must not rest for it."""
+    """It was never enabled. It leaves like an idle one: it did not fail, so its bucket gets no backoff."""
     machine, closed = arrival.machine, arrival.closed
     if not machine.joined or closed is None:
         return None
     array, since = machine.array, machine.since(Condition.EMPTY)
-    if arrival.wanted or array is None or since is None or arrival.moment.now - since < array.idle_timeout:
+    if arrival.wanted or array is None or since is None or arrival.pass_context.now - since < array.idle_timeout:
         return wait(machine, closed)
-    return disable(machine, arrival.moment, Disabling.IDLE, closed)
+    return disable(machine, arrival.pass_context, Disabling.IDLE, closed)
 
 
 def enable_joined(arrival: Arrival) -> WorkerStep | None:
-    machine, moment = arrival.machine, arrival.moment
+    machine, pass_context = arrival.machine, arrival.pass_context
     if not machine.joined:
         return None
-    return enable(machine, moment, because(Code.JOINED, after_s=moment.now - machine.worker.created_at))
+    return enable(machine, pass_context, because(Code.JOINED, after_s=pass_context.now - machine.worker.created_at))
 
 
 def complete_host(arrival: Arrival) -> WorkerStep | None:
-    """Give a host that its own image made what that lacks. It stays disabled until a look shows it has it all."""
-    return _complete(arrival.machine, arrival.moment) if arrival.machine.lacks else None
+    """Complete a host that its own image made. It stays disabled until an observation shows it complete."""
+    return _complete(arrival.machine, arrival.pass_context) if arrival.machine.lacks else None
 
 
 def enrol_when_up(arrival: Arrival) -> WorkerStep | None:
     machine = arrival.machine
     unfinished = machine.host is None or Condition.INCOMPLETE in machine.conditions
-    return _enrol_when_up(machine, arrival.moment) if unfinished else None
+    return _enrol_when_up(machine, arrival.pass_context) if unfinished else None
 
 
 def wait_for_execd(arrival: Arrival) -> WorkerStep:
@@ -164,18 +164,18 @@ RULES: tuple[Callable[[Arrival], WorkerStep | None], ...] = (
     # Enrolled; qmaster has not heard its execd yet.
     wait_for_execd,
 )
-"""Read from the top; the first rule that has a step takes it."""
+"""Read from the top; the first rule that has a step decides."""
 
 
-def _enrol_when_up(machine: WorkerState, moment: PassContext) -> WorkerStep:
+def _enrol_when_up(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
     array, note = machine.array, machine.note
     if machine.phase is Phase.BOOTING or array is None or not machine.worker.name:
         limit = array.boot_timeout if array else None
         return wait(machine, because(Code.BOOTING, type=machine.worker.type.name, limit_s=limit))
     tried = note.disabled_at if note.disabling is Disabling.ENROL else None
-    if moment.recent(tried):
+    if pass_context.recent(tried):
         return wait(machine, because(Code.JOINING))
-    offer = host_values_of(machine.worker.type, array, moment.complexes, machine.worker.bucket)
+    offer = host_values_of(machine.worker.type, array, pass_context.complexes, machine.worker.bucket)
     action = Enrol(
         worker_id=machine.worker.id,
         host=machine.worker.name,
@@ -184,17 +184,17 @@ def _enrol_when_up(machine: WorkerState, moment: PassContext) -> WorkerStep:
         host_group=array.host_group,
         slots=offer.slots,
         complex_values=offer.complex_values,
-        reason=because(Code.BOOTED, after_s=moment.now - machine.worker.created_at),
+        reason=because(Code.BOOTED, after_s=pass_context.now - machine.worker.created_at),
         group_id=machine.worker.group_id or "",
-        group_pes=moment.group_pes if machine.worker.group_id else (),
+        group_pes=pass_context.group_pes if machine.worker.group_id else (),
     )
-    return enrol(machine, moment, action)
+    return enrol(machine, pass_context, action)
 
 
-def _complete(machine: WorkerState, moment: PassContext) -> WorkerStep:
+def _complete(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
     worker, host, array, tried = machine.worker, machine.host, machine.array, machine.note.completed_at
     reason = because(Code.INCOMPLETE, lacks=values_text(machine.lacks))
-    if host is None or array is None or moment.recent(tried):
+    if host is None or array is None or pass_context.recent(tried):
         return wait(machine, reason)
     action = Enrol(
         worker_id=worker.id,
@@ -206,7 +206,7 @@ def _complete(machine: WorkerState, moment: PassContext) -> WorkerStep:
         complex_values=tuple((name, value) for name, value in machine.lacks if name != COMPLEX),
         reason=reason,
         group_id=worker.group_id or "",
-        group_pes=moment.group_pes if worker.group_id else (),
+        group_pes=pass_context.group_pes if worker.group_id else (),
         joined=True,
     )
-    return complete(machine, moment, action)
+    return complete(machine, pass_context, action)

@@ -1,8 +1,8 @@
-"""Restarting and reimaging machines as callers ask, where no job can be on them.
+"""Restarts and reimages machines as callers request, if no job can be on them.
 
-Only a worker that a person has disabled: nothing starts there, and two looks a scheduler interval apart must have shown
-it empty. Pause and circuit breaker hold it back, as they hold back every end of a worker; then it is done later. What
-is not disabled and empty any more is refused for good: a caller who still wants it asks again.
+A person must have disabled the worker, so that nothing starts there, and two observations a scheduler interval apart
+must show it empty. A pause and the circuit breaker delay it, as they delay every end of a worker. If the worker is no
+longer disabled and empty, the request is refused for good, and the caller has to repeat it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ OPERATIONS: Mapping[str, type[Restart | Reimage]] = MappingProxyType({kind.kind:
 
 @dataclass(frozen=True, slots=True)
 class NodeOperations:
-    """What a pass does about all of them."""
+    """The steps of all workers after such requests."""
 
     steps: Sequence[WorkerStep]
     """Of all workers; those of the machines that are meant changed."""
     closed_since: Mapping[int, float]
     refused: Mapping[int, Reason]
     due: float | None
-    """When the second look may come."""
+    """The time of the second observation."""
 
 
 def closed(machine: WorkerState) -> bool:
@@ -45,7 +45,7 @@ def carry_out(
     closed_since: Mapping[int, float],
     pass_context: PassContext,
 ) -> NodeOperations:
-    """These steps with what callers ask to have done with their machines. `closed_since`: as the last pass left it."""
+    """These steps with the operations that callers requested. `closed_since`: as the last pass left it."""
     by_worker = {step.machine.worker.id: step for step in steps}
     changed: dict[str, WorkerStep] = {}
     since: dict[int, float] = {}

@@ -1,1 +1,1 @@
-"""How much may be had: limits, backoff after failures, the circuit breaker, when which price type is taken."""
+"""How much may be launched: limits, backoff after failures, the circuit breaker, which price type when."""

@@ -1,4 +1,6 @@
-"""Which buckets rest after failing, and which node arrays were stopped by an error that will not pass by itself."""
+"""Which buckets have a backoff after failures, and which node arrays an error that will not pass by itself has
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def without_forgiven(snapshot: Snapshot) -> Snapshot:
 def backoffs_in_force(
     memory: Memory, failures: Sequence[LaunchFailure], policy: Policy, now: float, successes: Sequence[CameUp] = ()
 ) -> tuple[Backoff, ...]:
-    """Rests that hold now: those remembered, and those that new failures bring. Failures of an ended rest count no
-    more, nor does what failed before a success of its bucket.
+    """The backoffs that hold now: remembered ones, and those of new failures. Failures of an ended backoff no longer
+    count, nor do failures before a success of their bucket.
     """
     failures = [each for each in failures if not cleared(each.bucket, each.kind, each.at, successes)]
     rests = {(rest.bucket, rest.kind): rest for rest in memory.rests if rest.until > now and not _over(rest, successes)}
@@ -114,12 +116,12 @@ class OfFamily(Protocol):
 
 
 def backoff_of(bucket: Bucket, rests: Sequence[Backoff], array: OfFamily) -> Backoff | None:
-    """The rest that keeps this bucket from being ordered for this array."""
+    """The backoff that keeps this array from ordering this bucket."""
     return next((rest for rest in rests if _covers(rest.bucket, bucket.key, array)), None)
 
 
 def _covers(failed: BucketKey, bucket: BucketKey, array: OfFamily) -> bool:
-    """Whether a failure of one bucket speaks of another: equal, where one side says ANY it says nothing."""
+    """Whether a failure of one bucket counts for another: they are equal; ANY on one side matches everything."""
     for field in fields(BucketKey):
         one, other = getattr(failed, field.name), getattr(bucket, field.name)
         if field.name == "node_array":

@@ -1,5 +1,6 @@
-"""The brake: more removals, jobs deleted and held, or launches that helped nobody in a window than set, and nothing
-happens until a person resumes. Other launches it only paces (`core/limits.py`).
+"""The circuit breaker: if a window has more removals, deleted and held jobs, or launches that helped nobody than the
+settings allow, it stops everything until a person resumes. It only limits the rate of other launches
+(`core/limits/limits.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def tripped(
     kills: Sequence[Event] = (),
     helped_nobody: Sequence[Event] = (),
 ) -> Reason | None:
-    """Why the brake is to be pressed, given everything counted up to and with this pass, since the last resume.
+    """Why the circuit breaker must stop everything, given all counts since the last resume, with those of this pass.
 
     `helped_nobody`: launches whose workers came, or failed to come, while none of the jobs that they were for started.
     """

@@ -29,7 +29,7 @@ from autoscaler.core.workers.worker_state import WorkerState, same_host
 SURE = 30.0
 """Seconds after which a job that runs has started: what fails before (prolog, PE start) mostly fails at once."""
 CATEGORIES = 32
-"""So many categories of one launch are followed, those with the most tasks."""
+"""Most categories of one launch that are followed, those with the most tasks."""
 _JOINED_WITH = frozenset({None, Condition.SILENT, Condition.DISABLED_BY_HAND})
 """With these a ready worker has joined, whether it takes jobs just now or not."""
 _TAKEN_AWAY = frozenset({Condition.DISABLED_BY_HAND, Condition.INTERRUPTED, Condition.UNKNOWN_ARRAY})
@@ -51,12 +51,12 @@ class Ended(StrEnum):
     HELPED = "helped"
     HELPED_NOBODY = "helped nobody"
     UNKNOWN = "unknown"
-    """Nothing came of the order, or somebody took its workers away."""
+    """The order gave no worker, or somebody removed its workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One trial after this look."""
+    """One trial after this observation."""
 
     trial: LaunchTrial
     ended: Ended | None = None
@@ -64,13 +64,13 @@ class Watched:
     coming: bool = False
     """Whether workers of it are still to join."""
     useless: int = 0
-    """Workers of it that have come or gone, and could not take a job now."""
+    """Workers of it that have come or gone, and cannot take a job now."""
 
 
 def watch(
     snapshot: Snapshot,
     observed: ObservedWorkers,
-    moment: PassContext,
+    pass_context: PassContext,
     categories: Categories,
     usable: frozenset[str],
     since: float,
@@ -82,8 +82,8 @@ def watch(
     machines: dict[str, list[WorkerState]] = {}
     for machine in observed.known:
         machines.setdefault(machine.worker.order_id or "", []).append(machine)
-    due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, moment.now)}
-    look = _Look(snapshot, moment, categories, usable)
+    due = {order.id for order, _ in outstanding(snapshot.fleet, snapshot.policy, pass_context.now)}
+    look = _Look(snapshot, pass_context, categories, usable)
     found: dict[str, Watched] = {}
     for order_id, trial in _trials(snapshot, orders, since).items():
         if trial.closed:
@@ -112,12 +112,12 @@ def _most(assignment: Assignment) -> Assignment:
 @dataclass(frozen=True, slots=True)
 class _Look:
     snapshot: Snapshot
-    moment: PassContext
+    pass_context: PassContext
     categories: Categories
     usable: frozenset[str]
 
     def at(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, due: bool) -> Watched:
-        coming = due or any(counts_as_coming(machine, self.moment) for machine in machines)
+        coming = due or any(counts_as_coming(machine, self.pass_context) for machine in machines)
         trial = self._joined(trial, machines, order)
         patient = trial.joined_s < self.snapshot.policy.protected_after or self._waits_for_others(trial)
         stay = [machine for machine in machines if _has_joined(machine)]
@@ -126,13 +126,15 @@ class _Look:
         ended = self._ended(trial, machines, order, open_=open_)
         useless = [machine for machine in stay if machine.name not in self.usable and machine.empty]
         gone = max(trial.workers - len(machines), 0) if not due else 0
-        left = [machine for machine in machines if machine not in stay and not counts_as_coming(machine, self.moment)]
+        left = [
+            machine for machine in machines if machine not in stay and not counts_as_coming(machine, self.pass_context)
+        ]
         trial = replace(trial, closed=ended is not None)
         return Watched(trial, ended, coming, 0 if trial.ran_at is not None else len(useless) + len(left) + gone)
 
     def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
         """What of them has come, and for how long."""
-        looked_at, now = self.snapshot.memory.looked_at, self.moment.now
+        looked_at, now = self.snapshot.memory.looked_at, self.pass_context.now
         heard = [machine.note.heard_at for machine in machines if machine.note.heard_at is not None]
         last, seen = max(heard, default=None), dict.fromkeys((*trial.seen, *self._shown(machines)))
         trial = replace(
@@ -167,12 +169,12 @@ class _Look:
             return replace(trial, ran_at=None, started=()) if any(self._spoilt(m, trial) for m in machines) else trial
         some = (key for key, _ in trial.assignment if any(self.categories.may_be(job, key) for job in running))
         started = tuple(dict.fromkeys((*trial.started, *some)))
-        return replace(trial, ran_at=self.moment.now if trial.ran_at is None else trial.ran_at, started=started)
+        return replace(trial, ran_at=self.pass_context.now if trial.ran_at is None else trial.ran_at, started=started)
 
     def _ended(
         self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, open_: bool
     ) -> Ended | None:
-        ran, now = trial.ran_at, self.moment.now
+        ran, now = trial.ran_at, self.pass_context.now
         if (ran is not None and (now - ran >= SURE or not open_)) or any(self._succeeded(m, trial) for m in machines):
             return Ended.HELPED
         if open_:
@@ -183,7 +185,7 @@ class _Look:
     def _excused(self, machine: WorkerState) -> bool:
         """Whether a person or its cloud took it, so that it says nothing that no job ran there."""
         taken = machine.worker.ending in (Ending.INTERRUPTED, Ending.RELEASED) or machine.note.disabling in _EXCUSES
-        return taken or machine.decisive in _TAKEN_AWAY or self.moment.let_go(machine) is not None
+        return taken or machine.decisive in _TAKEN_AWAY or self.pass_context.let_go(machine) is not None
 
     def _spoilt(self, machine: WorkerState, trial: LaunchTrial) -> bool:
         """Whether jobs fail to start there: Grid Engine closed a queue instance, or says so in its accounting."""

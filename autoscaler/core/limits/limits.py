@@ -37,7 +37,7 @@ class Usage:
     total_price_per_hour: float | None = 0.0
 
     def plus(self, vcpus: int, price: float | None, count: int) -> Usage:
-        """With so many more workers of so many cores each in the one array."""
+        """This usage with `count` more workers of `vcpus` vCPUs each in one array."""
         total = 0.0 if not count else None if price is None else price * count
         more = Usage(count, vcpus * count, total)
         grown = self.plus_others(more).plus_elsewhere(more)
@@ -60,7 +60,7 @@ class Usage:
         )
 
     def at_least(self, other: Usage) -> Usage:
-        """Of each the greater: what is kept for others counts as taken."""
+        """The greater of each: reserved room counts as used."""
         return replace(
             self,
             workers=max(self.workers, other.workers),
@@ -144,7 +144,7 @@ class Room:
 
 
 def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
-    """How many more workers of this bucket the standing limits leave room for."""
+    """How many more workers of this bucket the limits allow."""
     rooms = [
         Room(limits.max_workers - usage.workers, because(Code.CAPPED, cap="max_workers", limit=limits.max_workers))
     ]
@@ -166,7 +166,7 @@ def room_for(bucket: Bucket, limits: Limits, usage: Usage) -> Room:
 
 
 def _rooms_in_total(bucket: Bucket, limits: Limits, usage: Usage) -> Iterator[Room]:
-    """What the limits of the whole cell leave, whichever node arrays have taken the rest."""
+    """What the limits of the whole cell leave, whichever node arrays use the rest."""
     if limits.total_workers is not None:
         cap = because(Code.CAPPED, cap="total_workers", limit=limits.total_workers)
         yield Room(limits.total_workers - usage.total_workers, cap)
@@ -184,7 +184,7 @@ def most_ever(bucket: Bucket, limits: Limits) -> Room:
 
 
 def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reason) -> Room:
-    """An unknown price, of the bucket or of what runs, is no room under a price cap."""
+    """With a price limit there is no room if the price of the bucket or of a running worker is unknown."""
     price = bucket.price_per_hour
     if price is None or taken is None:
         return Room(0, cap)
@@ -193,8 +193,10 @@ def _room_for_price(bucket: Bucket, limit: float, taken: float | None, cap: Reas
     return Room(int((limit - taken + 1e-9) // price), cap)
 
 
-def launches_paced(brake: Brake, launches: Sequence[Event], now: float, resumed_at: float | None = None) -> Room | None:
-    """How many more launches, of all node arrays together, the window of the brake allows; None: as many as wanted."""
+def launches_left_in_window(
+    brake: Brake, launches: Sequence[Event], now: float, resumed_at: float | None = None
+) -> Room | None:
+    """How many more launches of all node arrays together the window of the circuit breaker allows; None: no limit."""
     if brake.max_launches is None:
         return None
     recent = [event for event in launches if now - event.at < brake.window and event.at > (resumed_at or 0.0)]
@@ -204,7 +206,7 @@ def launches_paced(brake: Brake, launches: Sequence[Event], now: float, resumed_
 
 
 def launches_left(limits: Limits, launches: Sequence[Event], family: str, now: float) -> Room | None:
-    """How many more launches this hour allows to the arrays that stem from one; None: as many as wanted."""
+    """How many more launches this hour allows for one array and those that extend it; None: no limit."""
     if limits.max_launches_per_hour is None:
         return None
     recent = [event for event in launches if now - event.at < HOUR and (event.family or event.node_array) == family]

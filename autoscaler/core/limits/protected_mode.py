@@ -28,10 +28,12 @@ from autoscaler.core.workers.step import PassContext
 LONGEST_WAIT = HOUR
 SHORTEST_WAIT = 1.0
 SEVERAL = 3
-"""So many categories that no launch helps, and launches that helped nobody: it is hardly the categories' own doing."""
+"""With this many categories that no launch helps, and this many launches that helped nobody, a shared cause is more
+likely than the categories themselves.
+"""
 OWNERS = 2
 REMEMBERED = 200
-"""At most so many categories of an array, the last that failed."""
+"""Most categories of an array that are remembered: the last that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Protection:
     def hold_back(
         self, array: NodeArrayPolicy, wanted: Sequence[CategoryDemand], counts: Sequence[int]
     ) -> tuple[HeldBack, ...]:
-        """For each demand how many of so many tasks the array may launch for."""
+        """For each demand, for how many of its tasks the array may launch."""
         name = family_of(array)
         known = self.arrays.get(name, ProtectedArray())
         if known.stopped is not None:
@@ -137,30 +139,30 @@ class Protection:
 def protect(
     snapshot: Snapshot,
     observed: ObservedWorkers,
-    moment: PassContext,
+    pass_context: PassContext,
     wanted: Sequence[CategoryDemand],
     usable: frozenset[str],
 ) -> Protection:
-    """What launches have come to, after this look. `usable`: names of hosts with room for jobs."""
+    """The results of launches, after this observation. `usable`: names of hosts with room for jobs."""
     policy, wishes, memory = snapshot.policy, snapshot.wishes, snapshot.memory
     since = max(wishes.resumed_at or 0.0, wishes.retried_at or 0.0)
     known = {name: _since(array, wishes) for name, array in memory.protected.items()}
     categories = Categories(wanted)
-    watched = watch(snapshot, observed, moment, categories, usable, since)
+    watched = watch(snapshot, observed, pass_context, categories, usable, since)
     for _, each in sorted(watched.items(), key=lambda item: (item[1].trial.ordered_at, item[0])):
         if each.ended in (Ended.HELPED, Ended.HELPED_NOBODY):
             name = each.trial.node_array
             before = known.get(name, ProtectedArray())
             if each.ended is Ended.HELPED:
-                known[name] = _helped(before, each.trial, categories, moment.now)
+                known[name] = _helped(before, each.trial, categories, pass_context.now)
             else:
                 boot = _boot_time(policy.node_array(name), each.trial)
-                known[name] = _helped_nobody(before, each.trial, categories, boot, moment.now)
-    kept = {name: _remembered(array, categories, moment.now) for name, array in known.items()}
-    kept = {name: _stopped(name, array, moment.now) for name, array in kept.items() if array != ProtectedArray()}
+                known[name] = _helped_nobody(before, each.trial, categories, boot, pass_context.now)
+    kept = {name: _remembered(array, categories, pass_context.now) for name, array in known.items()}
+    kept = {name: _stopped(name, array, pass_context.now) for name, array in kept.items() if array != ProtectedArray()}
     failed = {key for array in kept.values() for key in array.categories}
     waiting = frozenset(key for key in failed if categories.waiting_since(key) is not None)
-    return Protection(kept, watched, moment.now, policy.protected_after, waiting)
+    return Protection(kept, watched, pass_context.now, policy.protected_after, waiting)
 
 
 def _boot_time(array: NodeArrayPolicy | None, trial: LaunchTrial) -> float:

@@ -52,7 +52,7 @@ def taken(launches: Sequence[Event], fleet: Fleet) -> tuple[Event, ...]:
 
 
 def unanswered(orders: Sequence[Order]) -> tuple[Reason, ...]:
-    """Of every order that is asked for again because no answer came: what was said, and when it is."""
+    """For each order that is requested again because it got no answer: the error, and the time of the next request."""
     return tuple(
         because(
             Code.ORDER_UNANSWERED,
@@ -69,7 +69,7 @@ def unanswered(orders: Sequence[Order]) -> tuple[Reason, ...]:
 def told_uncertain(
     verdicts: Sequence[JobCategoryVerdict], open_orders: Sequence[Reason]
 ) -> tuple[JobCategoryVerdict, ...]:
-    """Of what waits for coming workers it is told where it is not certain that they come."""
+    """Marks jobs that wait for coming workers if it is not certain that these come."""
     if not open_orders:
         return tuple(verdicts)
     return tuple(

@@ -236,8 +236,8 @@ class Reimage(ActionKind, kind="reimage", order=86, verb="reimaging"):
 
 
 PROBE_HOST_PREFIX = "sge-autoscaler-phantom-"
-"""Names of phantoms begin so, and no other host's does: whatever carries it is never counted, never listed, and swept
-away by whoever serves the cell.
+"""Names of probe hosts begin so, and no other host's does: whatever carries it is never counted, never listed, and
+swept away by whoever serves the cell.
 """
 
 
@@ -258,8 +258,8 @@ class Question:
 
     job: int
     fingerprint: str
-    """Of all the answer rests on: what the job asks for, PEs, queues, policy, phantoms. An answer to another question
-    is none.
+    """Of all the answer rests on: what the job asks for, PEs, queues, policy, probe hosts. An answer to another
+    question is none.
     """
 
 

@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 
 class Answer(StrEnum):
-    """Grid Engine's answer to whether a job could ever run on the cluster with phantoms in it."""
+    """Grid Engine's answer to whether a job could ever run on the cluster with probe hosts in it."""
 
     POSSIBLE = "possible"
     IMPOSSIBLE = "impossible"
     """Explicitly: no suitable queues."""
     NONE = "none"
-    """No answer that means either: the job runs, is held or gone, the command failed, a phantom could not be put up."""
+    """No clear answer: the job runs, is held or gone, the command failed, or a probe host could not be made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What one pass leaves for the next: the little that neither Grid Engine nor the provider can tell again.
 
-Written by `plan`, stored by the shell in one transaction with the journal before the plan's first action, read back
-by the next observe. A lost memory is safe: nothing is removed before two new looks (rule 8). Times as Unix seconds.
+Written by `plan`, stored by the shell in one transaction with the journal before the plan's first action, read back by
+the next observe. A lost memory is safe: nothing is removed before two new observations (rule 8). Times as Unix seconds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Disabling(StrEnum):
     SWAP = "swap"
     """It makes room for a stronger worker."""
     GROUP = "group"
-    """Its group leaves as a whole: it is never let in again."""
+    """Its group leaves as a whole: it is never enabled again."""
     AUTO_STOP = "auto_stop"
-    """It asked to stop, and was told that it does: it is never let in again."""
+    """It asked to stop, and was told that it does: it is never enabled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class WorkerNote:
 
     first_seen: float
     idle_since: float | None = None
-    """Since when every look showed it in service and empty."""
+    """Since when every observation showed it in service and empty."""
     disabled_at: float | None = None
     disabling: Disabling | None = None
     """Set together with `disabled_at`, before `qmod -d` is called."""
     seen_disabled: bool = False
-    """Whether a later look showed it disabled: only then is enabled again a person's doing."""
+    """Whether a later observation showed it disabled: only then is enabled again a person's doing."""
     retired_at: float | None = None
     """When Remove was planned: a machine that is no execution host after this is to be terminated, not enrolled."""
     enrolling_since: float | None = None
@@ -60,10 +60,10 @@ class WorkerNote:
     """When Grid Engine first heard its execd."""
     host: str | None = None
     empty_since: float | None = None
-    """Since when every look showed it disabled by us and empty: rule 1's two looks, in time."""
+    """Since when every observation showed it disabled by us and empty: rule 1's two observations, in time."""
     enabled_at: float | None = None
-    """When Enable was last planned. The mark stays until a look shows it enabled, so that a crash in between leaves no
-    host of ours behind.
+    """When Enable was last planned. The mark stays until an observation shows it enabled, so that a crash in between
+    leaves no host of ours behind.
     """
     terminated_at: float | None = None
     """When Terminate was last planned."""
@@ -82,9 +82,11 @@ class WorkerNote:
     gone: bool = False
     """Whether its provider confirmed its end."""
     left: bool = False
-    """Whether a look showed that it is no execution host any more: one of its name is then another machine's."""
+    """Whether an observation showed that it is no execution host any more: a host of its name is then another's."""
     only_ended: bool = False
-    """Whether no look ever showed its machine alive, as after a lost store: its name alone proves no host to be its."""
+    """Whether no observation ever showed its machine alive, as after a lost store: its name alone proves no host to be
+    its.
+    """
     on_their_way: tuple[str, ...] = ()
     """Jobs that its host had not taken yet when it was last looked at without a newer machine of its name: such a one
     may have got them.
@@ -94,7 +96,7 @@ class WorkerNote:
     them, or this one got them.
     """
     moved: tuple[str, ...] = ()
-    """Lost jobs of its that were last pushed back or deleted."""
+    """Lost jobs of its that were last rescheduled or deleted."""
     moved_at: float | None = None
     moves: int = 0
     """How often the same ones were."""
@@ -115,19 +117,19 @@ class WorkerNote:
     stop_undone: bool = False
     """A person enabled it although it had been told that it stops: that it asked counts no more."""
     alarm_since: float | None = None
-    """Since when every look showed it in service, empty, and in alarm in its queue (`a`, `A`)."""
+    """Since when every observation showed it in service, empty, and in alarm in its queue (`a`, `A`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """A job that we hold while it is pushed back, because a part of it may still run on a host that lives."""
+    """A job that we hold while it is rescheduled, because a part of it may still run on a host that lives."""
 
     hosts: tuple[str, ...]
     """Those hosts."""
     at: float
     """When the hold was planned."""
     pushed_at: float | None = None
-    """When it was pushed back."""
+    """When it was rescheduled."""
     released_at: float | None = None
     """When the hold was last lifted."""
 
@@ -167,7 +169,7 @@ class SwapNote:
     type: str = ""
     """Instance type that is to come."""
     since: float | None = None
-    """Since when every look has found this change the best."""
+    """Since when every observation has found this change the best."""
     begun_at: float | None = None
     """When it was begun: its workers leave. None: only considered."""
     ended_at: float | None = None
@@ -183,7 +185,7 @@ class UnsatisfiableNote:
     fingerprint: str = ""
     """Of all that this rests on."""
     since: float | None = None
-    """Since when every look has found it so, with that fingerprint. None: the last look did not."""
+    """Since when every observation has found it so, with that fingerprint. None: the last observation did not."""
     asked_at: float | None = None
     """When Grid Engine was last to be asked, as long as it has not answered."""
     asked: int = 0
@@ -195,7 +197,7 @@ class UnsatisfiableNote:
     held_at: float | None = None
     """When Hold was last planned: a hold on it is then ours."""
     held: bool = False
-    """A look since then showed it held."""
+    """An observation since then showed it held."""
     released_at: float | None = None
     """When Release was last planned."""
     spared: bool = False
@@ -289,7 +291,7 @@ class Memory:
     time is told: since they were first seen. Others: since submission.
     """
     unable: tuple[int, ...] = ()
-    """Job numbers seen unable to run at the last look, sorted."""
+    """Job numbers seen unable to run at the last observation, sorted."""
     details: Mapping[int, JobDetail] = field(default_factory=lambda: MappingProxyType({}))
     swaps: Mapping[str, SwapNote] = field(default_factory=lambda: MappingProxyType({}))
     """By node array."""
@@ -313,7 +315,7 @@ class Memory:
     hearing: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     """By name of every host ever heard: None while it reports, else since when it is silent."""
     looked_at: float | None = None
-    """The time of the last look."""
+    """The time of the last observation."""
     asked: tuple[int, ...] = ()
     """Jobs that run on lost or leaving workers, of which `qstat -j` is to tell whether they may start again."""
     held_back: Mapping[str, HeldBack] = field(default_factory=lambda: MappingProxyType({}))
@@ -321,7 +323,7 @@ class Memory:
     trials: Mapping[str, LaunchTrial] = field(default_factory=lambda: MappingProxyType({}))
     """By order id."""
     closed_since: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By id of a node operation: since when every look has shown its machine disabled by a person and empty."""
+    """By id of a node operation: since when every observation has shown its machine disabled by a person and empty."""
     unhelpful: tuple[Event, ...] = ()
     """Workers of launches that helped none of the jobs that they were for."""
     protected: Mapping[str, ProtectedArray] = field(default_factory=lambda: MappingProxyType({}))

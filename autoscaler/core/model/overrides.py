@@ -1,4 +1,4 @@
-"""What an operator asked for by a command: pause, keep, drain, stop."""
+"""Operator overrides: pause, keep, drain, stop."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What people asked for through commands."""
+    """The overrides in force."""
 
     paused: bool = False
     paused_by: str = ""
     resumed_at: float | None = None
-    """When a person last resumed: what was counted before that no longer presses the brake. The shell has then cleared
-    `Memory.brake`.
+    """When a person last resumed: what was counted before that no longer presses the circuit breaker. The shell has
+    then cleared `Memory.brake`.
     """
     retried_at: float | None = None
     """When a person last wanted what had failed to be tried again."""

@@ -20,26 +20,27 @@ def next_due(
     now: float,
     *,
     throttled: Reason | None = None,
-    paced: bool = False,
+    rate_limited: bool = False,
     retry_after: float,
 ) -> float | None:
     """The next moment after `now` at which a job expires, a request lapses, a worker has been idle or empty for long
     enough, an enrolment that was cut short is tried again, or a node array may launch again. `arrays`: node array by
-    worker id. `paced`: the brake's window keeps a launch back. `retry_after`: seconds until an action whose effect does
+    worker id. `rate_limited`: the circuit breaker's
+    window keeps a launch back. `retry_after`: seconds until an action whose effect does
     not show is planned again. None: only a change outside can bring anything.
     """
     policy, requests, schedule_interval = snapshot.policy, snapshot.requests, snapshot.cluster.schedule_interval
     until = throttled["until_at"] if throttled is not None and (wanted or requests.sets or requests.nodes) else None
-    moments = (
+    times = (
         *([float(until)] if isinstance(until, int | float) else ()),
         *_expiries(wanted, policy),
         *_ends_of_waiting(notes, arrays, policy, schedule_interval),
         *(enrolled_at + retry_after for enrolled_at in _enrolments(notes)),
         *(event.at + policy.batch_delay for event in launches if wanted or requests.sets or requests.nodes),
-        *(event.at + policy.brake.window for event in launches if paced),
+        *(event.at + policy.brake.window for event in launches if rate_limited),
         *(live.expires_at for live in requests.sets if live.expires_at is not None),
     )
-    return min((moment for moment in moments if moment > now), default=None)
+    return min((time for time in times if time > now), default=None)
 
 
 def _expiries(wanted: Sequence[CategoryDemand], policy: Policy) -> Iterator[float]:

@@ -52,7 +52,7 @@ def outcome_of(
         facts.observed,
         facts.demand,
         facts.policy,
-        facts.moment.now,
+        facts.pass_context.now,
     )
     memory = next_memory(
         snapshot,
@@ -78,8 +78,8 @@ def outcome_of(
         snapshot,
         now,
         throttled=facts.launch_context.throttled,
-        paced=launches.paced,
-        retry_after=facts.moment.retry_after,
+        rate_limited=launches.rate_limited,
+        retry_after=facts.pass_context.retry_after,
     )
     dues = (due, swaps.due, facts.recovery.due, unsatisfiable.due, facts.closed.due, protection.due, operations.due)
     uncertain = unanswered(snapshot.fleet.orders)
@@ -149,7 +149,7 @@ def _persistent(observed: ObservedWorkers, policy: Policy) -> tuple[WorkerVerdic
 
 def _notes(facts: Facts, launches: Launches, protection: Protection) -> tuple[Reason, ...]:
     snapshot = facts.snapshot
-    first = [reason for reason in (facts.moment.held_back, facts.moment.stopping) if reason is not None]
+    first = [reason for reason in (facts.pass_context.held_back, facts.pass_context.stopping) if reason is not None]
     first += protection.notes()
     unknown = unknown_arrays(snapshot.requests, snapshot.policy)
     unknown += unknown_types(snapshot.requests, snapshot.policy)

@@ -1,7 +1,8 @@
-"""What one look leaves for the history: how much waits and runs, and what stands, comes and leaves, by node array.
+"""What one observation leaves for the history: how much waits and runs, and what stands, comes and leaves, by node
+array.
 
-A `Sample` of one look has its numbers as they were. One of a period has means over the seconds that were observed, and
-so their product with the period's observed hours is what it amounted to: `price_per_hour` becomes a cost.
+A `Sample` of one observation has its numbers as they were. One of a period has means over the seconds that were
+observed, and so their product with the period's observed hours is what it amounted to: `price_per_hour` becomes a cost.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ArraySample:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Jobs and tasks that began between two looks, and for how long they had waited since their submission."""
+    """Jobs and tasks that began between two observations, and for how long they had waited since their submission."""
 
     count: int = 0
     waited: float = 0.0
@@ -69,9 +70,11 @@ class Sample:
     """One look, or a period of many."""
 
     at: float
-    """Of the look, or the begin of the period, in Unix seconds."""
+    """Of the observation, or the begin of the period, in Unix seconds."""
     seconds: float = 0.0
-    """For so long it is known; 0 for one look. Less than the period where the autoscaler did not run or saw nothing."""
+    """For so long it is known; 0 for one observation. Less than the period where the autoscaler did not run or saw
+    nothing.
+    """
     waiting: float = 0.0
     """Tasks that wait, counted or not."""
     counted: float = 0.0
@@ -88,7 +91,7 @@ class Sample:
     """Longest time for which a counted task that waits has been able to run, in seconds."""
     most_waiting: float = 0.0
     started: float = 0.0
-    """Jobs and tasks that began: a number, no mean. Those that began and ended between two looks are missed."""
+    """Jobs and tasks that began: a number, no mean. Those that began and ended between two observations are missed."""
     waited: float = 0.0
     """Seconds from their submission, all together."""
     longest_waited: float = 0.0
@@ -148,7 +151,8 @@ def running(cluster: Cluster) -> Running:
 
 
 def starts(before: Cluster, at: float, ran: Running, runs: Running) -> Starts:
-    """What began between a look, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at each.
+    """What began between an observation, `before`, made `at` this time, and the next. `ran`, `runs`: all that did at
+    each.
 
     A job that was not seen waiting came after that look; its wait is taken to be the time from then to its start.
     """

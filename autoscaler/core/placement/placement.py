@@ -69,8 +69,8 @@ class _Need:
 
 def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None, new_count: int = 0) -> Placement:
     """Place as many tasks as fit, on `hosts` in their order and then on up to `new_count` more like `new`."""
-    board = OpenPlacement(hosts)
-    return (board if new is None else board.with_new(new, new_count)).place(wanted)
+    placement = OpenPlacement(hosts)
+    return (placement if new is None else placement.with_new(new, new_count)).place(wanted)
 
 
 def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
@@ -315,8 +315,8 @@ def _kind_of(host: Host, names: tuple[str, ...], new: int = 0) -> _Kind:
 
 
 class OpenPlacement:
-    """Hosts while demands are put on them, in the order they were given. What was put stays put: a board can be asked
-    again, and a copy of it with new hosts shows what these would add.
+    """Hosts while demands are put on them, in the order they were given. What was put stays put: a placement can be
+    asked again, and a copy of it with new hosts shows what these would add.
     """
 
     def __init__(self, hosts: Sequence[Host] = ()) -> None:
@@ -326,9 +326,9 @@ class OpenPlacement:
 
     def with_new(self, new: Host, count: int) -> OpenPlacement:
         """A copy with up to `count` more hosts like `new`, after all others."""
-        board = OpenPlacement()
-        board._kinds = [*self._kinds, *([_kind_of(new, (), count)] if count > 0 else [])]
-        return board
+        placement = OpenPlacement()
+        placement._kinds = [*self._kinds, *([_kind_of(new, (), count)] if count > 0 else [])]
+        return placement
 
     def place(self, wanted: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
@@ -346,17 +346,17 @@ class OpenPlacement:
         """Of demand that does not fit as a whole, pieces that single hosts could take (`as_shares`) and for which no
         room is left here. At least one of each that is unmet, since something keeps it from standing here.
         """
-        board = OpenPlacement()
-        board._kinds = list(self._kinds)
+        placement = OpenPlacement()
+        placement._kinds = list(self._kinds)
         pieces = [count for _, count in as_shares(unmet)]
         for index in sorted(range(len(unmet)), key=lambda i: hardest_first(unmet[i][0])):
             demand, count = unmet[index]
             need = _need(demand)
             if need is None or not count or demand.one_host or demand.together:
                 continue
-            rooms, each = board._rooms(need, None), count if need.apart else None
-            there = sum(min(room, each or room) * board._kinds[at].count for at, room in rooms)
-            board._take(need, rooms, min(there, pieces[index]), most=each)
+            rooms, each = placement._rooms(need, None), count if need.apart else None
+            there = sum(min(room, each or room) * placement._kinds[at].count for at, room in rooms)
+            placement._take(need, rooms, min(there, pieces[index]), most=each)
             pieces[index] = max(pieces[index] - there, 1)
         return tuple(pieces)
 

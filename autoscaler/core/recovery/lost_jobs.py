@@ -1,7 +1,7 @@
 """Jobs whose machine is gone or about to go: which of them may start again, and what is done with the others.
 
-A job may be pushed back only once nothing of it can still run (rule 7). Where a part of it stands on hosts that live
-it is held first, pushed back, and let go when Grid Engine has had the time to end that part; decision 17 has figures.
+A job may be rescheduled only when nothing of it can still run (rule 7). If a part of it is on living hosts, it is held
+first, rescheduled, and released when Grid Engine has had the time to end that part; decision 17 has figures.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import LostJobs
 
 REPORTS_TO_WAIT = 2
-"""Load reports of a living host after which its part of a pushed-back job has been ended: the first one tells Grid
-Engine that the part runs, and is answered with its end.
+"""Load reports of a living host after which its part of a rescheduled job has ended: the first one shows Grid Engine
+that the part runs, and the answer ends it.
 """
 MARGIN = 75.0
 """Seconds besides, for that end itself: a job with `-notify` is warned a minute before it is killed."""
@@ -58,7 +58,7 @@ def name_of(job: HostJob) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobPlaces:
-    """Where every running job stands, and what is known of it."""
+    """The hosts of each running job, and what is known about it."""
 
     places: Mapping[str, frozenset[str]]
     """By job: all hosts that it occupies."""
@@ -67,7 +67,7 @@ class JobPlaces:
     queues: Mapping[str, Queue]
     details: Mapping[int, JobDetail]
     asked: frozenset[int]
-    """Jobs that an earlier look asked about: without a detail now they have none."""
+    """Jobs that an earlier pass asked about: without a detail now they have none."""
     held_back: Mapping[str, HeldBack]
 
     def restart(self, job: HostJob, queue: str) -> Restart:
@@ -80,7 +80,7 @@ class JobPlaces:
 
 
 def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: float) -> JobPlaces:
-    """Of all jobs. Details of this look win over remembered ones, of which those from before `oldest` do not count."""
+    """Of all jobs. Details of this observation override remembered ones; those from before `oldest` do not count."""
     places: dict[str, set[str]] = {}
     for host in cluster.hosts:
         for job in host.jobs:
@@ -108,7 +108,7 @@ def jobs_on(host: ExecutionHost) -> list[tuple[HostJob, str]]:
 
 @dataclass(frozen=True, slots=True)
 class JobsStep:
-    """What is to be done next for the lost jobs of one host."""
+    """The next action for the lost jobs of one host."""
 
     kind: type[Reschedule] | type[Hold] | type[Kill] | None
     """None: nothing, for `reason`."""
@@ -116,7 +116,7 @@ class JobsStep:
     reason: Reason
     forced: bool = False
     asking: tuple[int, ...] = ()
-    """Jobs of which Grid Engine is to be asked first."""
+    """Jobs about which Grid Engine must be asked first."""
 
 
 def next_for_jobs(
@@ -126,9 +126,9 @@ def next_for_jobs(
     tried: frozenset[str],
     refused: frozenset[str],
 ) -> JobsStep:
-    """The next thing to do for jobs that were lost with one host; one kind at a time, the surest first.
+    """The next action for jobs that were lost with one host; one kind at a time, the most certain first.
 
-    `tried`: jobs for which something was done a moment ago. `refused`: it was done often enough for these, in vain.
+    `tried`: jobs with a recent action. `refused`: jobs for which it failed too often.
     """
     groups: dict[Code, list[HostJob]] = {}
     for job, queue in lost:
@@ -152,7 +152,7 @@ _STEPS = (
 
 
 def _what_to_do(job: HostJob, restart: Restart, where: JobPlaces, policy: LostJobs, *, refused: bool) -> Code:
-    """What becomes of one lost job."""
+    """The verdict on one lost job."""
     if "d" in job.state:
         return Code.DELETED_BY_OWNER
     if restart is Restart.UNKNOWN:
@@ -181,7 +181,7 @@ def _step(code: Code, jobs: Sequence[HostJob], where: JobPlaces) -> JobsStep:
 
 
 def _nothing(groups: Mapping[Code, Sequence[HostJob]], where: JobPlaces) -> JobsStep:
-    """Why nothing is done now: they may not start again, or it was done a moment ago."""
+    """Why nothing is done now: they may not start again, or an action is recent."""
     code = Code.LOST_JOBS_STAY if Code.LOST_JOBS_STAY in groups else next(iter(groups))
     reason = _step(code, groups[code], where).reason
     return JobsStep(None, (), reason)
@@ -211,14 +211,16 @@ def _others(job: str, where: JobPlaces) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """Which held jobs are let go now, and which are remembered on."""
+    """Which held jobs are released now, and which stay remembered."""
 
     action: Release | None
     held_back: Mapping[str, HeldBack]
 
 
 def let_go(cluster: Cluster, memory: Memory, where: JobPlaces, retry_after: float, now: float) -> Releases:
-    """Let go what was pushed back long enough ago, again where a lifted hold came back; forget what runs or is gone."""
+    """Release jobs that were rescheduled long enough ago, again if a lifted hold came back; forget those that run or
+    are gone.
+    """
     held = frozenset(str(job) for shape in cluster.shapes if "h" in shape.ask.state for job in shape.jobs)
     patience = REPORTS_TO_WAIT * cluster.load_report_time + MARGIN
     heard = {host.name: host.heard for host in cluster.hosts}

@@ -1,5 +1,5 @@
-"""Machines that carry our tag and that no pass will ever manage: their node array is not ours any more, another machine
-has their name, or nobody here has ever seen them. They end by a person's command only.
+"""Machines that carry our tag but that no pass manages: the settings no longer have their node array, another machine
+has their name, or this store does not know them. Only a person's command ends them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """One of them, and why it is one."""
+    """An orphan, and why it is one."""
 
     worker: Worker
     host: str | None
     """Its own execution host; None: it has none."""
     busy: bool
-    """Whether Grid Engine lists a job or a reservation on that."""
+    """Whether Grid Engine lists a job or a reservation on that host."""
     disabled: bool
-    """Whether somebody lets no job in there."""
+    """Whether the host is disabled."""
     reason: Reason
 
 
 def find_orphans(snapshot: Snapshot) -> tuple[Orphan, ...]:
-    """Oldest first. Machines whose end is under way are none."""
+    """All orphans, oldest first. Machines that are being terminated are not orphans."""
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     found = ((machine, _why(machine, snapshot)) for machine in observed.machines)
     return tuple(_orphan(machine, reason) for machine, reason in found if reason is not None)

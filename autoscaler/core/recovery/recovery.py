@@ -1,7 +1,8 @@
-"""Workers that fell silent, that their cloud takes, or that are gone: one step each, always with a reason.
+"""Workers that are silent, that their cloud takes, or that are gone: one step each, always with a reason.
 
-Silence is not death: a silent worker is closed and watched, and after a while *fenced*: its end is asked for, although
-it is an execution host and may run jobs. Its jobs are touched only when its provider says that it is gone (rule 7).
+A silent worker may still run jobs: it is disabled and watched, and after a while *fenced*: its machine is terminated
+although it is an execution host and may run jobs. Its jobs are rescheduled or deleted only after its provider confirms
+that the machine is gone (rule 7).
 """
 
 from __future__ import annotations
@@ -48,29 +49,29 @@ from autoscaler.core.workers.step import (
 from autoscaler.core.workers.worker_state import WorkerState
 
 NOTICE_MARGIN = 30.0
-"""Seconds before its cloud takes it that a worker is ended by us, where all that it runs may start again."""
+"""How many seconds before its cloud takes it the autoscaler terminates a worker whose jobs may all start again."""
 TRIES = 3
-"""A job that still stands on its lost host after so many tries is one that Grid Engine does not push back."""
+"""After this many attempts a job that is still on its lost host counts as one that Grid Engine does not reschedule."""
 TRY_AGAIN = 600.0
-"""Seconds after which it is tried once more all the same: what stood in the way may have passed."""
+"""Seconds after which it is tried once more: the obstacle may have passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryContext:
-    """What recovery rests on besides the worker itself."""
+    """What recovery needs besides the worker itself."""
 
     policy: Policy
     where: JobPlaces
     grace: float
-    """Seconds for which a silent host may just not have reported again yet."""
+    """Seconds without a load report that are still normal."""
     all_silent: bool
-    """No host at all is heard."""
+    """qmaster has no load report from any host."""
     awaited: bool
     """Machines were ordered that no listing shows yet: one of them may bear the name of one that is gone."""
 
     @property
     def patience(self) -> float:
-        """Seconds of silence after which a worker is closed."""
+        """Seconds of silence after which a worker is disabled."""
         return min(self.grace, self.policy.silence_timeout / 2)
 
 
@@ -88,11 +89,11 @@ def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryC
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What all workers in these states do, and what to remember of their jobs."""
+    """The steps of all workers in these states, and what to remember about their jobs."""
 
     steps: tuple[WorkerStep, ...]
     release: Release | None
-    """Jobs that were held while they were pushed back, and may start now."""
+    """Jobs that were held while they were rescheduled, and may start now."""
     asked: tuple[int, ...]
     details: Mapping[int, JobDetail]
     held_back: Mapping[str, HeldBack]
@@ -101,20 +102,22 @@ class Recovery:
 
 
 def recover_workers(
-    observed: ObservedWorkers, cluster: Cluster, memory: Memory, moment: PassContext, after: RecoveryContext
+    observed: ObservedWorkers, cluster: Cluster, memory: Memory, pass_context: PassContext, after: RecoveryContext
 ) -> Recovery:
     """One step for every worker in one of these states."""
-    steps = [recover(machine, moment, after) for machine in observed.known if machine.procedure is Procedure.RECOVERY]
+    steps = [
+        recover(machine, pass_context, after) for machine in observed.known if machine.procedure is Procedure.RECOVERY
+    ]
     asked = to_ask(observed, after)
-    releases = let_go(cluster, memory, after.where, moment.retry_after, moment.now)
+    releases = let_go(cluster, memory, after.where, pass_context.retry_after, pass_context.now)
     actions = [step.action for step in steps]
     return Recovery(
         steps=tuple(steps),
         release=releases.action,
         asked=asked,
         details=details_to_keep(observed, after),
-        held_back=holding(releases.held_back, (*actions, releases.action), after.where, moment.now),
-        due=next_recovery(observed, asked, after, moment.now),
+        held_back=holding(releases.held_back, (*actions, releases.action), after.where, pass_context.now),
+        due=next_recovery(observed, asked, after, pass_context.now),
     )
 
 
@@ -123,116 +126,123 @@ class Lost:
     """A worker that is silent, taken by its cloud, ending or gone."""
 
     machine: WorkerState
-    moment: PassContext
+    pass_context: PassContext
     after: RecoveryContext
 
 
-def recover(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
+def recover(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
     """The next step of such a worker."""
-    return first_step(RULES, Lost(machine, moment, after))
+    return first_step(RULES, Lost(machine, pass_context, after))
 
 
 # -- silence ------------------------------------------------------------------------------------------------------
 
 
-def _silent(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Not heard: closed after a while, heard again: opened again, not heard for too long: fenced."""
+def _silent(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+    """A silent worker: disabled after a while, enabled when it reports again, fenced when it has been silent for too
+    long.
+    """
     host, silent = machine.host, machine.note.silent_s or 0.0
     if host is None:
         return wait(machine, because(Code.SECOND_OBSERVATION))
-    asked_away = moment.let_go(machine)
+    asked_away = pass_context.let_go(machine)
     if host.heard:
         if asked_away is not None:
-            return leave(machine, moment, asked_away, by_person=True)
-        return enable(machine, moment, because(Code.LOAD_REPORTS_AGAIN))
+            return leave(machine, pass_context, asked_away, by_person=True)
+        return enable(machine, pass_context, because(Code.LOAD_REPORTS_AGAIN))
     reason = because(Code.SILENT, silent_s=silent, limit_s=after.policy.silence_timeout)
-    leaving = asked_away or moment.winding_down
+    leaving = asked_away or pass_context.winding_down
     if not disabled(host) and leaving is not None:
         mark = Disabling.STOP if leaving.code is Code.STOPPING else Disabling.COMMAND
-        return disable(machine, moment, mark, leaving, by_person=True)
+        return disable(machine, pass_context, mark, leaving, by_person=True)
     if after.all_silent:
         return wait(machine, because(Code.NO_LOAD_REPORT).then(because(Code.ALL_SILENT)))
     if not disabled(host):
         if silent < after.patience:
             return wait(machine, because(Code.NO_LOAD_REPORT))
-        return _close(machine, moment, Disabling.SILENT, reason)
+        return _close(machine, pass_context, Disabling.SILENT, reason)
     if not host.busy and (leaving is not None or Condition.SILENT_TOO_LONG in machine.conditions):
-        return leave(machine, moment, reason, by_person=leaving is not None)
+        return leave(machine, pass_context, reason, by_person=leaving is not None)
     if Condition.SILENT_TOO_LONG in machine.conditions:
-        return fence(machine, moment, after)
+        return fence(machine, pass_context, after)
     return wait(machine, reason)
 
 
 def fence(
-    machine: WorkerState, moment: PassContext, after: RecoveryContext, reason: Reason | None = None
+    machine: WorkerState, pass_context: PassContext, after: RecoveryContext, reason: Reason | None = None
 ) -> WorkerStep:
-    """End the machine though it is an execution host that may be busy: the one exception to rule 1 (decision 17).
+    """Terminate the machine although it is an execution host that may be busy: the one exception to rule 1 (decision
+    17).
 
-    Only ever after a silence that was too long, or where its cloud is about to take it.
+    Only after it was silent for too long, or when its cloud is about to take it.
     """
-    kept = moment.kept(machine)
+    kept = pass_context.kept(machine)
     if kept is not None:
         return keep(machine, kept)
     silent = machine.note.silent_s or 0.0
     reason = reason or because(Code.FENCED, silent_s=silent, limit_s=after.policy.silence_timeout)
     retired_at = machine.note.retired_at
-    step = terminate(machine, moment, reason)
+    step = terminate(machine, pass_context, reason)
     if step.action is None:
         return step
-    note = replace(step.note, retired_at=retired_at, fenced_at=machine.note.fenced_at or moment.now)
+    note = replace(step.note, retired_at=retired_at, fenced_at=machine.note.fenced_at or pass_context.now)
     return replace(step, note=note)
 
 
-def _fenced(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its end was asked for. Asked again while it is silent; called off where it evidently runs on."""
+def _fenced(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+    """The autoscaler has requested its end. It repeats that while the worker is silent, and cancels it if the worker
+    evidently runs on.
+    """
     host, note = machine.host, machine.note
     if host is None or note.fenced_at is None:
         return wait(machine, because(Code.ENDING))
     if not host.heard:
-        return fence(machine, moment, after)
-    if machine.notice is None and moment.now - note.fenced_at >= after.policy.order_grace:
+        return fence(machine, pass_context, after)
+    if machine.notice is None and pass_context.now - note.fenced_at >= after.policy.order_grace:
         called_off = replace(machine, note=replace(note, fenced_at=None, terminated_at=None))
-        return enable(called_off, moment, because(Code.FENCE_CANCELLED))
+        return enable(called_off, pass_context, because(Code.FENCE_CANCELLED))
     return wait(machine, because(Code.ENDING))
 
 
-def _confirm_end(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its listing leaves it out. Where nothing is heard of it either, or another machine has its name, its end is asked
-    for: done already counts as done, and then it is certain.
+def _confirm_end(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+    """Its provider's listing leaves it out. If it is silent as well, or another machine has its name, the autoscaler
+    terminates it: if it had ended already, that is then certain.
     """
     note, host = machine.note, machine.host
-    missing = moment.now - note.missing_since if note.missing_since is not None else 0.0
+    missing = pass_context.now - note.missing_since if note.missing_since is not None else 0.0
     reason = because(Code.NOT_LISTED)
     silent = Condition.SILENT_TOO_LONG in machine.conditions or machine.successor is not None
     if host is None or missing < after.policy.order_grace or not silent:
         return wait(machine, reason)
     if note.disabling is None and disabled(host):
         return keep(machine, because(Code.DISABLED_BY_HAND))
-    return fence(machine, moment, after, because(Code.UNLISTED_AND_SILENT, missing_s=missing))
+    return fence(machine, pass_context, after, because(Code.UNLISTED_AND_SILENT, missing_s=missing))
 
 
 # -- notices -------------------------------------------------------------------------------------------------------
 
 
-def _leave_before_interruption(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its cloud takes it: no further job enters; it is ended in time where all that it runs may start again."""
+def _leave_before_interruption(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+    """Its cloud takes it: it is disabled, and terminated in time if all its jobs may start again."""
     host, notice = machine.host, machine.notice
     if notice is None:
-        if host is None or not host.heard or moment.let_go(machine) is not None:
-            return _silent(machine, moment, after)
-        return enable(machine, moment, because(Code.INTERRUPTION_WITHDRAWN))
+        if host is None or not host.heard or pass_context.let_go(machine) is not None:
+            return _silent(machine, pass_context, after)
+        return enable(machine, pass_context, because(Code.INTERRUPTION_WITHDRAWN))
     jobs = tuple(name_of(job) for job, _ in jobs_on(host)) if host is not None else ()
     reason = because(Code.INTERRUPTED, ends_at=notice.at, kind=notice.kind, jobs=jobs)
     if host is None:
-        return terminate(machine, moment, reason)
+        return terminate(machine, pass_context, reason)
     if not disabled(host):
-        return _close(machine, moment, Disabling.INTERRUPTED, reason)
+        return _close(machine, pass_context, Disabling.INTERRUPTED, reason)
     if not host.busy:
-        return leave(machine, moment, reason)
-    if moment.now >= notice.at - NOTICE_MARGIN and _all_may_restart(machine, after):
-        return fence(machine, moment, after, because(Code.TERMINATED_BEFORE_INTERRUPTION, ends_at=notice.at, jobs=jobs))
+        return leave(machine, pass_context, reason)
+    if pass_context.now >= notice.at - NOTICE_MARGIN and _all_may_restart(machine, after):
+        return fence(
+            machine, pass_context, after, because(Code.TERMINATED_BEFORE_INTERRUPTION, ends_at=notice.at, jobs=jobs)
+        )
     if Condition.SILENT_TOO_LONG in machine.conditions:
-        return fence(machine, moment, after)
+        return fence(machine, pass_context, after)
     return wait(machine, reason)
 
 
@@ -255,40 +265,48 @@ def restart_known(job: HostJob, queue: str, after: RecoveryContext) -> bool:
 # -- gone ------------------------------------------------------------------------------------------------------------
 
 
-def _close_ending(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its machine is ending. Where we did not ask for it, no further job enters; and no end hangs for ever."""
+def _close_ending(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+    """Its machine is ending. If the autoscaler did not request that, it disables the host; an end that hangs is
+    requested.
+    """
     host = machine.host
     ending = because(Code.ENDING)
     if host is None or _closed_by_hand(machine):
         return wait(machine, ending)
     if not disabled(host):
-        return _close(machine, moment, Disabling.LOST, ending)
-    return fence(machine, moment, after) if Condition.SILENT_TOO_LONG in machine.conditions else wait(machine, ending)
+        return _close(machine, pass_context, Disabling.LOST, ending)
+    return (
+        fence(machine, pass_context, after)
+        if Condition.SILENT_TOO_LONG in machine.conditions
+        else wait(machine, ending)
+    )
 
 
-def _remove_gone(machine: WorkerState, moment: PassContext, after: RecoveryContext) -> WorkerStep:
-    """Its end is certain: its jobs are pushed back, and its host is taken out of Grid Engine."""
+def _remove_gone(machine: WorkerState, pass_context: PassContext, after: RecoveryContext) -> WorkerStep:
+    """Its end is certain: its jobs are rescheduled, and its host is removed from Grid Engine."""
     host, reason = machine.host, _how_it_ended(machine)
     if host is None:
         return wait(machine, reason)
     if not disabled(host) and not _closed_by_hand(machine):
-        return _close(machine, moment, Disabling.LOST, reason)
+        return _close(machine, pass_context, Disabling.LOST, reason)
     lost = _lost_jobs(machine)
     if lost and host.heard and machine.successor is None and after.awaited:
         return wait(machine, because(Code.NAME_MAY_BE_REUSED, jobs=tuple(name_of(job) for job, _ in lost)).then(reason))
     if lost:
-        return _move_jobs(machine, lost, moment, after, reason)
+        return _move_jobs(machine, lost, pass_context, after, reason)
     if host.busy:
         return wait(machine, reason.then(busy_reason(machine)))
     retired = machine.note.retired_at
-    if moment.recent(retired):
+    if pass_context.recent(retired):
         return wait(machine, reason)
-    step = remove(machine, moment, reason)
+    step = remove(machine, pass_context, reason)
     return step if step.action is None else replace(step, note=replace(step.note, disabling=Disabling.LOST))
 
 
 def _closed_by_hand(machine: WorkerState) -> bool:
-    """Whether a person disabled it, be it in part: ours on top would hide that from the next machine of its name."""
+    """Whether a person disabled it, even in part: our own disabling would hide that from the next machine of
+    its name.
+    """
     host = machine.host
     return (
         machine.note.disabling is None
@@ -310,7 +328,7 @@ def _how_it_ended(machine: WorkerState) -> Reason:
 
 
 def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
-    """Jobs that are left alone though perhaps nothing runs them any more (rule 7)."""
+    """Jobs that are left alone although perhaps no process of them lives any more (rule 7)."""
     return tuple(
         because(Code.JOBS_UNCERTAIN, jobs=machine.note.in_doubt, host=machine.name)
         for machine in observed.machines
@@ -319,7 +337,7 @@ def jobs_in_doubt(observed: ObservedWorkers) -> tuple[Reason, ...]:
 
 
 def _lost_jobs(machine: WorkerState) -> list[tuple[HostJob, str]]:
-    """What ran on it. Where a newer machine already reports under its name, only what began before that existed."""
+    """Its jobs. If a newer machine already reports under its name, only jobs that began before that machine existed."""
     if machine.host is None:
         return []
     if machine.successor is None:
@@ -331,21 +349,21 @@ def _lost_jobs(machine: WorkerState) -> list[tuple[HostJob, str]]:
 def _move_jobs(
     machine: WorkerState,
     lost: Sequence[tuple[HostJob, str]],
-    moment: PassContext,
+    pass_context: PassContext,
     after: RecoveryContext,
     ended: Reason,
 ) -> WorkerStep:
     note = machine.note
-    tried = frozenset(note.moved) if moment.recent(note.moved_at) else frozenset()
-    lately = note.moved_at is not None and moment.now - note.moved_at < TRY_AGAIN
+    tried = frozenset(note.moved) if pass_context.recent(note.moved_at) else frozenset()
+    lately = note.moved_at is not None and pass_context.now - note.moved_at < TRY_AGAIN
     refused = frozenset(note.moved) if note.moves >= TRIES and lately else frozenset()
     where = _as_gone(machine, lost, after.where)
     found: JobsStep = next_for_jobs(lost, where, after.policy.lost_jobs, tried, refused)
     reason = found.reason.then(ended)
     if found.kind is None:
         return wait(machine, reason)
-    if moment.held_back is not None:
-        return wait(machine, reason.then(moment.held_back))
+    if pass_context.held_back is not None:
+        return wait(machine, reason.then(pass_context.held_back))
     action: Action
     if found.kind is Reschedule:
         host = machine.host.name if machine.host else machine.name
@@ -354,7 +372,7 @@ def _move_jobs(
         action = Hold(found.jobs, reason) if found.kind is Hold else Kill(found.jobs, reason, lost=True)
     again = set(found.jobs) <= set(note.moved)
     moved = tuple(sorted({*tried, *found.jobs}))
-    note = replace(note, moved=moved, moved_at=moment.now, moves=note.moves + 1 if again else 1)
+    note = replace(note, moved=moved, moved_at=pass_context.now, moves=note.moves + 1 if again else 1)
     verdict = WorkerVerdict(machine.name, machine.worker.id, "wait", reason)
     return WorkerStep(machine, verdict, note, action)
 
@@ -368,48 +386,48 @@ def _as_gone(machine: WorkerState, lost: Iterable[tuple[HostJob, str]], where: J
     return replace(where, places={**where.places, **places})
 
 
-def _close(machine: WorkerState, moment: PassContext, mark: Disabling, reason: Reason) -> WorkerStep:
-    """Let no further job in, also while paused: that harms nobody, and is taken back where it was wrong."""
+def _close(machine: WorkerState, pass_context: PassContext, mark: Disabling, reason: Reason) -> WorkerStep:
+    """Disable it, also while the autoscaler is paused: that does no harm, and can be undone."""
     note = machine.note
-    if note.disabling is not None and not note.seen_disabled and moment.recent(note.disabled_at):
+    if note.disabling is not None and not note.seen_disabled and pass_context.recent(note.disabled_at):
         return wait(machine, reason)
-    return disable(machine, moment, mark, reason, by_person=True)
+    return disable(machine, pass_context, mark, reason, by_person=True)
 
 
 # -- the rules --------------------------------------------------------------------------------------------------------
 
 
 def remove_gone(lost: Lost) -> WorkerStep | None:
-    return _remove_gone(lost.machine, lost.moment, lost.after) if lost.machine.gone else None
+    return _remove_gone(lost.machine, lost.pass_context, lost.after) if lost.machine.gone else None
 
 
 def confirm_end(lost: Lost) -> WorkerStep | None:
     unlisted = lost.machine.decisive is Condition.UNLISTED
-    return _confirm_end(lost.machine, lost.moment, lost.after) if unlisted else None
+    return _confirm_end(lost.machine, lost.pass_context, lost.after) if unlisted else None
 
 
 def watch_fenced(lost: Lost) -> WorkerStep | None:
     fenced = lost.machine.decisive is Condition.FENCED
-    return _fenced(lost.machine, lost.moment, lost.after) if fenced else None
+    return _fenced(lost.machine, lost.pass_context, lost.after) if fenced else None
 
 
 def close_ending(lost: Lost) -> WorkerStep | None:
     ends = lost.machine.phase is Phase.ENDING
-    return _close_ending(lost.machine, lost.moment, lost.after) if ends else None
+    return _close_ending(lost.machine, lost.pass_context, lost.after) if ends else None
 
 
 def leave_before_interruption(lost: Lost) -> WorkerStep | None:
     interrupted = lost.machine.decisive is Condition.INTERRUPTED
-    return _leave_before_interruption(lost.machine, lost.moment, lost.after) if interrupted else None
+    return _leave_before_interruption(lost.machine, lost.pass_context, lost.after) if interrupted else None
 
 
 def fence_cut_off(lost: Lost) -> WorkerStep | None:
     cut_off = lost.machine.decisive is Condition.CUT_OFF
-    return fence(lost.machine, lost.moment, lost.after) if cut_off else None
+    return fence(lost.machine, lost.pass_context, lost.after) if cut_off else None
 
 
 def watch_silent(lost: Lost) -> WorkerStep:
-    return _silent(lost.machine, lost.moment, lost.after)
+    return _silent(lost.machine, lost.pass_context, lost.after)
 
 
 RULES: tuple[Callable[[Lost], WorkerStep | None], ...] = (
@@ -428,7 +446,7 @@ RULES: tuple[Callable[[Lost], WorkerStep | None], ...] = (
     # Silent, or disabled because it was: closed, opened again, or fenced when that takes too long.
     watch_silent,
 )
-"""Read from the top; the first rule that has a step takes it."""
+"""Read from the top; the first rule that has a step decides."""
 
 
 # -- what to ask and when to look again -----------------------------------------------------------------------------
@@ -442,7 +460,7 @@ def _jobs_matter(machine: WorkerState) -> bool:
 def to_ask(observed: ObservedWorkers, after: RecoveryContext) -> tuple[int, ...]:
     """Jobs on workers that may be lost, of which nobody knows yet whether they may start again.
 
-    No more than one look asks about: of a job that was not asked about nothing follows from having no answer.
+    No more than one observation asks about: of a job that was not asked about nothing follows from having no answer.
     """
     jobs = {
         job.number
@@ -467,11 +485,11 @@ def details_to_keep(observed: ObservedWorkers, after: RecoveryContext) -> Mappin
 
 def next_recovery(observed: ObservedWorkers, asked: Sequence[int], after: RecoveryContext, now: float) -> float | None:
     """When time alone brings a next step: a notice comes close, a silence becomes too long, an answer is there."""
-    moments: list[float] = [now + 1.0] if set(asked) - after.where.asked else []
+    times: list[float] = [now + 1.0] if set(asked) - after.where.asked else []
     for machine in observed.known:
         if machine.notice is not None and machine.decisive is Condition.INTERRUPTED:
-            moments.append(machine.notice.at - NOTICE_MARGIN)
+            times.append(machine.notice.at - NOTICE_MARGIN)
         silent = machine.note.silent_s
         if silent is not None and not after.all_silent:
-            moments += [now + limit - silent for limit in (after.patience, after.policy.silence_timeout)]
-    return min((moment for moment in moments if moment > now), default=None)
+            times += [now + limit - silent for limit in (after.patience, after.policy.silence_timeout)]
+    return min((time for time in times if time > now), default=None)

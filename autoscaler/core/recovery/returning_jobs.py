@@ -1,6 +1,6 @@
-"""Work that will wait again soon: jobs on workers that are about to be taken or ended, as far as they may start again.
+"""Jobs that will wait again soon: those on workers that are about to be taken or terminated, if they may start again.
 
-It is wanted like what waits, after it, so that a replacement is ordered before the old worker is gone.
+They are demand after that of waiting jobs, so that a replacement is ordered before the old worker is gone.
 """
 
 from __future__ import annotations

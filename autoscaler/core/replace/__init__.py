@@ -1,1 +1,1 @@
-"""A weak worker makes room for a stronger one where the limits are reached."""
+"""A stronger worker replaces a weak one if the limits are reached."""

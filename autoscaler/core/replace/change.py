@@ -1,6 +1,6 @@
-"""What it would bring if some workers of a full node array made room for a stronger type, by exact placement.
+"""What it would gain if a stronger type replaced some workers of a full node array, by exact placement.
 
-Nothing is decided about when; `swap` does. A change is judged with the workers that leave *emptied*, so that the
+`swap` decides when. A change is judged with the workers that leave *emptied*, so that the
 answer stays the same while their jobs end.
 """
 
@@ -39,7 +39,7 @@ class Readiness(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """A worker that could make room."""
+    """A worker that could be replaced."""
 
     machine: WorkerState
     emptied: Host | None
@@ -58,7 +58,7 @@ class Leaver:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """The readiest first, then the weakest, the dearest, who is empty first."""
+        """The one that can leave soonest first, then the weakest, the most expensive, the one that is empty first."""
         return self.readiness, self.slots, -(self.price or 0.0), self.dry_at, self.id
 
     @property
@@ -76,7 +76,7 @@ class ArrayState:
     options: tuple[LaunchOffer, ...]
     """What can be ordered now; its room is not looked at."""
     positions: frozenset[int]
-    """Where the stuck demands stand among the wanted ones."""
+    """Positions of the stuck demands among all demands."""
     stuck: tuple[Want, ...]
     """Expired tasks that fit nowhere, and would not if every job that runs had ended."""
     lacking: tuple[Want, ...]
@@ -88,7 +88,7 @@ class ArrayState:
     workers: Mapping[str, Host]
     """Every worker emptied, by id."""
     others: tuple[Host, ...]
-    """What serves besides: persistent hosts as they soon will be, and what is coming."""
+    """Other supply: persistent hosts as they soon will be, and coming workers."""
     usage: Usage
     """Of the array, all that has not ended."""
     soon: Usage
@@ -140,8 +140,8 @@ class Change:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Best first: who can leave soonest; the most tasks served, the least lost, the least price added; the fewest
-        and weakest to leave.
+        """Best first: the soonest; then most tasks served, least lost, least price added; then fewest and weakest
+        workers to leave.
         """
         return (
             self.readiness,
@@ -168,7 +168,7 @@ def options_with_room(standing: ArrayState, usage: Usage) -> tuple[LaunchOffer, 
     found: list[tuple[int, float, int, LaunchOffer]] = []
     for at, option in enumerate(standing.options):
         most = _room(option, standing, usage)
-        placed = _board(standing).with_new(option.host, most).place(standing.stuck_for(option))
+        placed = _placement_of(standing).with_new(option.host, most).place(standing.stuck_for(option))
         if placed.new_used:
             found.append((-sum(placed.placed), option.price * placed.new_used, at, option))
     return tuple(option for *_, option in sorted(found, key=lambda entry: entry[:3]))
@@ -254,20 +254,20 @@ def _one_of_each(ordered: Iterable[Leaver], most: int = _ALIKE_TRIED) -> Iterato
         yield from islice(alike, most)
 
 
-def _board(standing: ArrayState) -> OpenPlacement:
-    board = OpenPlacement(standing.supply)
-    board.place(standing.fitting)
-    return board
+def _placement_of(standing: ArrayState) -> OpenPlacement:
+    placement = OpenPlacement(standing.supply)
+    placement.place(standing.fitting)
+    return placement
 
 
-def _unplaced(wants: Sequence[Want], board: OpenPlacement) -> tuple[Want, ...]:
-    """Put these on the board; what finds no room there."""
-    unmet = board.place(wants).unmet
+def _unplaced(wants: Sequence[Want], placement: OpenPlacement) -> tuple[Want, ...]:
+    """Place these; returns those that find no room."""
+    unmet = placement.place(wants).unmet
     return tuple((demand, count) for (demand, _), count in zip(wants, unmet, strict=True) if count)
 
 
 def _room(option: LaunchOffer, standing: ArrayState, usage: Usage) -> int:
-    """How many of an option limits and availability leave room for beside so much usage."""
+    """How many workers of an option limits and availability allow beside this usage."""
 
     def room(bucket: Bucket) -> int:
         return room_for(bucket, standing.array.limits, usage).count

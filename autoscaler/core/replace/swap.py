@@ -2,7 +2,8 @@
 
 One change at a time for each array, noted in `Memory.swaps`: first *considered* (a change that has to wait for jobs is
 looked at twice), then *begun* (its workers are disabled to run dry and leave), then *open* until the stronger worker is
-ordered. At every look it is weighed anew, and called off when it no longer helps. What a change brings is `change`'s.
+ordered. At every observation it is weighed anew, and called off when it no longer helps. What a change brings is
+`change`'s.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def swap_workers(context: SwapContext, notes: Mapping[str, SwapNote], *, allowed
 
 
 def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
-    """Ids of the workers that make room, as far as their change was begun."""
+    """Ids of the workers that are being replaced."""
     return frozenset(worker_id for note in notes.values() if note.begun_at is not None for worker_id in note.leaving)
 
 
@@ -80,8 +81,8 @@ def under_way(notes: Mapping[str, SwapNote]) -> frozenset[str]:
 
 
 def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
-    """Consider a change; begin it once its workers are idle, or it was the same at two looks."""
-    now = context.moment.now
+    """Consider a change; begin it if its workers are idle, or if it was the same at two observations."""
+    now = context.pass_context.now
     nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
     if standing is None or not _may_begin(standing.array, context):
         return _ArraySwap(nothing)
@@ -101,16 +102,18 @@ def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
     change = _same_again(note, standing, leavers, best)
     since = note.since if change.ids == note.leaving and note.since is not None else now
     considered = replace(nothing, leaving=change.ids, hosts=_hosts(change), type=change.option.type.name, since=since)
-    if change.readiness is not Readiness.IDLE and (since == now or now - since < context.moment.schedule_interval):
+    if change.readiness is not Readiness.IDLE and (
+        since == now or now - since < context.pass_context.schedule_interval
+    ):
         told = because(Code.SWAP_CONSIDERED, workers=considered.hosts, type=considered.type)
-        return _ArraySwap(considered, told=told, due=since + context.moment.schedule_interval)
+        return _ArraySwap(considered, told=told, due=since + context.pass_context.schedule_interval)
     return _begun(considered, change, standing, context)
 
 
 def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapContext) -> _ArraySwap:
     reason = because(Code.SWAP, type=change.option.type.name, tasks=change.served)
     return _ArraySwap(
-        replace(note, begun_at=context.moment.now),
+        replace(note, begun_at=context.pass_context.now),
         leaving={one.id: reason for one in change.leaving if one.machine.in_service},
         replacement=_replacement(note, change, standing),
         told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=change.option.type.name),
@@ -118,8 +121,8 @@ def _begun(note: SwapNote, change: Change, standing: ArrayState, context: SwapCo
 
 
 def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver], best: Change) -> Change:
-    """What was considered at the last look, where it still holds and nobody became readier: of many busy workers
-    another is the best at every look, as their jobs come and go.
+    """What was considered at the last observation, where it still holds and nobody became readier: of many busy workers
+    another is the best at every observation, as their jobs come and go.
     """
     by_id = {one.id: one for one in leavers}
     if not note.leaving or not all(worker_id in by_id for worker_id in note.leaving):
@@ -131,11 +134,20 @@ def _same_again(note: SwapNote, standing: ArrayState, leavers: Sequence[Leaver],
 
 
 def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
-    """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the brake's window."""
-    moment, launch_context = context.moment, context.launch_context
-    if moment.held_back is not None or moment.wishes.stop is not None or array.name in launch_context.stopped:
+    """Whether a launch could follow: nothing is paused, stopped, or spent for this hour or the circuit breaker's
+    window.
+    """
+    pass_context, launch_context = context.pass_context, context.launch_context
+    if (
+        pass_context.held_back is not None
+        or pass_context.wishes.stop is not None
+        or array.name in launch_context.stopped
+    ):
         return False
-    rooms = launches_left(array.limits, launch_context.launches, family_of(array), moment.now), launch_context.paced()
+    rooms = (
+        launches_left(array.limits, launch_context.launches, family_of(array), pass_context.now),
+        launch_context.room_in_window(),
+    )
     return all(room is None or room.count > 0 for room in rooms)
 
 
@@ -144,15 +156,15 @@ def _may_begin(array: NodeArrayPolicy, context: SwapContext) -> bool:
 
 def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, allowed: bool) -> _ArraySwap:
     """A change that was begun: whether it still helps. The note of one that ended has no beginning."""
-    now, observed = context.moment.now, context.observed
+    now, observed = context.pass_context.now, context.observed
     by_id = {machine.worker.id: machine for machine in observed.machines if not machine.gone}
     there = [by_id[worker_id] for worker_id in note.leaving if worker_id in by_id]
     back = [machine.worker.id for machine in there if machine.note.disabling is None]
     spared = tuple(dict.fromkeys((*note.spared, *back)))
     ended = _ArraySwap(SwapNote(ended_at=now, spared=_still_there(spared, observed)))
-    if standing is None or back or not allowed or context.moment.wishes.stop is not None:
+    if standing is None or back or not allowed or context.pass_context.wishes.stop is not None:
         return ended
-    if any(context.moment.kept(machine) is not None for machine in there):
+    if any(context.pass_context.kept(machine) is not None for machine in there):
         return ended
     if not there and not any(worker_id in observed.missing for worker_id in note.leaving):
         return _launching(note, standing) or ended
@@ -167,7 +179,7 @@ def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
         return ended
     note = replace(note, type=change.option.type.name)
     busy = any(revocable(machine) and not machine.empty for machine in there)
-    other = _readier(note, standing, context, soon) if busy and context.moment.held_back is None else None
+    other = _readier(note, standing, context, soon) if busy and context.pass_context.held_back is None else None
     if other is not None:
         return other
     return _ArraySwap(
@@ -197,7 +209,7 @@ def _readier(note: SwapNote, standing: ArrayState, context: SwapContext, soon: f
 
 
 def _launching(note: SwapNote, standing: ArrayState) -> _ArraySwap | None:
-    """All who made room are gone: the stronger worker is launched, as long as one can be had that fits in."""
+    """All replaced workers are gone: launch the stronger worker, as long as one that fits is available."""
     usage = standing.usage
     options = options_with_room(standing, usage)
     if not options:
@@ -207,7 +219,7 @@ def _launching(note: SwapNote, standing: ArrayState) -> _ArraySwap | None:
 
 
 def _replacement(note: SwapNote, change: Change, standing: ArrayState) -> Replacement:
-    """The room is kept for what comes, unless there is room for it already."""
+    """Keep the room for the coming worker, unless there is room for it already."""
     usage, after = standing.usage, standing.usage_without(change.leaving)
     type_ = change.option.type
     after = after.plus(type_.vcpus, change.option.buckets[0].price_per_hour, change.count)

@@ -37,7 +37,7 @@ class SwapContext:
     cluster: Cluster
     wanted: Sequence[CategoryDemand]
     names: frozenset[str]
-    """Complexes that demand asks for."""
+    """Complexes that demand requests."""
     supply: Supply
     forecast: Forecast
     usage: Mapping[str, Usage]
@@ -45,7 +45,7 @@ class SwapContext:
     disabled: frozenset[str]
     """Ids of the workers in service that leave from now on in any case, such as idle ones."""
     launch_context: LaunchContext
-    moment: PassContext
+    pass_context: PassContext
     held: frozenset[str] = frozenset()
     """Ids of workers that requests keep: no swap takes them."""
 
@@ -64,10 +64,10 @@ def boot_time(array: NodeArrayPolicy, observed: ObservedWorkers) -> float:
 
 
 def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[str], soon: float) -> Iterator[Leaver]:
-    """Workers in service that may make room: not those that a person keeps, sends away or has enabled, that broke, or
-    that hold reserved slots.
+    """Workers in service that may be replaced: not those that a person keeps, drains or has enabled, that are
+    quarantined, or that have reserved slots.
     """
-    moment = context.moment
+    pass_context = context.pass_context
     for machine in context.observed.machines:
         if machine.array != array or not machine.in_service or machine.host is None:
             continue
@@ -77,7 +77,7 @@ def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[st
             or machine.worker.id in {*spared, *context.disabled, *context.held}
         ):
             continue
-        if moment.kept(machine) is not None or moment.let_go(machine) is not None:
+        if pass_context.kept(machine) is not None or pass_context.let_go(machine) is not None:
             continue
         if any("E" in instance.states or instance.reserved for instance in machine.host.instances):
             continue
@@ -87,7 +87,7 @@ def leavers_of(array: NodeArrayPolicy, context: SwapContext, spared: Sequence[st
 def leaver(machine: WorkerState, context: SwapContext, soon: float) -> Leaver:
     end, since = dry_at(machine.host, context.cluster), machine.note.idle_since
     if since is not None and machine.before is not None and machine.before.idle_since is not None:
-        idle = context.moment.now - since >= context.moment.schedule_interval
+        idle = context.pass_context.now - since >= context.pass_context.schedule_interval
     else:
         idle = False
     return Leaver(
@@ -111,7 +111,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Se
     ]
     if not waiting or queue is None or queue.node_array != array.name:
         return None
-    soon = context.moment.now + boot_time(array, context.observed)
+    soon = context.pass_context.now + boot_time(array, context.observed)
     workers = dict(_emptied(array, context, making_room))
     others = (*_others(context, soon), *context.supply.coming)
     hosts = (*others, *workers.values())
@@ -157,7 +157,7 @@ def _emptied(array: NodeArrayPolicy, context: SwapContext, making_room: Sequence
             bare = host_values_of(worker.type, array, complexes, worker.bucket).host(worker.id, array.queue)
             yield worker.id, emptied_host(host, complexes, context.names) if host is not None else bare
             continue
-        if host is None or machine.name in coming or context.moment.let_go(machine) is not None:
+        if host is None or machine.name in coming or context.pass_context.let_go(machine) is not None:
             continue
         if any("E" in instance.states for instance in host.instances):
             continue

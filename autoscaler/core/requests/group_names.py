@@ -43,7 +43,7 @@ def pe_of(base: str, group: str) -> str:
 
 
 def is_of_group(pe: str, base: str) -> bool:
-    """Whether this looks like a group's parallel environment of `base`."""
+    """Whether this is the name of a group's parallel environment made from `base`."""
     return re.fullmatch(rf"{re.escape(base)}{_SEPARATOR}.+{_SEPARATOR}\d+-w?[1-9]\d*", pe) is not None
 
 

@@ -33,7 +33,7 @@ class Need:
         return because(Code.REQUESTED, node_array=self.node_array, sets=self.sets, workers=workers, cores=cores)
 
     def met_by(self, vcpus: Iterable[int]) -> bool:
-        """Whether workers of so many cores each are enough: the smallest of them stand for `workers`."""
+        """Whether workers with these numbers of cores are enough: the smallest of them count for `workers`."""
         ascending = sorted(vcpus)
         return len(ascending) >= self.workers and sum(ascending[self.workers :]) >= self.cores
 
@@ -76,7 +76,7 @@ def needs_of(requests: Requests, policy: Policy, now: float) -> dict[str, Need]:
 
 
 def unknown_arrays(requests: Requests, policy: Policy) -> tuple[Reason, ...]:
-    """What is asked of node arrays that are not there (any more)."""
+    """Targets of node arrays that do not exist (any more)."""
     asked = {(target.node_array, live.name) for live in requests.sets for target in live.targets}
     asked |= {(node.node_array, node.name) for node in requests.nodes if node.worker_id is None}
     return tuple(
@@ -111,7 +111,7 @@ class Spare:
     id: str
     vcpus: int
     leaving: bool = False
-    """Drains, and could be let in again."""
+    """Drains, and could be enabled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,15 @@ class Holding:
     held: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id, of all that stay for a request: why."""
     back: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id, of those that drain and are let in again for one."""
+    """By worker id, of those that drain and are enabled again for one."""
     vcpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By node array with a need: cores of every worker that counts towards it."""
 
 
 def hold(needs: Mapping[str, Need], spares: Mapping[str, Sequence[Spare]]) -> Holding:
-    """Who stays. `spares`: by node array, whom to let go last first, those that drain at the end."""
+    """The workers that stay. `spares`: by node array, the surplus workers, those that would leave last first, draining
+    ones at the end.
+    """
     held: dict[str, Reason] = {}
     back: dict[str, Reason] = {}
     vcpus: dict[str, tuple[int, ...]] = {}

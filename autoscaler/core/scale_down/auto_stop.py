@@ -1,8 +1,8 @@
-"""What workers that asked to stop are told: that they do, or why not.
+"""The answers to workers that asked to stop: that they stop, or why not.
 
-Judged with all others that may leave (`shrink`): whoever asked goes first, whatever its idle time, and only where
-without it all that is needed, asked for and kept still holds. STOPS is durable: the worker's mark is stored with it,
-and nothing lets it in again but a person.
+They are judged with all others that may leave (`scale_down`): a worker that asked goes first, whatever its idle time,
+but only if demand, requests and overrides still have all workers that they need without it. STOPS is durable: the
+worker's mark is stored with it, and only a person enables the worker again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import WorkerState
 
 _TAKEN_OVER = frozenset({Disabling.IDLE, Disabling.ADVISED})
-"""Drains for which it would be let in again, were it needed: not once it was told that it stops."""
+"""Drains after which a needed worker is enabled again: not after the answer that it stops."""
 
 
 def told_to_stop(step: WorkerStep, asking: Set[str]) -> WorkerStep:
-    """The step of a worker that drains, as that of one that stops for good where it asked to."""
+    """The step of a worker that drains; if it asked to stop, it leaves for good."""
     if step.machine.worker.id not in asking or not step.machine.draining:
         return step
     being_let_in = isinstance(step.action, Enable) or step.note.enabled_at is not None
@@ -32,9 +32,11 @@ def told_to_stop(step: WorkerStep, asking: Set[str]) -> WorkerStep:
 
 
 def remembering_who_asks(step: WorkerStep, asking: Set[str], now: float) -> WorkerStep:
-    """A group leaves as a whole, and its workers ask one by one: that an idle one asked counts until all have.
+    """A group leaves as a whole, but its workers ask one by one: the question of an idle one counts until all have
+    asked.
 
-    Who was let go with its group although a person enables it asks no more: else it were let go again at once.
+    If a person enables a worker whose group was leaving, its question no longer counts: else it would leave again at
+    once.
     """
     machine = step.machine
     if machine.worker.id not in asking or not machine.worker.group_id or step.note.idle_since is None:
@@ -45,12 +47,12 @@ def remembering_who_asks(step: WorkerStep, asking: Set[str], now: float) -> Work
 
 
 def _undone_for_its_group(machine: WorkerState) -> bool:
-    """Whether this look found enabled what we had disabled because its group leaves."""
+    """Whether this observation shows a worker enabled that we had disabled because its group leaves."""
     return machine.enabled_by_hand and machine.before is not None and machine.before.disabling is Disabling.GROUP
 
 
 def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[AutoStopAnswer, Reason]]:
-    """Of every worker that asks and is known: what it is told."""
+    """The answer to each known worker that asks."""
     found: dict[str, tuple[AutoStopAnswer, Reason]] = {}
     for step in steps:
         worker_id = step.machine.worker.id
@@ -69,5 +71,5 @@ def answers(steps: Iterable[WorkerStep], asking: Set[str]) -> dict[str, tuple[Au
 
 
 def _why_it_stays(reason: Reason) -> Reason:
-    """Where it would stop but for a pause or the brake, that alone."""
+    """If only a pause or the circuit breaker keeps it, that reason alone."""
     return reason.trail[-1] if reason.code is Code.ASKED_TO_STOP and reason.trail else reason

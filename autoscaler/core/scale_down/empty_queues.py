@@ -1,4 +1,4 @@
-"""Since when the queues are empty: the rule that lets workers go only then."""
+"""Since when the queues are empty: `scale_down_timeout` lets workers leave only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floor of every node array (`min_workers`), who stays there, and how many workers are lacking to it."""
+"""The floor of each node array (`min_workers`), how many of its workers stay, and how many are missing."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Floor:
 def floors_of(
     observed: ObservedWorkers,
     policy: Policy,
-    moment: PassContext,
+    pass_context: PassContext,
     making_room: Mapping[str, Reason] = MappingProxyType({}),
 ) -> dict[str, Floor]:
-    """The floor of every array, and who stays there if nobody leaves but those that make room for a stronger worker."""
+    """The floor of each array, and how many of its workers stay if only swapped workers leave."""
     return {
         array.name: Floor(
             array.limits.min_workers,
             sum(
-                machine.array == array and (machine.in_service or counts_as_coming(machine, moment))
+                machine.array == array and (machine.in_service or counts_as_coming(machine, pass_context))
                 for machine in observed.machines
                 if machine.worker.id not in making_room
             ),
@@ -44,7 +44,7 @@ def floors_of(
 
 
 def short_of_floors(snapshot: Snapshot, floors: Mapping[str, Floor]) -> dict[str, int]:
-    """By node array: how many workers are lacking to `min_workers`, ordered ones included."""
+    """By node array: how many workers are missing to `min_workers`, with ordered ones counted."""
     short = {name: floor.min_workers - floor.staying for name, floor in floors.items()}
     for order, count in outstanding(snapshot.fleet, snapshot.policy, snapshot.now):
         if order.node_array in short:

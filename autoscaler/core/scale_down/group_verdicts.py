@@ -1,6 +1,6 @@
-"""What becomes of each group as a whole: wanted, held back until all are ready, given back, kept, or let go.
+"""The verdict on each group as a whole: needed, held back until all workers are ready, given back, kept, or leaving.
 
-A group that demand leaves over meets a target of a request set; where the queues' demand is off, every group does.
+A group that demand does not need meets a target of a request set; if the queues' demand is off, every group does.
 """
 
 from __future__ import annotations
@@ -22,19 +22,17 @@ def judge_groups(
     used: frozenset[str],
     targets: Mapping[GroupKind, GroupTarget],
     given_up: Mapping[str, Reason],
-    moment: PassContext,
+    pass_context: PassContext,
     *,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
     policy: Policy,
 ) -> Mapping[str, GroupVerdict]:
-    """By group id. `used`: names of the supply that waiting demand would use. A group that demand leaves over meets a
-    target; where the queues' demand is off, every group does.
-    """
+    """By group id. `used`: names of the supply that waiting demand would use."""
     targeted = _targeted(groups, used, targets, given_up, queue_demand=policy.queue_demand)
     found: dict[str, GroupVerdict] = {}
     for group in groups:
         group_verdict = _judge_group(
-            group, group.used(used), targeted.get(group.id), given_up.get(group.id), moment, quiet
+            group, group.used(used), targeted.get(group.id), given_up.get(group.id), pass_context, quiet
         )
         found[group.id] = replace(group_verdict, targeted=group.id in targeted, surplus=group.surplus)
     return found
@@ -69,10 +67,10 @@ def _judge_group(
     used: bool,
     target: Reason | None,
     given_up: Reason | None,
-    moment: PassContext,
+    pass_context: PassContext,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> GroupVerdict:
-    """A ladder: the first that speaks decides."""
+    """A ladder: the first rule with a verdict decides."""
     wanted = used or target is not None
     if group.leaving:
         return GroupVerdict(back=because(Code.GROUP_LEAVES, group=group.id))
@@ -85,12 +83,12 @@ def _judge_group(
             hold = because(Code.GROUP_INCOMPLETE, group=group.id, ready=group.ready, want=group.want)
             return GroupVerdict(hold=hold, wanted=wanted)
         return GroupVerdict(keep=target, wanted=wanted)
-    keep = _why_kept(group, used, target, moment, quiet)
+    keep = _why_kept(group, used, target, pass_context, quiet)
     if keep is not None:
         return GroupVerdict(keep=keep, wanted=wanted)
-    idle = min(idle_for(machine, moment.now) or 0.0 for machine in group.serving)
+    idle = min(idle_for(machine, pass_context.now) or 0.0 for machine in group.serving)
     reason = because(Code.IDLE, idle_s=idle, limit_s=group.array.idle_timeout)
-    if idle < group.array.idle_timeout and _asking(group, moment):
+    if idle < group.array.idle_timeout and _asking(group, pass_context):
         reason = because(Code.ASKED_TO_STOP)
     return GroupVerdict(back=reason.then(because(Code.GROUP_LEAVES, group=group.id)))
 
@@ -99,30 +97,30 @@ def _why_kept(
     group: Group,
     used: bool,
     target: Reason | None,
-    moment: PassContext,
+    pass_context: PassContext,
     quiet: Callable[[NodeArrayPolicy], Reason | None],
 ) -> Reason | None:
-    """Why a group that served stays; None: nothing speaks for it."""
+    """Why a group that has served stays; None: no reason."""
     if group.busy:
         return because(Code.GROUP_IN_USE, group=group.id)
     if used:
         return because(Code.NEEDED)
     if target is not None:
         return target
-    kept = next((why for machine in group.machines if (why := moment.kept(machine)) is not None), None)
+    kept = next((why for machine in group.machines if (why := pass_context.kept(machine)) is not None), None)
     if kept is not None:
         return kept
     if any(machine.enabled_by_hand for machine in group.serving):
         return because(Code.ENABLED_BY_HAND)
-    others = tuple(machine.name for machine in group.serving if not could_leave(machine, moment))
-    if others and _asking(group, moment):
+    others = tuple(machine.name for machine in group.serving if not could_leave(machine, pass_context))
+    if others and _asking(group, pass_context):
         return because(Code.GROUP_STAYS, group=group.id, others=others)
     if others or not group.serving:
-        idle = min((idle_for(machine, moment.now) or 0.0 for machine in group.serving), default=0.0)
+        idle = min((idle_for(machine, pass_context.now) or 0.0 for machine in group.serving), default=0.0)
         return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle, limit_s=group.array.idle_timeout)
     return quiet(group.array)
 
 
-def _asking(group: Group, moment: PassContext) -> bool:
-    """Whether some worker of it asks to stop."""
-    return any(machine.worker.id in moment.asking for machine in group.serving)
+def _asking(group: Group, pass_context: PassContext) -> bool:
+    """Whether one of its workers asks to stop."""
+    return any(machine.worker.id in pass_context.asking for machine in group.serving)

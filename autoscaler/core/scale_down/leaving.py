@@ -1,5 +1,5 @@
-"""How a worker leaves: disabled, seen empty twice, removed from Grid Engine, ended. Every step may still be taken back
-but the last two.
+"""How a worker leaves: it is disabled, observed empty twice, removed from Grid Engine, terminated. All steps but the
+last two can be undone.
 """
 
 from __future__ import annotations
@@ -35,45 +35,47 @@ class Departure:
     """A worker on its way out."""
 
     machine: WorkerState
-    moment: PassContext
+    pass_context: PassContext
     needed: Reason | None = None
-    """Why it is wanted back: waiting demand, a request, or a swap that was called off."""
+    """Why it is needed again: waiting demand, a request, or a swap that was cancelled."""
 
     @property
     def revocable(self) -> bool:
-        """Whether it may be enabled again by anything but a person."""
-        asked_away = self.moment.let_go(self.machine)
+        """Whether anything but a person may enable it again."""
+        asked_away = self.pass_context.let_go(self.machine)
         return self.machine.draining and asked_away is None and Condition.FOR_GOOD not in self.machine.conditions
 
 
-def leave_further(machine: WorkerState, moment: PassContext, *, needed: Reason | None) -> WorkerStep:
+def leave_further(machine: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
     """The next step of a worker on its way out. `needed`: waiting demand would use it."""
-    return first_step(RULES, Departure(machine, moment, needed))
+    return first_step(RULES, Departure(machine, pass_context, needed))
 
 
 def end_removed(departure: Departure) -> WorkerStep | None:
-    machine, moment = departure.machine, departure.moment
+    machine, pass_context = departure.machine, departure.pass_context
     if machine.phase is not Phase.LEAVING or machine.host is not None:
         return None
-    by_person = _by_person(machine, moment)
+    by_person = _by_person(machine, pass_context)
     failure = "boot" if machine.note.disabling is Disabling.ENROL and not by_person else None
-    return terminate(machine, moment, because(Code.REMOVED_FROM_GRID_ENGINE), failure=failure, by_person=by_person)
+    return terminate(
+        machine, pass_context, because(Code.REMOVED_FROM_GRID_ENGINE), failure=failure, by_person=by_person
+    )
 
 
 def enable_kept(departure: Departure) -> WorkerStep | None:
-    kept = departure.moment.kept(departure.machine) if departure.revocable else None
-    return None if kept is None else enable(departure.machine, departure.moment, kept)
+    kept = departure.pass_context.kept(departure.machine) if departure.revocable else None
+    return None if kept is None else enable(departure.machine, departure.pass_context, kept)
 
 
 def enable_needed(departure: Departure) -> WorkerStep | None:
     needed = departure.needed if departure.revocable else None
-    return None if needed is None else enable(departure.machine, departure.moment, needed)
+    return None if needed is None else enable(departure.machine, departure.pass_context, needed)
 
 
 def drain_further(departure: Departure) -> WorkerStep:
-    machine, moment = departure.machine, departure.moment
-    reason = moment.let_go(machine) or _why(machine)
-    return leave(machine, moment, reason, by_person=_by_person(machine, moment))
+    machine, pass_context = departure.machine, departure.pass_context
+    reason = pass_context.let_go(machine) or _why(machine)
+    return leave(machine, pass_context, reason, by_person=_by_person(machine, pass_context))
 
 
 RULES: tuple[Callable[[Departure], WorkerStep | None], ...] = (
@@ -86,32 +88,32 @@ RULES: tuple[Callable[[Departure], WorkerStep | None], ...] = (
     # Disabled, seen empty twice, then removed (rule 1).
     drain_further,
 )
-"""Read from the top; the first rule that has a step takes it."""
+"""Read from the top; the first rule that has a step decides."""
 
 
 def _why(machine: WorkerState) -> Reason:
-    """Why it leaves, as far as its note tells."""
+    """Why it leaves, as far as its mark shows."""
     mark, quarantined = machine.note.disabling or Disabling.IDLE, machine.note.quarantined
     return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
 
 
-def _by_person(machine: WorkerState, moment: PassContext) -> bool:
-    return moment.let_go(machine) is not None or moment.winding_down is not None
+def _by_person(machine: WorkerState, pass_context: PassContext) -> bool:
+    return pass_context.let_go(machine) is not None or pass_context.winding_down is not None
 
 
-def leave_alone(machine: WorkerState, moment: PassContext) -> WorkerStep:
-    """A worker that nothing is done about, and why; unless a person wants it gone."""
-    return first_step(SET_ASIDE, Departure(machine, moment))
+def leave_alone(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
+    """A worker that is left alone, and why; unless a person drains it."""
+    return first_step(SET_ASIDE, Departure(machine, pass_context))
 
 
 def drain_by_command(departure: Departure) -> WorkerStep | None:
-    machine, moment = departure.machine, departure.moment
-    asked_away = moment.let_go(machine)
+    machine, pass_context = departure.machine, departure.pass_context
+    asked_away = pass_context.let_go(machine)
     if asked_away is None or asked_away.code is not Code.DRAINED_BY_COMMAND:
         return None
     if machine.decisive is Condition.DISABLED_BY_HAND:
-        return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
-    return _drain(machine, moment, asked_away) if machine.decisive is Condition.UNKNOWN_ARRAY else None
+        return disable(machine, pass_context, Disabling.COMMAND, asked_away, by_person=True)
+    return _drain(machine, pass_context, asked_away) if machine.decisive is Condition.UNKNOWN_ARRAY else None
 
 
 def stand_aside(departure: Departure) -> WorkerStep:
@@ -132,10 +134,10 @@ SET_ASIDE: tuple[Callable[[Departure], WorkerStep | None], ...] = (
 )
 
 
-def _drain(machine: WorkerState, moment: PassContext, asked_away: Reason) -> WorkerStep:
-    """A worker of a node array that is not known (any more) leaves by a person's word alone, as any other does."""
+def _drain(machine: WorkerState, pass_context: PassContext, asked_away: Reason) -> WorkerStep:
+    """A worker of an unknown node array leaves only on a person's command, by the same steps as any other."""
     if machine.host is None:
-        return terminate(machine, moment, asked_away, by_person=True)
+        return terminate(machine, pass_context, asked_away, by_person=True)
     if machine.note.disabling is None:
-        return disable(machine, moment, Disabling.COMMAND, asked_away, by_person=True)
-    return leave(machine, moment, asked_away, by_person=True)
+        return disable(machine, pass_context, Disabling.COMMAND, asked_away, by_person=True)
+    return leave(machine, pass_context, asked_away, by_person=True)

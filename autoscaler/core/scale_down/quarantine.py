@@ -1,7 +1,8 @@
-"""Which workers seem broken, and which of them are taken out of service: where jobs fail one after another, where the
-health check says so, where Grid Engine itself closed a queue instance.
+"""Which workers seem broken, and which of them are quarantined: jobs fail on them in a row, the health check says so,
+or Grid Engine put a queue instance into the error state.
 
-Jobs may fail for their own fault, and all hosts for one cause, so few are taken out at a time; the rest is only told.
+Jobs may fail by their own fault, and all hosts for one cause, so few workers are quarantined at a time; the others are
+only reported.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.worker_state import WorkerState, same_host
 
 WINDOW = 1800.0
-"""Seconds for which a failure counts, and within which so few workers are quarantined."""
+"""Seconds for which a failure counts, and the window for the share of workers that may be quarantined."""
 SHARE = 0.2
 """Part of the workers in service that may be quarantined within the window; one always may."""
 JOBS = 2
-"""Failures of so many different jobs: one that always fails says nothing of where it does."""
+"""Least number of different jobs that failed: one job that always fails is no evidence against a host."""
 STALE = 3.0
-"""A health check that is older than so many of its intervals says nothing any more."""
+"""A health check that is older than this many of its intervals no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A worker that seems broken. `acts`: it is to be quarantined; else that is only told, with why not."""
+    """A worker that seems broken. `acts`: it is quarantined; else it is only reported, with the reason."""
 
     reason: Reason
     acts: bool
@@ -63,7 +64,7 @@ def _only_told(why: Reason, doubt: Reason) -> Reason:
 
 
 def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect]) -> tuple[Reason, ...]:
-    """What the pass as a whole tells of those that nothing is done about: one note for each cause."""
+    """The pass's notes on suspects that are left alone: one for each cause."""
     names = {machine.worker.id: machine.name for machine in observed.machines}
     by_cause: dict[tuple[Code, ...], list[str]] = {}
     first: dict[tuple[Code, ...], Reason] = {}
@@ -79,7 +80,7 @@ def quarantine_notes(observed: ObservedWorkers, suspects: Mapping[str, Suspect])
 
 
 _GRAVITY = (Code.BLACK_HOLE, Code.UNHEALTHY, Code.INSTANCE_IN_ERROR)
-"""A black hole devours jobs; into a queue instance in error none enters."""
+"""A black hole makes jobs fail; no job enters a queue instance in error."""
 
 
 def _gravest_first(item: tuple[str, tuple[Reason, Reason | None]]) -> tuple[int, str]:
@@ -104,7 +105,7 @@ def _broken(
 
 
 def _sick(machine: WorkerState, health: Health, now: float) -> bool:
-    """Whether two checks or more in a row, the last of them a short while ago, said so since a person trusted it."""
+    """Whether two or more checks in a row, the last one recent, found it sick since a person last enabled it."""
     since, array = health.sick_since, machine.array
     if health.healthy or since is None or array is None or not array.health_check:
         return False
@@ -115,7 +116,7 @@ def _sick(machine: WorkerState, health: Health, now: float) -> bool:
 def _black_hole(
     machine: WorkerState, evidence: Evidence, policy: Policy, now: float
 ) -> tuple[Reason, Reason | None] | None:
-    """Whether jobs fail on it one after another; of a machine that had its name before nothing is counted."""
+    """Whether jobs fail on it in a row; failures of an earlier machine of its name do not count."""
     name, least = machine.name, policy.black_hole_failures
     ran = [success.at for success in evidence.successes if same_host(success.host, name)]
     since = max(machine.note.heard_at or machine.worker.created_at, machine.note.trusted_at or 0.0, now - WINDOW, *ran)

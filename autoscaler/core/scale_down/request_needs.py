@@ -1,5 +1,5 @@
-"""What callers ask for beside the queues' own demand, read from one look: needs of request sets and created nodes, and
-whom they keep.
+"""What callers request besides the queues' own demand, by one observation: the needs of request sets and created nodes,
+and the workers that they keep.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from autoscaler.core.workers.step import PassContext
 
 @dataclass(frozen=True, slots=True)
 class RequestNeeds:
-    """All that holds of it now."""
+    """The requests that hold now."""
 
     needs: Mapping[str, Need]
     service: Service
 
     @property
     def nodes(self) -> dict[str, Reason]:
-        """By worker id of every worker that serves a created node: that it does."""
+        """By worker id: the reason of each worker that serves a created node."""
         return {
             worker_id: because(Code.CREATED_NODE, node=node.name) for worker_id, node in self.service.by_worker.items()
         }
 
 
 ASKED_OF_LATE = 600.0
-"""For so many seconds a worker of a group counts as asking to stop, if it has not been busy since."""
+"""Seconds for which a worker of a group counts as asking to stop, if it has not been busy since."""
 
 
 def asking_to_stop(snapshot: Snapshot) -> frozenset[str]:
-    """Ids of workers that ask, and of those of groups that asked of late; without those that a person enabled after
-    they had been told that they stop.
+    """Ids of workers that ask, and of workers of groups that asked recently; without those that a person enabled after
+    the answer that they stop.
     """
     notes, since = snapshot.memory.workers, snapshot.now - ASKED_OF_LATE
     of_late = {worker_id for worker_id, note in notes.items() if _still_asks(note, since)}
@@ -56,7 +56,7 @@ def _still_asks(note: WorkerNote, since: float) -> bool:
 
 
 def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
-    """Who stops the autoscaler wants nothing any more."""
+    """After a `stop` no request holds."""
     if snapshot.wishes.stop is not None:
         return RequestNeeds({}, serve((), snapshot.fleet))
     needs = needs_of(snapshot.requests, snapshot.policy, snapshot.now)
@@ -64,7 +64,7 @@ def read_request_needs(snapshot: Snapshot) -> RequestNeeds:
 
 
 def coming_for_requests(asked: RequestNeeds, snapshot: Snapshot, observed: ObservedWorkers) -> frozenset[str]:
-    """Names in the supply of what comes for callers: no job needs it as long as others are there for it."""
+    """Names of the supply that is coming for callers: jobs use other supply first."""
     orders = {order.id for order in snapshot.fleet.orders if order.asked} | asked.service.ordered
     if not orders and not asked.service.by_worker:
         return frozenset()
@@ -80,14 +80,16 @@ def hold_for(
     asked: RequestNeeds,
     snapshot: Snapshot,
     observed: ObservedWorkers,
-    moment: PassContext,
+    pass_context: PassContext,
     *,
     used: Set[str],
     silent: Set[str],
     again: Set[str],
     going: Set[str],
 ) -> Holding:
-    """Whom the needs keep. `used`: names of the supply's hosts that demand uses; the rest as of `SurplusContext`."""
+    """The workers that the needs keep. `used`: names of the supply's hosts that demand uses; the other parameters as in
+    `SurplusContext`.
+    """
     if not asked.needs:
         return Holding()
     return hold(
@@ -97,7 +99,7 @@ def hold_for(
                 observed,
                 outstanding(snapshot.fleet, snapshot.policy, snapshot.now),
                 frozenset(order.id for order in snapshot.fleet.orders if order.asked),
-                moment,
+                pass_context,
                 asked.service,
                 used if snapshot.policy.queue_demand else None,
                 silent,

@@ -50,8 +50,8 @@ MOTIVES: tuple[Motive, ...] = (
     # All others, longest idle and dearest first (`let_go_order`).
     IdleTooLong(),
 )
-"""Why workers in service leave, in the order in which it is asked. The first motive that applies and that nothing
-speaks against disables the worker; what speaks against the last one says why it stays.
+"""Why workers in service leave, in order. The first motive that applies and that no keeper stops disables the worker;
+the keeper of the last motive gives the reason why it stays.
 """
 
 
@@ -89,7 +89,7 @@ def needed_hosts(
 
 def scale_down(
     machines: Sequence[WorkerState],
-    moment: PassContext,
+    pass_context: PassContext,
     *,
     needed: frozenset[str],
     floors: dict[str, Floor],
@@ -100,15 +100,15 @@ def scale_down(
     held: Mapping[str, Reason] = MappingProxyType({}),
     group_verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
 ) -> list[WorkerStep]:
-    """One step for every worker in service. `quiet` says why the rule of empty queues speaks against an array's
-    leaving; `under_way` counts disablings of idle workers, by array, whose effect no look has shown yet;
-    `making_room`: by worker id, who leaves for a stronger one, which no floor or batch speaks against; `suspects`: by
-    worker id, who seems broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what
-    holds for all workers of it.
+    """One step for every worker in service. `quiet` says why the rule of empty queues keeps an array's workers;
+    `under_way` counts disablings of idle workers, by array, whose effect no observation has shown yet; `making_room`:
+    by worker id, who leaves for a stronger one, whatever floor and batch say; `suspects`: by worker id, who seems
+    broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what holds for all workers of
+    it.
     """
     steps: list[WorkerStep] = []
     disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
-    for machine in sorted(machines, key=lambda machine: let_go_order(machine, moment.asking)):
+    for machine in sorted(machines, key=lambda machine: let_go_order(machine, pass_context.asking)):
         array = machine.array
         if array is None:
             continue
@@ -119,7 +119,7 @@ def scale_down(
             Candidate(
                 machine,
                 array,
-                moment,
+                pass_context,
                 needed=machine.name in needed,
                 floor=replace(floor, staying=floor.staying - gone - stopped[array.name]),
                 batch=batch,
@@ -139,14 +139,14 @@ def scale_down(
 
 
 def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
-    """That step, with the suspicion that nothing is done about."""
+    """That step, with a suspicion that is only reported."""
     if suspect is None or suspect.acts:
         return step
     return replace(step, verdict=replace(step.verdict, reason=step.verdict.reason.then(suspect.reason)))
 
 
 def judge(candidate: Candidate) -> WorkerStep:
-    """The step of one worker in service: the first motive that nothing speaks against, or why it stays."""
+    """The step of one worker in service: the first motive that no keeper stops, or why it stays."""
     machine, against = candidate.machine, None
     for motive in MOTIVES:
         reason = motive.applies(candidate)
@@ -161,7 +161,7 @@ def judge(candidate: Candidate) -> WorkerStep:
 
 
 def _disable(candidate: Candidate, motive: Motive, reason: Reason) -> WorkerStep:
-    step = disable(candidate.machine, candidate.moment, motive.mark, reason, by_person=motive.by_person)
+    step = disable(candidate.machine, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
     step = replace(step, rule=type(motive).__name__)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step

@@ -1,8 +1,8 @@
-"""Which workers the queues' own demand leaves over, in the order in which requests should keep them.
+"""The surplus: workers that the queues' own demand does not need, in the order in which requests should keep them.
 
-First those that cost already and cannot be sent back (ordered, booting), then those in service, whom idle time would
-let go last first; then what was ordered for requests and waits for jobs by now, since its successor is launched when
-they run; at the end those that drain and could be let in again.
+First those that cost money already and cannot be cancelled (ordered, booting). Then those in service, the ones that
+would leave last by idle time first. Then those that were ordered for requests but will run jobs, since their successors
+are launched when the jobs run. Last those that drain and could be enabled again.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from autoscaler.core.workers.step import PassContext
 from autoscaler.core.workers.worker_state import WorkerState
 
 _OTHERS_BUSINESS = frozenset({Disabling.ADVISED, Disabling.SWAP})
-"""Marks of workers that drain and are not let in again for a request."""
+"""Marks of draining workers that are not enabled again for a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurplusContext:
-    """All that tells who is spare."""
+    """What `surplus` needs."""
 
     observed: ObservedWorkers
     ordered: Sequence[tuple[Order, int]]
-    """Orders of which workers are still to show up, and how many."""
+    """Orders with outstanding workers, and how many."""
     asked: Set[str]
     """Ids of orders for requests."""
-    moment: PassContext
+    pass_context: PassContext
     service: Service
     used: Set[str] | None
-    """Names of the supply's hosts that demand uses; None: demand asks for nothing, and every worker is spare."""
+    """Names of the supply's hosts that demand uses; None: there is no demand, and every worker is surplus."""
     silent: Set[str]
-    """Hosts that are expected to be heard again."""
+    """Silent hosts that are expected to report again."""
     again: Set[str]
-    """Hosts that are let in again."""
+    """Hosts that are enabled again."""
     going: Set[str]
     """Ids of workers in service that leave in any case."""
 
@@ -76,39 +76,41 @@ def _coming(view: SurplusContext) -> Iterator[tuple[str, str, str | None, Spare]
             for name in names:
                 yield name, order.node_array, order.id, Spare(name, order.type.vcpus)
     for machine in _free(view):
-        if counts_as_coming(machine, view.moment):
+        if counts_as_coming(machine, view.pass_context):
             worker = machine.worker
             yield worker.id, worker.node_array, worker.order_id, _spare(machine)
 
 
 def _there(view: SurplusContext) -> Iterator[WorkerState]:
-    """In service, or heard again soon."""
+    """In service, or expected to report again soon."""
     free = [machine for machine in _free(view) if view.idle(machine)]
     yield from (each for each in free if each.unheard and each.name in view.silent)
     if view.used is None:
         yield from (each for each in free if each.draining and each.name in view.again)
     serving = [each for each in free if each.in_service and each.worker.id not in view.going and not each.advised]
-    moment = view.moment
-    stay = {each.worker.id for each in serving if moment.kept(each) is not None or not could_leave(each, moment)}
+    pass_context = view.pass_context
+    stay = {
+        each.worker.id for each in serving if pass_context.kept(each) is not None or not could_leave(each, pass_context)
+    }
     yield from (each for each in serving if each.worker.id in stay)
     may_leave = (each for each in serving if each.worker.id not in stay)
-    yield from sorted(may_leave, key=lambda each: let_go_order(each, moment.asking), reverse=True)
+    yield from sorted(may_leave, key=lambda each: let_go_order(each, pass_context.asking), reverse=True)
 
 
 def _draining(view: SurplusContext) -> Iterator[WorkerState]:
     for machine in _free(view):
         may_return = machine.name not in view.again and machine.note.disabling not in _OTHERS_BUSINESS
-        if may_return and view.idle(machine) and wanted_back(machine, view.moment):
+        if may_return and view.idle(machine) and wanted_back(machine, view.pass_context):
             yield machine
 
 
 def _free(view: SurplusContext) -> Iterator[WorkerState]:
-    """Workers of known arrays that serve no created node, and that no person wants gone."""
+    """Workers of known arrays that serve no created node and that no person drains."""
     for machine in view.observed.machines:
         worker, service = machine.worker, view.service
         if machine.array is None or worker.id in service.by_worker or worker.order_id in service.ordered:
             continue
-        if view.moment.let_go(machine) is None:
+        if view.pass_context.let_go(machine) is None:
             yield machine
 
 

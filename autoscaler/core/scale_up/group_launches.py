@@ -52,7 +52,7 @@ class GroupLaunches:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """All groups as this look shows them."""
+    """All groups as this observation shows them."""
 
     groups: tuple[Group, ...]
     given_up: Mapping[str, Reason]
@@ -66,14 +66,16 @@ def find_groups(
     fleet: Fleet,
     taken: frozenset[str],
     requests: Requests,
-    moment: PassContext,
+    pass_context: PassContext,
     launch_context: LaunchContext,
     usage: Usages,
 ) -> Grouping:
     """Every group, which of them are hopeless, and what callers want. `taken`: ids that no new group may have."""
-    groups = groups_of(observed, fleet, launch_context.policy, moment)
+    groups = groups_of(observed, fleet, launch_context.policy, pass_context)
     site = Site(launch_context, fleet.failures, taken, usage)
-    targets = {} if moment.wishes.stop is not None else group_targets(requests, launch_context.policy, moment.now)
+    targets = (
+        {} if pass_context.wishes.stop is not None else group_targets(requests, launch_context.policy, pass_context.now)
+    )
     return Grouping(
         groups, groups_to_give_up(groups, fleet.failures, lambda group: can_complete(group, site)), targets, site
     )
@@ -84,15 +86,15 @@ def launch_groups(
     group_verdicts: Mapping[str, GroupVerdict],
     wanted: Sequence[CategoryDemand],
     lacking: Sequence[int],
-    board: OpenPlacement,
+    placement: OpenPlacement,
     earlier: Sequence[Launch] = (),
     protection: Protection | None = None,
 ) -> GroupLaunches:
-    """`lacking` is parallel to `wanted`: tasks that found no group. `board`: the supply with all demand on it that
+    """`lacking` is parallel to `wanted`: tasks that found no group. `placement`: the supply with all demand on it that
     fits. `earlier`: what this pass launches besides.
     """
     groups, policy = grouping.groups, grouping.site.launch_context.policy
-    ledger, board = _opened(grouping, group_verdicts, earlier), board.with_new(Host("", {}), 0)
+    ledger, placement = _opened(grouping, group_verdicts, earlier), placement.with_new(Host("", {}), 0)
     notes: list[Reason | None] = []
     told: dict[str, Reason] = {}
     held_back: dict[int, Reason] = {}
@@ -104,7 +106,7 @@ def launch_groups(
             if not count and held.reason is not None:
                 held_back[at] = held.reason
         if root is not None and count:
-            ledger, board, reason = _for_demand(want, count, root, grouping, group_verdicts, board, ledger)
+            ledger, placement, reason = _for_demand(want, count, root, grouping, group_verdicts, placement, ledger)
             told[root.queue] = reason
     for group in groups:
         if group_verdicts[group.id].wanted and group.lacking and not ledger.has(group.id):
@@ -147,7 +149,7 @@ def _for_demand(
     root: NodeArrayPolicy,
     grouping: Grouping,
     group_verdicts: Mapping[str, GroupVerdict],
-    board: OpenPlacement,
+    placement: OpenPlacement,
     ledger: Ledger,
 ) -> tuple[Ledger, OpenPlacement, Reason]:
     """Groups for so many tasks: those that this pass launches anyway, what incomplete ones lack, then new ones. The
@@ -157,21 +159,21 @@ def _for_demand(
     reason = because(Code.DEMAND, queue=root.queue, tasks=count, slots=demand.slots * count)
     told: Reason | None = ledger.launches[-1].reason if ledger.launches else None
     if ledger.launches:
-        count -= board.place(((demand, count),)).placed[0]
+        count -= placement.place(((demand, count),)).placed[0]
     for group in grouping.groups:
         usable = group.array.queue == root.queue and group.lacking and group_verdicts[group.id].back is None
         if not usable or not count or ledger.has(group.id):
             continue
         like = options_like(group, ledger)
-        grown = board.with_new(replace(like[0].host, group=group.id), group.lacking) if like else board
+        grown = placement.with_new(replace(like[0].host, group=group.id), group.lacking) if like else placement
         placed = grown.place(((demand, count),)).placed[0] if like else 0
         if placed:
             ledger, note = _refill(group, ledger, reason)
             ledger = ledger if note is not None else _assigned(ledger, want, placed)
-            board, count = (grown, count - placed) if note is None else (board, count)
+            placement, count = (grown, count - placed) if note is None else (placement, count)
             told = note or ledger.launches[-1].reason
     if not count:
-        return ledger, board, told or reason
+        return ledger, placement, told or reason
     waited = ledger.site.launch_context.now - want.oldest
     array = array_for(demand, root, ledger, waited)
     ways, begun, left = ways_for(array, ledger, demand, waited), len(ledger.launches), count
@@ -184,10 +186,10 @@ def _for_demand(
         ledger = _assigned(ledger, want, min(way.tasks, left))
         told = ledger.launches[begun].reason
         launch = ledger.launches[-1]
-        board = board.with_new(replace(way.option.host, group=launch.group_id), way.workers)
+        placement = placement.with_new(replace(way.option.host, group=launch.group_id), way.workers)
         left -= way.tasks
-    board.place(((demand, min(count, count - left)),))
-    return ledger, board, told or reason
+    placement.place(((demand, min(count, count - left)),))
+    return ledger, placement, told or reason
 
 
 def _assigned(ledger: Ledger, want: CategoryDemand, tasks: int) -> Ledger:

@@ -102,8 +102,10 @@ class Ledger:
         return min(rooms, key=lambda room: room.count)
 
     def _paced(self) -> Room | None:
-        """What the window of the brake allows. A group comes as a whole: where nothing else counts it may be larger."""
-        room, done = self.site.launch_context.paced(), sum(self.spent.values())
+        """What the window of the circuit breaker allows. A group comes as a whole: where nothing else counts it may be
+        larger.
+        """
+        room, done = self.site.launch_context.room_in_window(), sum(self.spent.values())
         if room is None or (not done and room.count == self.site.launch_context.policy.brake.max_launches):
             return None
         return replace(room, count=max(room.count - done, 0))

@@ -32,7 +32,7 @@ class LaunchNeeds:
     wanted: Sequence[CategoryDemand]
     lacking: Sequence[int]
     """Parallel to `wanted`: tasks that fit nowhere."""
-    board: OpenPlacement
+    placement: OpenPlacement
     """The supply with all demand placed on it that fits."""
     floors: Mapping[str, int]
     """By node array: workers lacking to `min_workers`."""
@@ -68,8 +68,8 @@ class Launches:
     """By position of a demand whose jobs no launch has helped: why nothing is launched for it now."""
 
     @property
-    def paced(self) -> bool:
-        """Whether the brake's window keeps some of it back."""
+    def rate_limited(self) -> bool:
+        """Whether the circuit breaker's window keeps some of it back."""
         reasons = (*(launch.reason for launch in self.launches), *self.notes, *self.told.values())
         return any(link.code is Code.LAUNCH_RATE_LIMIT for reason in reasons for link in (reason, *reason.trail))
 
@@ -129,7 +129,7 @@ def _for_demand(
     """Array after array, in policy order; what one array brings the next need not."""
     found: _Found = []
     held_back: dict[int, Reason] = {}
-    board, lacking = calls.board, list(calls.lacking)
+    placement, lacking = calls.placement, list(calls.lacking)
     for array in launch_context.policy.node_arrays:
         queue = launch_context.policy.queue(array.queue)
         default = queue is not None and queue.node_array == array.name
@@ -147,14 +147,14 @@ def _for_demand(
         replacement = swaps.replacements.get(array.name)
         if replacement is None:
             growth = size_launch(
-                array, calls.wanted, mine, board, usage[array.name], launch_context, short_of_floor=short
+                array, calls.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
             )
         else:
             growth = replacement.size_launch(
-                array, calls.wanted, mine, board, usage[array.name], launch_context, short_of_floor=short
+                array, calls.wanted, mine, placement, usage[array.name], launch_context, short_of_floor=short
             )
         found.append((array, _as_trial(growth, held).besides(swaps.told.get(array.name))))
-        board = growth.board or board
+        placement = growth.placement or placement
         usage, launch_context = _after(usage, growth, launch_context), _later(launch_context, growth)
         if growth.covered:
             lacking = [count - covered for count, covered in zip(lacking, growth.covered, strict=True)]

@@ -36,7 +36,7 @@ class Replacement:
         array: NodeArrayPolicy,
         wanted: Sequence[CategoryDemand],
         unmet: Sequence[int],
-        board: OpenPlacement,
+        placement: OpenPlacement,
         usage: Usage,
         launch_context: LaunchContext,
         *,
@@ -48,13 +48,13 @@ class Replacement:
         stuck = [count if at in self.stuck else 0 for at, count in enumerate(unmet)]
         reserved = self.reserved.since(self.before, usage)
         if self.replacing.options:
-            return size_launch(array, wanted, stuck, board, usage, launch_context, replacing=self.replacing)
-        ahead = board.with_new(self.successor, self.count)
+            return size_launch(array, wanted, stuck, placement, usage, launch_context, replacing=self.replacing)
+        ahead = placement.with_new(self.successor, self.count)
         ahead.place([(want.demand, count) for want, count in zip(wanted, stuck, strict=True)])
         others = [0 if at in self.stuck else count for at, count in enumerate(unmet)]
         left = ahead.place([(want.demand, count) for want, count in zip(wanted, others, strict=True)]).unmet
         short = short_of_floor - self.count
-        return size_launch(array, wanted, left, board, reserved, launch_context, short_of_floor=short)
+        return size_launch(array, wanted, left, placement, reserved, launch_context, short_of_floor=short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SwapPlan:
     leaving: Mapping[str, Reason] = field(default_factory=dict)
     """By worker id: who begins to leave now."""
     called_off: Mapping[str, Reason] = field(default_factory=dict)
-    """By worker id: who is let in again."""
+    """By worker id: who is enabled again."""
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     told: Mapping[str, Reason] = field(default_factory=dict)
     """By array: what makes room, or why nothing does."""

@@ -14,7 +14,7 @@ from autoscaler.core.capacity.offers import LaunchOffer, offers_for
 from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.demand.categories import assignment_of
 from autoscaler.core.demand.constraint_demand import unmet_by
-from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_paced
+from autoscaler.core.limits.limits import Room, Usage, launches_left, launches_left_in_window
 from autoscaler.core.model.actions import Candidate, Launch
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -47,9 +47,9 @@ class LaunchContext:
     resumed_at: float | None = None
     """When a person last resumed."""
 
-    def paced(self) -> Room | None:
-        """How many more launches the window of the brake allows."""
-        return launches_paced(self.policy.brake, self.launches, self.now, self.resumed_at)
+    def room_in_window(self) -> Room | None:
+        """How many more launches the window of the circuit breaker allows."""
+        return launches_left_in_window(self.policy.brake, self.launches, self.now, self.resumed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,10 @@ class ArrayLaunch:
 
     launch: Launch | None = None
     covered: tuple[int, ...] = ()
-    """Parallel to the wanted demands: tasks that what is wanted here, paced or not, will serve. No other array need."""
-    board: OpenPlacement | None = None
+    """Parallel to the wanted demands: tasks that what is launched here, rate-limited or not, will serve. No other array
+    need.
+    """
+    placement: OpenPlacement | None = None
     """The supply with those tasks placed."""
     buckets: tuple[BucketVerdict, ...] = ()
     note: Reason | None = None
@@ -97,14 +99,14 @@ class _Sized:
     cap: Reason | None
     """The limit without which it would be more."""
     covered: tuple[int, ...] = ()
-    board: OpenPlacement | None = None
+    placement: OpenPlacement | None = None
 
 
 def size_launch(
     array: NodeArrayPolicy,
     wanted: Sequence[CategoryDemand],
     unmet: Sequence[int],
-    board: OpenPlacement,
+    placement: OpenPlacement,
     usage: Usage,
     launch_context: LaunchContext,
     *,
@@ -113,7 +115,7 @@ def size_launch(
 ) -> ArrayLaunch:
     """Launch for the unmet part of `wanted` (parallel to `unmet`), or for the floor of workers where nothing is.
 
-    `board` is the supply with all demand placed on it that fits. `replacing` stands in for the array's strategy.
+    `placement` is the supply with all demand placed on it that fits. `replacing` stands in for the array's strategy.
     """
     lacking = [(want.demand, count) for want, count in zip(wanted, unmet, strict=True)]
     if not any(unmet) and short_of_floor <= 0:
@@ -128,8 +130,8 @@ def size_launch(
         array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes, waited=waited
     )
     if any(unmet):
-        ordered = strategy_of(array)(lacking, board, options) if replacing is None else replacing.sorted(options)
-        sized = _sizes_for_demand(ordered, lacking, board)
+        ordered = strategy_of(array)(lacking, placement, options) if replacing is None else replacing.sorted(options)
+        sized = _sizes_for_demand(ordered, lacking, placement)
         slots = sum(demand.slots * count for demand, count in lacking)
         reason = because(Code.DEMAND, queue=array.queue, tasks=sum(unmet), slots=slots)
         reason = reason if replacing is None else reason.then(replacing.reason)
@@ -143,14 +145,14 @@ def size_launch(
     growth = _launch(array, chosen, reason, verdicts, launch_context)
     if growth.launch is None or not any(unmet):
         return growth
-    served = _served(chosen[0], growth.launch, lacking, board)
+    served = _served(chosen[0], growth.launch, lacking, placement)
     return replace(growth, launch=replace(growth.launch, assignment=assignment_of(wanted, served)))
 
 
-def _served(first: _Sized, launch: Launch, lacking: Sequence[Want], board: OpenPlacement) -> tuple[int, ...]:
-    """Parallel to what lacks: how many tasks the launch serves, which may be paced."""
+def _served(first: _Sized, launch: Launch, lacking: Sequence[Want], placement: OpenPlacement) -> tuple[int, ...]:
+    """Parallel to what lacks: how many tasks the launch serves, which may be rate-limited."""
     count = launch.candidates[0].count
-    return first.covered if count == first.count else board.with_new(first.option.host, count).place(lacking).placed
+    return first.covered if count == first.count else placement.with_new(first.option.host, count).place(lacking).placed
 
 
 def size_requested(
@@ -209,7 +211,7 @@ def _launch(
 ) -> ArrayLaunch:
     """The launch of what was chosen, kept to the pace that is set."""
     first = chosen[0]
-    growth = ArrayLaunch(covered=first.covered, board=first.board, buckets=verdicts)
+    growth = ArrayLaunch(covered=first.covered, placement=first.placement, buckets=verdicts)
     if launch_context.throttled is not None:
         return replace(growth, note=launch_context.throttled)
     if _too_soon(array, launch_context, asked=asked):
@@ -220,7 +222,7 @@ def _launch(
     reason = reason.then(because(Code.LAUNCH_WANTED, workers=first.wanted, type=first.option.type.name))
     if first.cap is not None:
         reason = reason.then(first.cap)
-    pace = [room for room in (batch, hourly, launch_context.paced()) if room is not None]
+    pace = [room for room in (batch, hourly, launch_context.room_in_window()) if room is not None]
     tightest = min(pace, key=lambda room: room.count, default=None)
     if tightest is not None and tightest.count <= 0:
         return replace(growth, note=tightest.cap)
@@ -238,16 +240,18 @@ def _too_soon(array: NodeArrayPolicy, launch_context: LaunchContext, *, asked: b
     return last is not None and launch_context.now - last < launch_context.policy.batch_delay
 
 
-def _sizes_for_demand(options: Sequence[LaunchOffer], lacking: Sequence[Want], board: OpenPlacement) -> list[_Sized]:
+def _sizes_for_demand(
+    options: Sequence[LaunchOffer], lacking: Sequence[Want], placement: OpenPlacement
+) -> list[_Sized]:
     """Every option sized for the same demand: how many workers of it that would use beside what the supply has left."""
     sized: list[_Sized] = []
     for option in options:
         most, cap = _most(option)
-        grown = board.with_new(option.host, most)
+        grown = placement.with_new(option.host, most)
         found = grown.place(lacking)
         wanted = found.new_used
         if not found.complete and not any(entry.count for entry in sized):  # the preferred option tells its cap
-            wanted = board.with_new(option.host, PLENTY).place(lacking).new_used
+            wanted = placement.with_new(option.host, PLENTY).place(lacking).new_used
         sized.append(_Sized(option, found.new_used, wanted, cap if wanted > most else None, found.placed, grown))
     return sized
 

@@ -76,7 +76,7 @@ class Admission:
 
 
 def admission_of(cluster: Cluster, fleet: Fleet, policy: Policy) -> Admission:
-    """What requests are judged by until the next look."""
+    """What requests are judged by until the next observation."""
     cluster, policy = as_configured(cluster, policy)
     names = frozenset(name for name, entry in cluster.complexes.items() if entry.consumable is not Consumable.NO)
     rented = {worker.name.lower().partition(".")[0] for worker in fleet.workers if worker.exists and worker.name}

@@ -17,7 +17,7 @@ from autoscaler.core.policy import DeadlockAnswer
 from autoscaler.core.unsatisfiable.proof import Case, Prover
 
 APART = 30.0
-"""Seconds, at least, between the two looks that evidence has to hold over."""
+"""Seconds, at least, between the two observations that evidence has to hold over."""
 HOLDS = 900.0
 """Seconds for which an answer of Grid Engine is not asked for again, everything it rests on unchanged."""
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0

@@ -1,8 +1,8 @@
 """Jobs that no allowed configuration can ever run: doubted, asked about, told of, and at last deleted or held (rule 6).
 
 Growth finds them; `proof` says what is certain of what they ask for, `certainty` how far each job has come: found so at
-two looks far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is done, few
-jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
+two observations far enough apart, all it rests on unchanged, Grid Engine itself saying never. Here follows what is
+done, few jobs in a pass and the oldest first. Whatever is not proven is left alone and says why.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeadlockVerdicts:
     """By job, the whole reason of its verdict."""
     suspicions: Mapping[int, UnsatisfiableNote] = field(default_factory=dict)
     touched: int = 0
-    """Jobs deleted or held now that were not before: what the brake counts."""
+    """Jobs deleted or held now that were not before: what the circuit breaker counts."""
     due: float | None = None
     """When time alone would change this."""
 
@@ -116,7 +116,7 @@ class _Ledger:
         self._told[one.job] = case.reason.then(found.link)
 
     def _suspicion(self, one: Candidate, case: Case, *, runs: bool) -> UnsatisfiableNote:
-        """Brought up to date with this look: anything that changed, or speaks against it, begins it anew."""
+        """Brought up to date with this observation: anything that changed, or speaks against it, begins it anew."""
         before = self._situation.suspicions.get(one.job, UnsatisfiableNote())
         if before.held and before.released_at is None:
             before = replace(before, spared=True)
@@ -134,7 +134,7 @@ class _Ledger:
         return replace(before, asked_at=None, asked=0) if answered else before
 
     def ask(self) -> None:
-        """One asking for all whose phantoms do not get in each other's way, the oldest deciding which."""
+        """One asking for all whose probe hosts do not get in each other's way, the oldest deciding which."""
         wanting = [entry for entry in self._entries if entry.standing.step is NextStep.ASK]
         if any(mark.asked_at == self._situation.now for mark in self._kept.values()):
             self._later(wanting, frozenset())
@@ -148,16 +148,16 @@ class _Ledger:
                 break
             if entry.case.one_host != first.case.one_host:
                 continue
-            if not first.case.one_host and entry.case.phantoms != first.case.phantoms:
+            if not first.case.one_host and entry.case.probe_hosts != first.case.probe_hosts:
                 continue
             together = tuple(dict.fromkeys((*demands, *entry.case.demands)))
-            if first.case.one_host and together != demands and self._phantoms(together) is None:
+            if first.case.one_host and together != demands and self._probe_hosts(together) is None:
                 continue
             chosen.append(entry)
             demands = together
-        phantoms = (self._phantoms(demands) if first.case.one_host else None) or first.case.phantoms
+        probe_hosts = (self._probe_hosts(demands) if first.case.one_host else None) or first.case.probe_hosts
         questions = [Question(entry.one.job, self._kept[entry.one.job].fingerprint) for entry in chosen]
-        self._actions.append(AskGridEngine(tuple(questions), phantoms, because(Code.ASKING_GRID_ENGINE)))
+        self._actions.append(AskGridEngine(tuple(questions), probe_hosts, because(Code.ASKING_GRID_ENGINE)))
         asked = frozenset(entry.one.job for entry in chosen)
         for job in asked:
             mark = self._kept[job]
@@ -170,7 +170,7 @@ class _Ledger:
                 link = because(Code.UNPROVEN).then(because(Code.OLDER_JOBS_FIRST))
                 self._told[entry.one.job] = entry.case.reason.then(link)
 
-    def _phantoms(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
+    def _probe_hosts(self, demands: tuple[Demand, ...]) -> tuple[ProbeHost, ...] | None:
         return probe_hosts_for(demands, self._situation.prover.allowed)
 
     def act(self) -> None:

@@ -18,13 +18,13 @@ from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, most_visits, visits_on
 
 MOST = 16
-"""Phantoms in one asking."""
+"""Probe hosts in one asking."""
 REPORTED = frozenset({"arch", "num_proc", "mem_total", "mem_free"})
 """What an execd reports and a type lets predict. Swap, load, topology and load sensors of one's own do not."""
 
 
 def probe_hosts_for(demands: Iterable[Demand], allowed: Allowed) -> tuple[ProbeHost, ...] | None:
-    """The phantoms that judge all these demands, each perhaps more kindly than alone. None: it takes too many."""
+    """The probe hosts that judge all these demands, each perhaps more kindly than alone. None: it takes too many."""
     every = tuple(demands)
     names = frozenset(asked.name for demand in every for asked in demand.properties) & REPORTED
     found: list[ProbeHost] = []
@@ -42,16 +42,16 @@ def _missing(some: Sequence[ProbeHost], found: Sequence[ProbeHost]) -> list[Prob
     """Those of `some` that are not among `found` yet, counting equal ones."""
     left = list(found)
     more: list[ProbeHost] = []
-    for phantom in some:
-        if phantom in left:
-            left.remove(phantom)
+    for probe_host in some:
+        if probe_host in left:
+            left.remove(probe_host)
         else:
-            more.append(phantom)
+            more.append(probe_host)
     return more
 
 
-def _sorting(phantom: ProbeHost) -> tuple[str, int, tuple[tuple[str, str], ...]]:
-    return phantom.queue, -phantom.slots, phantom.complex_values
+def _sorting(probe_host: ProbeHost) -> tuple[str, int, tuple[tuple[str, str], ...]]:
+    return probe_host.queue, -probe_host.slots, probe_host.complex_values
 
 
 def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed: Allowed) -> list[ProbeHost] | None:
@@ -102,21 +102,21 @@ def _united(kinds: Sequence[Kind], each: Range, names: frozenset[str], complexes
     return ProbeHost(first.queue, slots, tuple(sorted(values.items())))
 
 
-def _enlarged(phantom: ProbeHost, demand: Demand, slots: int, complexes: Mapping[str, Complex]) -> ProbeHost:
+def _enlarged(probe_host: ProbeHost, demand: Demand, slots: int, complexes: Mapping[str, Complex]) -> ProbeHost:
     """The same host with at least so many slots, and of what each slot takes as much as they need."""
-    values = dict(phantom.complex_values)
+    values = dict(probe_host.complex_values)
     for name, each in (*demand.per_slot, *demand.assumed):
         if name in values and (_number(values[name], name, complexes) or 0) < each * slots:
             values[name] = configured(each * slots, complexes[name].type)
-    return ProbeHost(phantom.queue, max(slots, phantom.slots), tuple(sorted(values.items())))
+    return ProbeHost(probe_host.queue, max(slots, probe_host.slots), tuple(sorted(values.items())))
 
 
-def _dominant(phantoms: Sequence[ProbeHost], complexes: Mapping[str, Complex]) -> list[ProbeHost]:
+def _dominant(probe_hosts: Sequence[ProbeHost], complexes: Mapping[str, Complex]) -> list[ProbeHost]:
     """Those that no other offers at least as much as, in everything."""
     return [
-        phantom
-        for phantom in sorted(dict.fromkeys(phantoms), key=_sorting)
-        if not any(_offers_more(other, phantom, complexes) for other in phantoms if other != phantom)
+        probe_host
+        for probe_host in sorted(dict.fromkeys(probe_hosts), key=_sorting)
+        if not any(_offers_more(other, probe_host, complexes) for other in probe_hosts if other != probe_host)
     ]
 
 

@@ -29,7 +29,7 @@ from autoscaler.core.unsatisfiable.probe_hosts import MOST, REPORTED, probe_host
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of all jobs that ask for the same things, at this look."""
+    """What is known of all jobs that ask for the same things, at this observation."""
 
     reason: Reason
     """What stands in their way."""
@@ -39,7 +39,7 @@ class Case:
     """Whether what can be had could run them."""
     demands: tuple[Demand, ...] = ()
     """What they ask of hosts, under every parallel environment they may use."""
-    phantoms: tuple[ProbeHost, ...] = ()
+    probe_hosts: tuple[ProbeHost, ...] = ()
 
     @property
     def one_host(self) -> bool:
@@ -71,7 +71,7 @@ class Readings:
     def _demands(self, ask: JobRequest) -> tuple[Demand, ...] | Reason:
         whole = self.reader.read(ask)
         if not isinstance(whole, Reason) and whole.demand.together:
-            return because(Code.GROUP_NOT_PROBED)  # a phantom has none of the groups' parallel environments
+            return because(Code.GROUP_NOT_PROBED)  # a probe host has none of the groups' parallel environments
         found: list[Demand] = []
         for one in [ask] if ask.pe is None else [replace(ask, pe=pe.name) for pe in matching_pes(ask, self.cluster)]:
             served = self.reader.read(one)
@@ -148,10 +148,10 @@ class Prover:
         doubt = next(self._doubts(ask, demands), None)
         if doubt is not None:
             return Case(reason, unproven=doubt, demands=demands)
-        phantoms = probe_hosts_for(demands, self.most)
-        if phantoms is None:
+        probe_hosts = probe_hosts_for(demands, self.most)
+        if probe_hosts is None:
             return Case(reason, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
-        return Case(reason, demands=demands, phantoms=phantoms)
+        return Case(reason, demands=demands, probe_hosts=probe_hosts)
 
     def _beyond_cell(self, ask: JobRequest, refusal: Reason, demands: tuple[Demand, ...]) -> Case:
         """It asks for more of what all jobs share than there is in all: that stands in its way, whatever is launched.
@@ -162,10 +162,10 @@ class Prover:
         cause = self._nothing_known(demands) or next(self._doubts(ask, demands), None)
         if cause is not None:
             return Case(refusal, unproven=cause, demands=demands)
-        phantoms = probe_hosts_for(demands, self.most)
-        if phantoms is None:
+        probe_hosts = probe_hosts_for(demands, self.most)
+        if probe_hosts is None:
             return Case(refusal, unproven=because(Code.TOO_MANY_PROBE_HOSTS, most=MOST), demands=demands)
-        return Case(refusal, demands=demands, phantoms=phantoms)
+        return Case(refusal, demands=demands, probe_hosts=probe_hosts)
 
     def _nothing_known(self, demands: Iterable[Demand]) -> Reason | None:
         """Where the catalogue shows nothing for a node array that may serve them, nothing follows from it; nor where a
@@ -224,7 +224,7 @@ class Prover:
         return bool(named) and all(self.policy.queue(queue) is not None for queue in named)
 
     def _doubts_of_queues(self, ask: JobRequest, demands: Iterable[Demand]) -> Iterator[Reason]:
-        """Queues whose rules are not all known, or not the same for a worker and for a phantom of it."""
+        """Queues whose rules are not all known, or not the same for a worker and for a probe host of it."""
         for demand in demands:
             for queue in self.cluster.queues.values():
                 # Who is on its lists is not known: perhaps it lets the job in.
@@ -236,7 +236,7 @@ class Prover:
                 known = self.cluster.queues.get(each.array.queue)
                 if known is None:
                     yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"queue {each.array.queue}")
-                # A phantom stands in no host group.
+                # A probe host stands in no host group.
                 elif each.array.host_group in {*known.pe_list_by_host, *known.complex_values_by_host}:
                     yield because(Code.UNPREDICTABLE_RESOURCE, resource=f"{each.array.host_group} in {known.name}")
 
@@ -320,7 +320,7 @@ class Prover:
                 if each.array.queue in queues
             ],
             sorted((host.name, _sorted(host.slots)) for host in self.allowed.persistent),
-            case.phantoms,
+            case.probe_hosts,
         )
 
 

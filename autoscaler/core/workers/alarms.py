@@ -33,19 +33,19 @@ class Delayed:
     """By queue for which no further worker is launched, why: all that are there stay in alarm, or it opens later."""
 
     def lacking(self, counts: Sequence[int], wanted: Sequence[CategoryDemand]) -> list[int]:
-        """Of these tasks that fit nowhere, those for which a further worker could be of use."""
+        """Of these tasks that fit nowhere, those that a further worker could run."""
         return [
             0 if want.launches and all(queue in self.enough for queue in want.launches) else count
             for count, want in zip(counts, wanted, strict=True)
         ]
 
     def said(self, coming: Iterable[Host]) -> Mapping[str, Reason]:
-        """The same of those queues for which nobody else comes."""
+        """The same for queues that no other worker is coming for."""
         others = {pool for host in coming for pool in host.slots}
         return {queue: reason for queue, reason in self.told.items() if queue not in others}
 
     def instead(self, told: Mapping[str, Reason]) -> Mapping[str, Reason]:
-        """What is told of launches by queue, with why none are made."""
+        """The reason by queue why the autoscaler launches nothing for it."""
         groups = {f"{queue}{GROUPS}": reason for queue, reason in self.enough.items()}
         return {**told, **self.enough, **groups}
 

@@ -1,7 +1,7 @@
 """Which buckets gave machines that came up, and when: a success clears the failures that were counted before it.
 
-A bucket that was out of capacity has some again once it gave a machine that was made later; one whose machines failed
-to boot is well again once any of its machines was heard later.
+A bucket that was out of capacity has capacity again if it gave a machine later. A bucket whose machines failed to boot
+works again if one of its machines reported later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CAPACITY = frozenset({"capacity", "quota"})
 
 
 def successes_of(machines: Iterable[WorkerState], memory: Memory, policy: Policy, now: float) -> tuple[CameUp, ...]:
-    """What is remembered of successes as long as failures count, with what this look adds: the newest a bucket."""
+    """The newest success of each bucket, as long as failures count, with those of this observation."""
     since = now - max((array.unavailability_delay for array in policy.node_arrays), default=0.0)
     heard = [
         CameUp(machine.worker.bucket, machine.worker.created_at, machine.note.heard_at)

@@ -35,13 +35,13 @@ class Closed:
     reasons: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue: what waits for it alone does not count."""
     by_hand: frozenset[str] = frozenset()
-    """Of these, those that a person closed: no worker is let in there."""
+    """Of these, those that a person closed: no worker is enabled there."""
     opening: Mapping[str, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """By queue, that it opens within the longest that a boot may take: what waits for it counts and keeps its hosts."""
     early: frozenset[str] = frozenset()
     """Of these, those for which it is too early to launch."""
     due: float | None = None
-    """When time alone opens one, or lets launches for one begin."""
+    """The time at which one opens, or at which launches for it may begin."""
 
 
 def closed_queues(
@@ -61,7 +61,7 @@ def closed_queues(
         boot = boot_times.get(array.name, array.boot_timeout)
         off, opens = _off(queue, array, observed, cluster, now)
         if opens is not None:
-            due += [moment for moment in (opens - array.boot_timeout, opens - boot, opens) if moment > now]
+            due += [time for time in (opens - array.boot_timeout, opens - boot, opens) if time > now]
         if hand is not None:
             reasons[queue.name] = hand
             by_hand.add(queue.name)

@@ -1,6 +1,6 @@
 """Machines that were accepted and ended before they joined: launches that failed late.
 
-Each counts once against its bucket, like an order that was refused at once, so that the same back-off follows. One that
+Each counts once against its bucket, like an order that was refused at once, so that the same backoff follows. One that
 was ever heard is lost, whatever its provider calls it; one that we, a person or a spot market ended is no failure.
 """
 
@@ -20,8 +20,8 @@ NO_WORDS = "it ended before it had come up"
 
 
 def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: bool) -> bool:
-    """Whether a machine is to be counted as a failed launch. `known`: an earlier look showed it, else only the journal
-    can tell that it is of an order of ours: after a lost store many are listed that ended long ago.
+    """Whether a machine is to be counted as a failed launch. `known`: an earlier observation showed it, else only the
+    journal can tell that it is of an order of ours: after a lost store many are listed that ended long ago.
     """
     if worker.failure is None or worker.state not in _ENDED:
         return False
@@ -31,7 +31,7 @@ def failed_to_join(worker: Worker, note: WorkerNote, fleet: Fleet, *, known: boo
 
 
 def newly_failed(machines: Sequence[WorkerState], now: float) -> tuple[LaunchFailure, ...]:
-    """Those that this look counts first."""
+    """Those that this observation counts for the first time."""
     return tuple(
         LaunchFailure(
             machine.worker.bucket,

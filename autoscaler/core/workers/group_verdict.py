@@ -38,9 +38,9 @@ def group_verdict_of(machine: WorkerState, group_verdicts: Mapping[str, GroupVer
     return group_verdicts.get(machine.worker.group_id or "", NO_GROUP)
 
 
-def give_back(machine: WorkerState, moment: PassContext, group_verdict: GroupVerdict) -> WorkerStep | None:
-    """The next step of a worker on its way in whose group leaves or is whole without it: that is no failure of its own.
-    None: it is wanted.
+def give_back(machine: WorkerState, pass_context: PassContext, group_verdict: GroupVerdict) -> WorkerStep | None:
+    """The next step of a coming worker whose group leaves or is complete without it: that is no failure of the worker.
+    None: it is needed.
     """
     mark, reason = Disabling.GROUP, group_verdict.back
     if reason is None and machine.worker.id in group_verdict.surplus:
@@ -48,8 +48,8 @@ def give_back(machine: WorkerState, moment: PassContext, group_verdict: GroupVer
     if reason is None:
         return None
     if machine.host is not None:
-        return disable(machine, moment, mark, reason)
-    kept = moment.kept(machine)
+        return disable(machine, pass_context, mark, reason)
+    kept = pass_context.kept(machine)
     if kept is not None and kept.code is Code.KEPT_BY_COMMAND:
         return keep(machine, kept)
-    return terminate(machine, moment, reason)
+    return terminate(machine, pass_context, reason)

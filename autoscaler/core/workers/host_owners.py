@@ -60,7 +60,7 @@ class Claims:
     notes: Mapping[str, WorkerNote]
     """What is remembered of workers, by id."""
     settled: float
-    """What listings lacked then, they show by now if it lives."""
+    """Machines that listings left out then are listed by now if they live."""
     _newest: dict[str, Worker] = field(init=False, default_factory=dict)
     """By host name: the newest machine of that name that exists."""
     _handed: dict[str, list[tuple[str, WorkerNote]]] = field(init=False, default_factory=dict)

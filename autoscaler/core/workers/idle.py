@@ -1,4 +1,4 @@
-"""How long a worker has been idle, whether that would let it go, and who goes first."""
+"""How long a worker has been idle, whether it may leave for that, and which worker leaves first."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def idle_for(machine: WorkerState, now: float) -> float | None:
     return None if since is None else now - since
 
 
-def could_leave(machine: WorkerState, moment: PassContext) -> bool:
-    """Whether idle time alone, its own asking or its cloud's advice would let it go."""
+def could_leave(machine: WorkerState, pass_context: PassContext) -> bool:
+    """Whether it could leave because of its idle time, its own request or its cloud's advice."""
     if not machine.in_service or machine.array is None:
         return False
-    idle = idle_for(machine, moment.now)
-    asked = moment.winding_down is not None or machine.worker.id in moment.asking
+    idle = idle_for(machine, pass_context.now)
+    asked = pass_context.winding_down is not None or machine.worker.id in pass_context.asking
     long_enough = idle is not None and (idle >= machine.array.idle_timeout or asked)
     return long_enough or machine.advised
 
 
 def let_go_order(machine: WorkerState, asking: Set[str]) -> tuple[bool, bool, float, float, str]:
-    """Sorting key of whom to let go first: who asks to stop, whom its cloud may take, then the dearest, then the
-    longest idle.
+    """Sorting key of which worker leaves first: one that asks to stop, one that its cloud may take, then the most
+    expensive one, then the one that has been idle longest.
     """
     since = machine.since(Condition.IDLE)
     price = machine.worker.price_per_hour or 0.0

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from autoscaler.core.model.cluster import Cluster
 
 SHORTEST_GRACE = 60.0
-"""Seconds. Execds that lost their qmaster were heard again 31 s after it came back."""
+"""Seconds. Execds that had lost their qmaster reported again 31 s after it came back."""
 LONGEST_GAP = 120.0
-"""Seconds between two looks that count as silence at most: of a longer gap nobody knows what was in it."""
+"""Most seconds between two observations that count as silence: what happened in a longer gap is unknown."""
 
 
 def track_silence(cluster: Cluster, before: Mapping[str, float | None], now: float) -> dict[str, float | None]:
-    """By name of every host ever heard: None while it reports, else since when it is silent."""
+    """By name of each host that ever reported: None while it reports, else since when it has been silent."""
     return {
         host.name: None if host.heard else silent_since(before.get(host.name), now)
         for host in cluster.hosts
@@ -35,10 +35,10 @@ def grace_of(cluster: Cluster) -> float:
 
 
 def counted_silence(before: float | None, looked_at: float | None, now: float, *, any_heard: bool) -> float:
-    """Seconds of silence of one host after this look, given those before it (None: it was heard then).
+    """Seconds of silence of one host after this observation, given those before it (None: it was heard then).
 
-    Only time between two looks counts, of a long gap no more than LONGEST_GAP, and none while no host at all is heard:
-    that says more of the master's own network than of any host.
+    Only time between two observations counts, of a long gap no more than LONGEST_GAP, and none while no host at all is
+    heard: that says more of the master's own network than of any host.
     """
     if before is None or looked_at is None:
         return before or 0.0

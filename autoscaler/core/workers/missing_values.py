@@ -1,4 +1,4 @@
-"""What an execution host still lacks of what such a worker is to have.
+"""What an execution host still needs to be a complete worker.
 
 Our enrolment may have been cut short between two commands. A host that its own image made may lack values of complexes
 that its type or rules give it, and its group. What the image gave it stays as it is.

@@ -1,6 +1,6 @@
-"""All workers as one look shows them: machines matched with hosts, and the memory of each brought up to date.
+"""All workers by one observation: machines matched with hosts, and the updated memory of each.
 
-Then `phases` tells the phase and the conditions of each. Nothing is decided here.
+Then `phases` gives the phase and the conditions of each. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class ObservedWorkers:
-    """All machines of ours, the hosts that are nobody's of ours, and the notes of workers the listing leaves out."""
+    """All our machines, the hosts that belong to none of them, and the notes of workers that the listing leaves out."""
 
     machines: tuple[WorkerState, ...]
     others: tuple[ExecutionHost, ...]
     """Persistent hosts."""
     missing: Mapping[str, WorkerNote]
     missing_hosts: Mapping[str, ExecutionHost]
-    """By worker id: hosts of workers that the listing leaves out, and whose end nobody confirmed. They run on."""
+    """By worker id: hosts of workers that the listing leaves out and whose end is not confirmed. They may run on."""
     unlisted: tuple[WorkerState, ...] = ()
     """Workers that the listing leaves out and whose execution hosts are there: gone where their end is certain."""
 
@@ -80,7 +80,7 @@ def observe_workers(cluster: Cluster, fleet: Fleet, memory: Memory, policy: Poli
 
 @dataclass(frozen=True)
 class _Observation:
-    """What every single look at a machine needs."""
+    """What the observation of each machine needs."""
 
     hosts: Hosts
     claims: Claims
@@ -175,8 +175,8 @@ class _Observation:
     def lacks(
         self, worker: Worker, host: ExecutionHost | None, note: WorkerNote, array: NodeArrayPolicy | None
     ) -> Values:
-        """What a host that its own image has made, and that is about to be let in, still lacks. A person may have let
-        it in before, as long as nothing runs there.
+        """What a host that its own image made still needs before it can be enabled. A person may have enabled it
+        before, as long as nothing runs there.
         """
         if not self.fleet.enrols_itself or host is None or array is None or note.disabling is not Disabling.ENROL:
             return ()
@@ -286,14 +286,16 @@ def _on_their_way(host: ExecutionHost, note: WorkerNote, successor: Worker | Non
 
 
 def _made_by_its_image(note: WorkerNote, host: ExecutionHost, now: float) -> WorkerNote:
-    """The mark of one that is first heard, or not yet: its image may disable it a moment after it makes it a host."""
+    """The mark of a worker that reports for the first time, or not yet: its image may disable it just after it made it
+    a host.
+    """
     if note.disabling is not None or note.heard_at is not None or (host.busy and not disabled(host)):
         return note
     return replace(note, disabled_at=now, disabling=Disabling.ENROL)
 
 
 def _seen_host(note: WorkerNote, host: ExecutionHost, now: float, *, half_enrolled: bool = False) -> WorkerNote:
-    """The note after a look at its execution host."""
+    """The note after an observation of its execution host."""
     if host.heard and note.heard_at is None:
         note = replace(note, heard_at=now)
     if note.disabling is None:

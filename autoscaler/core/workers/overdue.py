@@ -25,6 +25,6 @@ def overdue(machine: WorkerState) -> Reason | None:
     return because(code, limit_s=limit, message=machine.worker.message)
 
 
-def counts_as_coming(machine: WorkerState, moment: PassContext) -> bool:
-    """Whether a machine on its way is still expected: not late, and wanted gone by nobody."""
-    return machine.coming and moment.let_go(machine) is None and overdue(machine) is None
+def counts_as_coming(machine: WorkerState, pass_context: PassContext) -> bool:
+    """Whether a coming machine is still expected: it is not late, and no person drains it."""
+    return machine.coming and pass_context.let_go(machine) is None and overdue(machine) is None

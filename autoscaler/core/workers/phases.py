@@ -36,7 +36,7 @@ class Phase(StrEnum):
 
 
 class Condition(StrEnum):
-    """What holds of a worker besides its phase."""
+    """The conditions of a worker besides its phase."""
 
     UNLISTED = "unlisted"
     UNKNOWN_ARRAY = "unknown array"
@@ -63,7 +63,7 @@ class Condition(StrEnum):
 
 
 Conditions = Mapping[Condition, float | None]
-"""Those that hold, with since when; None where nobody knows, or only this observation tells."""
+"""The conditions that hold, with since when; None if that is unknown, or if only this observation shows it."""
 
 
 class Procedure(StrEnum):
@@ -240,7 +240,7 @@ def _silent(seen: WorkerFacts) -> bool:
 
 
 def _silent_too_long(seen: WorkerFacts) -> bool:
-    """Silence is not counted while no host at all is heard: that tells of qmaster's network, not of this host."""
+    """Silence does not count while no host at all reports: then the cause is qmaster's network, not this host."""
     silent = seen.note.silent_s
     return silent is not None and silent >= seen.silence_timeout and seen.any_heard
 
@@ -505,7 +505,7 @@ BY_PHASE: Mapping[Phase, Procedure] = MappingProxyType(
         Phase.GONE: Procedure.RECOVERY,
     }
 )
-"""Who takes the next step where no condition decides. What is only ordered takes none."""
+"""The procedure that takes the next step if no condition decides. An ordered worker has none."""
 
 
 def phase_of(seen: WorkerFacts) -> Phase:

@@ -22,21 +22,21 @@ from autoscaler.core.snapshot import WorkerVerdict
 from autoscaler.core.workers.worker_state import WorkerState, named_in
 
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
-"""Seconds until an end that was refused is asked for again, doubled each time."""
+"""Seconds until a refused termination is tried again, doubled each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What every worker's step depends on besides the worker itself."""
+    """The facts of this pass that each worker's step depends on, besides the worker itself."""
 
     now: float
     wishes: Overrides
     schedule_interval: float
     retry_after: float
-    """An action whose effect does not show is planned again after so long."""
+    """Seconds after which an action without a visible effect is planned again."""
     complexes: Mapping[str, Complex]
     held_back: Reason | None = None
-    """Paused or braked: no worker is let go."""
+    """Why no worker may leave: a pause or the circuit breaker."""
     keep_alive: KeepAlive = NONE_KEPT
     """Whom rules keep."""
     asking: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class PassContext:
         return at is not None and self.now - at < self.retry_after
 
     def let_go(self, machine: WorkerState) -> Reason | None:
-        """Why a person wants this machine gone; None: nobody does."""
+        """Why a person drains this worker; None: nobody does."""
         if named_in(self.wishes.keep, machine):
             return None
         if self.wishes.stop == "now":
@@ -61,8 +61,8 @@ class PassContext:
         return None
 
     def end_refused(self, worker_id: str) -> Reason | None:
-        """Why a worker's end is not asked for yet: its provider refused that, and each time it waits longer. A person
-        who resumes has it asked for at once.
+        """Why a worker is not terminated yet: its provider refused that, and each time the wait is longer. After a
+        `resume` it is tried at once.
         """
         refused = self.refused_ends.get(worker_id)
         if refused is None or (self.wishes.resumed_at is not None and self.wishes.resumed_at >= refused.at):
@@ -83,7 +83,7 @@ class PassContext:
         return because(Code.STOPPING, how=self.wishes.stop) if self.wishes.stop is not None else None
 
     def kept(self, machine: WorkerState) -> Reason | None:
-        """Why this machine is never let go; None: it may be."""
+        """Why this worker never leaves; None: it may leave."""
         if named_in(self.wishes.keep, machine):
             return because(Code.KEPT_BY_COMMAND)
         # Only what once came up, and as long as no person wants it gone: a person cannot take a rule back.
@@ -128,43 +128,43 @@ def wait(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -
     return WorkerStep(machine, _verdict(machine, "wait", reason), note or machine.note)
 
 
-def enrol(machine: WorkerState, moment: PassContext, action: Enrol) -> WorkerStep:
+def enrol(machine: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
     again = machine.note.disabling is Disabling.ENROL
     note = replace(
         machine.note,
-        disabled_at=moment.now,
+        disabled_at=pass_context.now,
         disabling=Disabling.ENROL,
         seen_disabled=False,
-        enrolling_since=(machine.note.enrolling_since if again else None) or moment.now,
+        enrolling_since=(machine.note.enrolling_since if again else None) or pass_context.now,
         host=action.host,
         left=False,
     )
     return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
 
 
-def complete(machine: WorkerState, moment: PassContext, action: Enrol) -> WorkerStep:
+def complete(machine: WorkerState, pass_context: PassContext, action: Enrol) -> WorkerStep:
     """Of a host that its own image made: our mark on it stays as old as it is."""
-    note = replace(machine.note, completed_at=moment.now)
+    note = replace(machine.note, completed_at=pass_context.now)
     return WorkerStep(machine, _verdict(machine, "enrol", action.reason), note, action)
 
 
-def enable(machine: WorkerState, moment: PassContext, reason: Reason) -> WorkerStep:
-    """Let jobs in. Our mark stays until a look shows it enabled."""
+def enable(machine: WorkerState, pass_context: PassContext, reason: Reason) -> WorkerStep:
+    """Enable the host. Our mark stays until an observation shows it enabled."""
     note = machine.note
-    if moment.recent(note.enabled_at):
+    if pass_context.recent(note.enabled_at):
         return wait(machine, reason)
     action = Enable(machine.worker.id, machine.name, reason)
-    return WorkerStep(machine, _verdict(machine, "enable", reason), replace(note, enabled_at=moment.now), action)
+    return WorkerStep(machine, _verdict(machine, "enable", reason), replace(note, enabled_at=pass_context.now), action)
 
 
 def disable(
-    machine: WorkerState, moment: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
+    machine: WorkerState, pass_context: PassContext, disabling: Disabling, reason: Reason, *, by_person: bool = False
 ) -> WorkerStep:
-    if moment.held_back is not None and not by_person:
-        return wait(machine, reason.then(moment.held_back))
+    if pass_context.held_back is not None and not by_person:
+        return wait(machine, reason.then(pass_context.held_back))
     note = replace(
         machine.note,
-        disabled_at=moment.now,
+        disabled_at=pass_context.now,
         disabling=disabling,
         seen_disabled=False,
         empty_since=None,
@@ -175,27 +175,32 @@ def disable(
     return WorkerStep(machine, _verdict(machine, "disable", reason), note, action)
 
 
-def remove(machine: WorkerState, moment: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
-    if moment.held_back is not None and not by_person:
-        return wait(machine, reason.then(moment.held_back))
+def remove(machine: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
+    if pass_context.held_back is not None and not by_person:
+        return wait(machine, reason.then(pass_context.held_back))
     action = Remove(machine.worker.id, machine.name, reason)
     return WorkerStep(
-        machine, _verdict(machine, "remove", reason), replace(machine.note, retired_at=moment.now), action
+        machine, _verdict(machine, "remove", reason), replace(machine.note, retired_at=pass_context.now), action
     )
 
 
 def terminate(
-    machine: WorkerState, moment: PassContext, reason: Reason, *, failure: str | None = None, by_person: bool = False
+    machine: WorkerState,
+    pass_context: PassContext,
+    reason: Reason,
+    *,
+    failure: str | None = None,
+    by_person: bool = False,
 ) -> WorkerStep:
-    """End the machine. Only ever called for one that is no execution host."""
+    """Terminate the machine. Only for one that is no execution host."""
     note = machine.note
-    if moment.recent(note.terminated_at):
+    if pass_context.recent(note.terminated_at):
         return wait(machine, because(Code.ENDING))
-    if moment.held_back is not None and not by_person:
-        return wait(machine, reason.then(moment.held_back))
-    if (refused := moment.end_refused(machine.worker.id)) is not None:
+    if pass_context.held_back is not None and not by_person:
+        return wait(machine, reason.then(pass_context.held_back))
+    if (refused := pass_context.end_refused(machine.worker.id)) is not None:
         return wait(machine, refused.then(reason))
-    note = replace(note, retired_at=note.retired_at or moment.now, terminated_at=moment.now)
+    note = replace(note, retired_at=note.retired_at or pass_context.now, terminated_at=pass_context.now)
     host = machine.worker.name or note.host
     action = Terminate(machine.worker.id, host, reason, failure)
     return WorkerStep(machine, _verdict(machine, "terminate", reason), note, action)

@@ -21,20 +21,22 @@ class WorkerState:
     worker: Worker
     host: ExecutionHost | None
     note: WorkerNote
-    """Brought up to date by this look."""
+    """Updated by this observation."""
     before: WorkerNote | None
-    """As the last pass left it; None at the first look."""
+    """As the last pass left it; None at the first observation."""
     array: NodeArrayPolicy | None
     phase: Phase
     conditions: Conditions = field(default_factory=lambda: MappingProxyType({}))
     enabled_by_hand: bool = False
-    """This look found it enabled though we had disabled it."""
+    """This observation shows it enabled although we had disabled it."""
     notice: Interruption | None = None
     """What its cloud gave notice of."""
     successor: Worker | None = None
     """A newer machine of its name, which waits for its execution host to be removed."""
     lacks: Values = ()
-    """What its own image, which made it an execution host, did not give it: it is closed to jobs until it has it."""
+    """What its own image, which made it an execution host, did not give it: the worker stays disabled until it has
+    this.
+    """
     decisive: Condition | None = field(init=False)
     """The condition that outweighs its phase; None: the phase alone says what is done."""
     procedure: Procedure = field(init=False)
@@ -69,7 +71,7 @@ class WorkerState:
 
     @property
     def unheard(self) -> bool:
-        """It would be in service if qmaster heard it."""
+        """It would be in service if qmaster had a load report from it."""
         return self.decisive is Condition.SILENT
 
     @property
@@ -79,7 +81,7 @@ class WorkerState:
 
     @property
     def going(self) -> bool:
-        """On its way out whatever still runs there; most of that is not taken back."""
+        """It is leaving, whatever still runs there; most of these steps cannot be undone."""
         return self.phase in (Phase.LEAVING, Phase.ENDING) and self.decisive in (None, Condition.FENCED)
 
     @property
@@ -105,5 +107,5 @@ def same_host(one: str, other: str) -> bool:
 
 
 def named_in(names: Iterable[str], machine: WorkerState) -> bool:
-    """Whether a person's wish names this machine, by host name or id."""
+    """Whether an operator override names this worker, by host name or id."""
     return any(name == machine.worker.id or same_host(name, machine.name) for name in names)

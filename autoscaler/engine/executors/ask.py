@@ -10,18 +10,18 @@ from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Outcome, Result
 
 
-def ask(action: AskGridEngine, means: ExecutionContext) -> Outcome:
-    """No answer is kept, too: it tells a later plan that was asked, and how long ago."""
-    asked = means.scheduler.ask([question.job for question in action.questions], action.phantoms)
-    at = means.clock()
+def ask(action: AskGridEngine, context: ExecutionContext) -> Outcome:
+    """A missing answer is stored as well: a later plan then knows that and when Grid Engine was asked."""
+    asked = context.scheduler.ask([question.job for question in action.questions], action.phantoms)
+    at = context.clock()
     findings = [
         Finding(question.job, question.fingerprint, at, *asked.answers[question.job]) for question in action.questions
     ]
-    means.store.evidence.find(findings)
+    context.store.evidence.find(findings)
     counts = Counter(finding.answer for finding in findings)
     told = ", ".join(f"{counts[answer]} {word}" for answer, word in _WORDS if counts[answer])
     why = next((finding.said for finding in findings if finding.answer is Answer.NONE), "")
-    trouble = [f"no answer: {why}" if why else "", f"phantoms stay for now: {asked.left}" if asked.left else ""]
+    trouble = [f"no answer: {why}" if why else "", f"probe hosts stay for now: {asked.left}" if asked.left else ""]
     answered = counts[Answer.NONE] < len(findings)
     return Outcome(action, Result.DONE if answered else Result.FAILED, "; ".join(filter(None, (told, *trouble))))
 

@@ -1,6 +1,6 @@
-"""Enable and Disable: open a host that we disabled to jobs, close one to further jobs.
+"""Enable and Disable a host (`qmod -e`, `qmod -d`).
 
-Our mark on a host that we disable stands in the memory that was stored before.
+The memory, which was stored before, marks a host as disabled by us.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from autoscaler.engine.execution import ExecutionContext
 from autoscaler.store.journal import Outcome, Result
 
 
-def enable(action: Enable, means: ExecutionContext) -> Outcome:
-    means.grid_engine.enable(action.host)
+def enable(action: Enable, context: ExecutionContext) -> Outcome:
+    context.grid_engine.enable(action.host)
     return Outcome(action, Result.DONE)
 
 
-def disable(action: Disable, means: ExecutionContext) -> Outcome:
-    means.grid_engine.disable(action.host)
+def disable(action: Disable, context: ExecutionContext) -> Outcome:
+    context.grid_engine.disable(action.host)
     return Outcome(action, Result.DONE)

@@ -1,5 +1,5 @@
-"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts. One that its own
-image made so gets what that lacks.
+"""Enrol: make a machine an execution host, disabled; one of a group as one of that group's hosts. A host that its own
+image made gets what is missing.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from autoscaler.store.journal import Outcome, Result
 from sge.admin import Change
 
 
-def enrol(action: Enrol, means: ExecutionContext) -> Outcome:
-    """Idempotent: what an interrupted enrolment left half done is completed."""
-    change = _make_host(action, means)
+def enrol(action: Enrol, context: ExecutionContext) -> Outcome:
+    """Idempotent: it completes an interrupted enrolment."""
+    change = _make_host(action, context)
     said = "" if change.changed else "was enrolled already"
-    if means.load_sensor:
+    if context.load_sensor:
         try:
-            means.grid_engine.sense(action.host, means.load_sensor)
+            context.grid_engine.sense(action.host, context.load_sensor)
         except GridEngineRefused as error:
-            said = f"{said}; it cannot tell of its coming end: {error}".removeprefix("; ")
+            said = f"{said}; it cannot report interruption notices: {error}".removeprefix("; ")
     return Outcome(action, Result.DONE, said)
 
 
-def _make_host(action: Enrol, means: ExecutionContext) -> Change:
+def _make_host(action: Enrol, context: ExecutionContext) -> Change:
     host, queue, host_group, slots = action.host, action.queue, action.host_group, action.slots
     values, also_in = action.complex_values, tuple[str, ...]()
-    if action.group_id and means.groups is not None:
-        ours = means.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
+    if action.group_id and context.groups is not None:
+        ours = context.groups.prepare(action.group_id, queue=queue, host_group=host_group, pes=action.group_pes)
         values, also_in = (*values, (COMPLEX, action.group_id)), (ours,)
     if action.joined:
-        return means.grid_engine.complete(host, queue, values, also_in)
-    return means.grid_engine.enrol(host, queue, host_group, slots, values, also_in)
+        return context.grid_engine.complete(host, queue, values, also_in)
+    return context.grid_engine.enrol(host, queue, host_group, slots, values, also_in)

@@ -39,7 +39,7 @@ from autoscaler.store.journal import Outcome, Result
 from providers.interface import Refused
 
 OneCall = WorkerAction | AskGridEngine | JobAction
-"""What is done, or has failed, when its function returns."""
+"""An action that is done or has failed when its function returns."""
 
 
 def execute(action: OneCall, context: ExecutionContext, seen: Seen) -> Outcome:

@@ -11,23 +11,24 @@ from autoscaler.store.journal import Outcome
 from sge.admin import JobsOutcome
 
 
-def hold(action: Hold, means: ExecutionContext) -> Outcome:
-    """As operator, so that it is told apart from the owner's own hold. What became of the context hinders nothing.
+def hold(action: Hold, context: ExecutionContext) -> Outcome:
+    """The hold is an operator's, to distinguish it from the owner's own.
 
-    Waiting jobs are held only as they were judged: they are looked at again right before.
+    A failure to write the context does not matter. The jobs are observed again right before, and only those are held
+    that have not changed.
     """
-    left = unchanged(action, means) if action.asks else JobsOutcome(action.jobs)
-    explain(left.done, action.reason, means)
-    held = means.grid_engine.hold(left.done)
-    told = means.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
+    left = unchanged(action, context) if action.asks else JobsOutcome(action.jobs)
+    explain(left.done, action.reason, context)
+    held = context.grid_engine.hold(left.done)
+    told = context.owners.tell([job for job in left.done if job in held.done], "held", action.reason)
     came = JobsOutcome(held.done, (*left.gone, *held.gone), {**held.refused, **left.refused})
     return outcome_of(action, came, told)
 
 
-def release(action: Release, means: ExecutionContext) -> Outcome:
-    explain(action.jobs, action.reason, means)
-    return outcome_of(action, means.grid_engine.release(action.jobs))
+def release(action: Release, context: ExecutionContext) -> Outcome:
+    explain(action.jobs, action.reason, context)
+    return outcome_of(action, context.grid_engine.release(action.jobs))
 
 
-def annotate(action: Annotate, means: ExecutionContext) -> Outcome:
-    return outcome_of(action, explain(action.jobs, action.reason, means))
+def annotate(action: Annotate, context: ExecutionContext) -> Outcome:
+    return outcome_of(action, explain(action.jobs, action.reason, context))

@@ -1,5 +1,5 @@
-"""What actions on jobs share: the reason is left where the owner looks before anything is done, and what came of each
-job becomes one outcome.
+"""What actions on jobs share: they write the reason into the job's context first, and combine the results of all jobs
+into one outcome.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from autoscaler.store.journal import Outcome, Result
 from sge.admin import JobsOutcome
 
 CONTEXT = "autoscaler"
-"""The variable of a job's context that holds what we last said of it; `qstat -j` shows it."""
+"""The variable of a job's context with our last sentence about the job; `qstat -j` shows it."""
 
 
-def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> JobsOutcome:
-    """Leave the reason's sentence in each job's context. A job that is gone or refuses it is told, not raised.
+def explain(jobs: Sequence[str], reason: Reason, context: ExecutionContext) -> JobsOutcome:
+    """Write the reason's sentence into each job's context.
 
-    Of a single task the whole job's context is meant: Grid Engine has none of its own for tasks.
+    A job that is gone or refuses it is reported, not raised. For a single task it is the context of the whole job: Grid
+    Engine has none for tasks.
     """
     done: list[str] = []
     gone: list[str] = []
@@ -29,7 +30,7 @@ def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> Job
     for job in jobs:
         number = job.partition(".")[0]
         if number not in told:
-            told[number] = means.grid_engine.set_context(number, CONTEXT, text(reason))
+            told[number] = context.grid_engine.set_context(number, CONTEXT, text(reason))
         if told[number].done:
             done.append(job)
         elif told[number].gone:
@@ -39,11 +40,11 @@ def explain(jobs: Sequence[str], reason: Reason, means: ExecutionContext) -> Job
     return JobsOutcome(tuple(done), tuple(gone), refused)
 
 
-def unchanged(action: Hold | Kill, means: ExecutionContext) -> JobsOutcome:
+def unchanged(action: Hold | Kill, context: ExecutionContext) -> JobsOutcome:
     """Which of its jobs still wait, asking for exactly what they were judged by (rule 6); the others with the words for
     each. May raise GridEngineNotObservable: then nobody knows.
     """
-    now = means.jobs()
+    now = context.jobs()
     judged = dict(zip(action.jobs, action.asks, strict=False))
     known = now.running | {int(name.partition(".")[0]) for name in now.waiting}
     done: list[str] = []
@@ -52,11 +53,11 @@ def unchanged(action: Hold | Kill, means: ExecutionContext) -> JobsOutcome:
     for job in action.jobs:
         number, ask = int(job.partition(".")[0]), judged.get(job)
         if number in now.running:
-            refused[job] = "it runs now, and was left alone"
+            refused[job] = "it runs now: left alone"
         elif number not in known:
             gone.append(job)
         elif ask is None or now.waiting.get(job) != ask:
-            refused[job] = "it was changed meanwhile, and was left alone"
+            refused[job] = "it was changed meanwhile: left alone"
         else:
             done.append(job)
     return JobsOutcome(tuple(done), tuple(gone), refused)

@@ -24,46 +24,45 @@ from providers.interface import (
 )
 
 
-def walk(record: OrderRecord, means: ExecutionContext) -> tuple[Result, str]:
-    """Ask for what has no answer yet, set by set and offer by offer, and journal each answer.
+def walk(record: OrderRecord, context: ExecutionContext) -> tuple[Result, str]:
+    """Request each offer that has no answer yet, set by set, and journal each answer.
 
-    A set that gave any worker is the last.
-    UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and FAILED close the order. What was
-    throttled was not made: it is closed, and a later plan decides anew what is still wanted.
+    A set that gave any worker is the last. UNDER_WAY: no answer; ask again later with the same token. DONE, REFUSED and
+    FAILED close the order. A throttled request made nothing: the order is closed, and a later plan decides again.
     """
     said: list[str] = []
     given = list(record.given(record.steps[record.due][0])) if record.due < len(record.steps) else []
     for step in range(record.due, len(record.steps)):
         number, offer = record.steps[step]
-        asked, kind = _asked(record, number, offer, means), record.candidates[number].offers[offer].type.name
-        if not means.store.journal.send(asked, number, means.clock(), offer=offer):
-            return Result.FAILED, "given up before it was asked for"
+        asked, kind = _asked(record, number, offer, context), record.candidates[number].offers[offer].type.name
+        if not context.store.journal.send(asked, number, context.clock(), offer=offer):
+            return Result.FAILED, "given up before it was requested"
         # An earlier call under this token got no answer: then it may have been made, whatever is answered now.
         in_doubt = any((attempt.candidate, attempt.offer) == (number, offer) for attempt in record.attempts)
         try:
-            launched = means.provider.launch(asked)
+            launched = context.provider.launch(asked)
         except Throttled as error:
             if in_doubt:
                 return Result.UNDER_WAY, str(error)
-            failures = _failures(record, [(asked.buckets[0].key, error)], means.clock())
-            _close(record, asked, failures, str(error), means)
+            failures = _failures(record, [(asked.buckets[0].key, error)], context.clock())
+            _close(record, asked, failures, str(error), context)
             return (Result.DONE, "; ".join((*said, str(error)))) if given else (Result.FAILED, str(error))
         except Unreachable as error:
             return Result.UNDER_WAY, str(error)
         except (OutOfCapacity, QuotaReached) as error:
             launched = Launched((), tuple((bucket.key, error) for bucket in asked.buckets))
         except Refused as error:
-            failures = _failures(record, [(bucket.key, error) for bucket in asked.buckets], means.clock())
-            _close(record, asked, failures, str(error), means)
+            failures = _failures(record, [(bucket.key, error) for bucket in asked.buckets], context.clock())
+            _close(record, asked, failures, str(error), context)
             return (Result.DONE, "; ".join((*said, str(error)))) if given else (Result.REFUSED, str(error))
-        failures = _failures(record, launched.shortfalls, means.clock())
+        failures = _failures(record, launched.shortfalls, context.clock())
         message = "; ".join(dict.fromkeys(failure.message for failure in failures))
-        means.store.journal.answer(
+        context.store.journal.answer(
             asked.token,
             ids=launched.ids,
             failures=failures,
             message=message,
-            at=means.clock(),
+            at=context.clock(),
             ends_set=record.ends_set(step),
         )
         given += launched.ids
@@ -75,11 +74,11 @@ def walk(record: OrderRecord, means: ExecutionContext) -> tuple[Result, str]:
         if given and record.ends_set(step):
             return Result.DONE, "; ".join(said[-len(record.candidates[number].offers) :])
     message = "; ".join(said) or "no candidate is left"
-    means.store.journal.close_order(record.id, message, means.clock())
+    context.store.journal.close_order(record.id, message, context.clock())
     return Result.FAILED, message
 
 
-def recover(record: OrderRecord, listed: Sequence[Worker], means: ExecutionContext) -> bool:
+def recover(record: OrderRecord, listed: Sequence[Worker], context: ExecutionContext) -> bool:
     """Whether the listing itself answers an open order: all that was asked is there. Then it is accepted so. Where more
     offers of the set are still to be asked for, only the one that has no answer is, and the order stays open.
     """
@@ -87,7 +86,7 @@ def recover(record: OrderRecord, listed: Sequence[Worker], means: ExecutionConte
     if attempt is None or len(new) < attempt.asked.count:
         return False
     ends_set = record.ends_set(record.due)
-    _accept(attempt.token, new, means, ends_set=ends_set)
+    _accept(attempt.token, new, context, ends_set=ends_set)
     return ends_set
 
 
@@ -99,26 +98,26 @@ def _unanswered(record: OrderRecord, listed: Sequence[Worker]) -> tuple[Attempt 
     return (attempt if attempt is not None and attempt.answered_at is None else None), new
 
 
-def give_up(record: OrderRecord, listed: Sequence[Worker], means: ExecutionContext) -> str:
+def give_up(record: OrderRecord, listed: Sequence[Worker], context: ExecutionContext) -> str:
     """Close an order that got no answer for too long: with what the listing shows of it, else as failed.
 
     A machine of it that shows up later still carries our tag, and is a worker like any other.
     """
     attempt, new = _unanswered(record, listed)
     if attempt is not None and new:
-        _accept(attempt.token, new, means, ends_set=True)
+        _accept(attempt.token, new, context, ends_set=True)
         return f"no answer; the listing shows {len(new)} of {attempt.asked.count}"
-    message = "the provider gave no answer" if record.attempts else "never asked for"
-    means.store.journal.close_order(record.id, message, means.clock())
+    message = "the provider gave no answer" if record.attempts else "never requested"
+    context.store.journal.close_order(record.id, message, context.clock())
     return message
 
 
-def _accept(token: str, listed: Sequence[Worker], means: ExecutionContext, *, ends_set: bool) -> None:
+def _accept(token: str, listed: Sequence[Worker], context: ExecutionContext, *, ends_set: bool) -> None:
     ids, message = [worker.id for worker in listed], "found in the listing"
-    means.store.journal.answer(token, ids=ids, failures=(), message=message, at=means.clock(), ends_set=ends_set)
+    context.store.journal.answer(token, ids=ids, failures=(), message=message, at=context.clock(), ends_set=ends_set)
 
 
-def _asked(record: OrderRecord, number: int, place: int, means: ExecutionContext) -> LaunchOrder:
+def _asked(record: OrderRecord, number: int, place: int, context: ExecutionContext) -> LaunchOrder:
     for attempt in record.attempts:
         if (attempt.candidate, attempt.offer) == (number, place):
             return attempt.asked
@@ -126,23 +125,23 @@ def _asked(record: OrderRecord, number: int, place: int, means: ExecutionContext
     return LaunchOrder(
         token=f"{record.id}-{number}" + (f"-{place}" if place else ""),
         order_id=record.id,
-        cell=means.tag,
+        cell=context.tag,
         node_array=record.node_array,
         buckets=offer.buckets,
         count=offer.count,
-        boot_script=means.boot_script(record),
+        boot_script=context.boot_script(record),
         tags={GROUP_ID: record.group_id} if record.group_id else {},
-        settings=means.array_settings(record.node_array),
-        key=means.order_key(record),
+        settings=context.array_settings(record.node_array),
+        key=context.order_key(record),
     )
 
 
 def _close(
-    record: OrderRecord, asked: LaunchOrder, failures: Sequence[LaunchFailure], message: str, means: ExecutionContext
+    record: OrderRecord, asked: LaunchOrder, failures: Sequence[LaunchFailure], message: str, context: ExecutionContext
 ) -> None:
-    with means.store.database.transaction():
-        means.store.journal.answer(asked.token, ids=(), failures=failures, message=message, at=means.clock())
-        means.store.journal.close_order(record.id, message, means.clock())
+    with context.store.database.transaction():
+        context.store.journal.answer(asked.token, ids=(), failures=failures, message=message, at=context.clock())
+        context.store.journal.close_order(record.id, message, context.clock())
 
 
 def _failures(

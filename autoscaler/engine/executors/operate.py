@@ -1,4 +1,4 @@
-"""Restart and Reimage: have the provider do with a machine what a caller asks. Off the loop's thread, since a cloud may
+"""Restart and Reimage a machine by its provider, as a caller requested. Runs off the loop's thread, since a cloud may
 hang.
 """
 
@@ -12,14 +12,14 @@ from providers.interface import Operates
 
 
 def operate(action: Restart | Reimage, context: ExecutionContext) -> Outcome:
-    """Ask the provider once: what was asked before, by an earlier pass or process, is not asked again.
+    """Call the provider once: an operation that an earlier pass or process began is not repeated.
 
-    Raises ProviderError; what came of it stands in the store either way.
+    Raises ProviderError; the store has the result in any case.
     """
     provider, operations = context.provider, context.store.verbs
     if not operations.begin(action.kind, action.worker_id, context.clock()):
-        return Outcome(action, Result.REFUSED, "it was asked for before, or is not wanted any more")
-    said = "not done: the provider failed in a way that its contract does not know"
+        return Outcome(action, Result.REFUSED, "it was done before, or the request was withdrawn")
+    said = "not done: the provider raised an error that its contract does not allow"
     try:
         if not isinstance(provider, Operates):
             said = f"not done: {provider.name} has no {action.kind}"

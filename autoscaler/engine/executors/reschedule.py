@@ -1,4 +1,4 @@
-"""Push back: put running jobs back among the waiting, one by one, the reason in their context."""
+"""Reschedule: make running jobs wait again (`qmod -rj`), one by one, with the reason in their context."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from autoscaler.store.journal import Outcome
 from sge.admin import JobsOutcome
 
 
-def reschedule(action: Reschedule, means: ExecutionContext) -> Outcome:
+def reschedule(action: Reschedule, context: ExecutionContext) -> Outcome:
     """Grid Engine refuses a job that may not be started again, unless forced; one refusal does not hide the others."""
-    explain(action.jobs, action.reason, means)
+    explain(action.jobs, action.reason, context)
     done: list[str] = []
     gone: list[str] = []
     refused: dict[str, str] = {}
     for job in action.jobs:
         try:
-            came = means.grid_engine.push_back(job, forced=action.forced)
+            came = context.grid_engine.push_back(job, forced=action.forced)
         except GridEngineRefused as error:
             refused[job] = str(error)
             continue

@@ -15,51 +15,52 @@ LAST_WORDS = 2000
 """Characters of a console that are worth keeping."""
 
 
-def terminate_all(actions: Sequence[Terminate], means: ExecutionContext, seen: Seen) -> list[Outcome]:
-    """End them with few calls; the provider refuses ids that do not carry our tag. One outcome each, in their order.
+def terminate_all(actions: Sequence[Terminate], context: ExecutionContext, seen: Seen) -> list[Outcome]:
+    """Terminate machines by few calls; the provider refuses ids that do not carry our tag.
 
-    Where the provider refuses, it is asked for each half by itself: one that is protected keeps no other. What got no
-    answer is asked for by a later plan, which still sees the machine.
+    Returns one outcome each, in their order. If the provider refuses, each half is tried separately, so that a
+    protected machine does not keep the others. If there is no answer, a later plan, which still observes the machine,
+    tries again.
     """
-    words = [_noted(action, means, seen) for action in actions]
-    refused = _end([action.worker_id for action in actions], means)
+    words = [_noted(action, context, seen) for action in actions]
+    refused = _end([action.worker_id for action in actions], context)
     return [
         Outcome(action, *refused.get(action.worker_id, (Result.DONE, said)))
         for action, said in zip(actions, words, strict=True)
     ]
 
 
-def _end(ids: Sequence[str], means: ExecutionContext) -> dict[str, tuple[Result, str]]:
-    """What did not come about, by id."""
+def _end(ids: Sequence[str], context: ExecutionContext) -> dict[str, tuple[Result, str]]:
+    """The errors, by worker id."""
     try:
-        means.provider.terminate(ids)
+        context.provider.terminate(ids)
     except Refused as error:
         if len(ids) == 1:
             return {ids[0]: (Result.REFUSED, str(error))}
         half = len(ids) // 2
-        return {**_end(ids[:half], means), **_end(ids[half:], means)}
+        return {**_end(ids[:half], context), **_end(ids[half:], context)}
     except AutoscalerError as error:
         return dict.fromkeys(ids, (Result.FAILED, str(error)))
     return {}
 
 
-def _noted(action: Terminate, means: ExecutionContext, seen: Seen) -> str:
-    """A failed boot is noted before the machine is gone; returns what is told of it."""
+def _noted(action: Terminate, context: ExecutionContext, seen: Seen) -> str:
+    """Record a failed boot before the machine is gone; returns the sentence about it."""
     worker = seen.get(action.worker_id)
     said = worker.message if worker is not None and worker.failure is not None else None
-    words = said or (_last_words(action, means) if action.failure else "")
+    words = said or (_last_words(action, context) if action.failure else "")
     if action.failure and worker is not None:
-        failure = LaunchFailure(worker.bucket, means.clock(), action.failure, words, worker.order_id or "")
-        means.store.journal.fail(failure, worker_id=worker.id)
+        failure = LaunchFailure(worker.bucket, context.clock(), action.failure, words, worker.order_id or "")
+        context.store.journal.fail(failure, worker_id=worker.id)
     return words
 
 
-def _last_words(action: Terminate, means: ExecutionContext) -> str:
-    """What a machine that never joined printed last: often the only trace of why."""
-    if not isinstance(means.provider, HasConsole):
+def _last_words(action: Terminate, context: ExecutionContext) -> str:
+    """The last console output of a machine that never joined: often the only trace of the cause."""
+    if not isinstance(context.provider, HasConsole):
         return "never joined"
     try:
-        printed = means.provider.console(action.worker_id).rstrip()
+        printed = context.provider.console(action.worker_id).rstrip()
     except ProviderError as error:
         return f"never joined; its console cannot be read: {error}"
     return f"never joined; it printed last: {printed[-LAST_WORDS:]}" if printed else "never joined; it printed nothing"

@@ -54,7 +54,7 @@ ROWS = {
     Code.IN_ERROR: Row(
         "it is in error (state {state})",
         short="in error",
-        remedy="`qstat -j JOB` tells the error; `qmod -cj JOB` clears it.",
+        remedy="`qstat -j JOB` shows the error; `qmod -cj JOB` clears it.",
     ),
     Code.BEYOND_CONCURRENCY: Row(
         "its array may run at most {limit} tasks at once (-tc)",
@@ -161,12 +161,13 @@ ROWS = {
     Code.UNKNOWN_RESOURCE: Row(
         "it requests {resource}, which is no complex of this cell",
         short="resource unknown",
-        remedy="`qconf -sc` lists what can be asked for.",
+        remedy="`qconf -sc` lists what jobs can request.",
     ),
     Code.CANNOT_BE_READ: Row(
         "{what} cannot be read: {value} ({why})",
         short="cannot be read",
-        remedy="Whoever gave this value mends it, a job's owner with `qalter`; all else goes on without it.",
+        remedy="The person who gave this value must correct it, a job's owner by `qalter`. Everything else goes "
+        "on without it.",
     ),
     Code.NO_TYPE_FITS: Row(
         "it requests {slots} slots[ on {where}]; the largest worker allowed has {largest}, and at most {workers} are "

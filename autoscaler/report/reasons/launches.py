@@ -28,7 +28,7 @@ ROWS = {
     ),
     Code.NOTHING_TO_LAUNCH: Row(
         "{node_array} has no instance type that can be launched for it[; requested: {asked}]",
-        remedy="`sge-autoscaler plan` tells for each instance type why not.",
+        remedy="`sge-autoscaler plan` shows the cause for each instance type.",
     ),
     Code.CAPPED: Row(
         "capped by {cap} ({limit})",

@@ -30,7 +30,7 @@ ROWS = {
     ),
     Code.NO_SUCH_NODE_ARRAY: Row(
         "{by} requests workers of {node_array}, which is no node array",
-        remedy="Ask for an array of the settings, or create it: `Dynamic: True`.",
+        remedy="Request an array of the settings, or create it: `Dynamic: True`.",
     ),
     Code.TYPES_NOT_OFFERED: Row(
         "the provider offers nothing of what is requested for {node_array}: {asked}[; requested by {sets}]; requests "

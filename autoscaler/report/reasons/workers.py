@@ -86,7 +86,7 @@ ROWS = {
     Code.ENABLED_BY_HAND: Row(
         "a person enabled it again",
         short="enabled by hand",
-        remedy="It stays until it is idle anew; `sge-autoscaler drain HOST` sends it away.",
+        remedy="It stays until it is idle again; `sge-autoscaler drain HOST` removes it.",
         listed="leaving alone",
     ),
     Code.DRAINING: Row(
@@ -168,7 +168,7 @@ ROWS = {
     Code.INSTANCE_IN_ERROR: Row(
         "a queue instance on it is in error: no job starts there",
         short="queue instance in error",
-        remedy="`qstat -f -explain E` tells why; `qmod -c '*@HOST'` clears it.",
+        remedy="`qstat -f -explain E` shows why; `qmod -c '*@HOST'` clears it.",
         listed="leaving alone",
         mend=True,
     ),
@@ -183,7 +183,7 @@ ROWS = {
     ),
     Code.SUSPECT: Row(
         "[{workers}: ]suspected to be broken, and left in service",
-        remedy="Look at what is said beside it; `sge-autoscaler drain HOST` replaces the worker.",
+        remedy="See the cause beside it; `sge-autoscaler drain HOST` replaces the worker.",
     ),
     Code.ONE_OWNER: Row(
         "all these jobs are {owner}'s, and none of that owner's ran elsewhere meanwhile: it may be the jobs",
@@ -199,7 +199,7 @@ ROWS = {
         "[{hosts}: ]in alarm since {since_at}: nothing starts there before the load falls below load_thresholds of "
         "{queue}",
         short="in alarm",
-        remedy="`qstat -explain a` tells which load; `qconf -sq QUEUE` shows the queue's `load_thresholds`.",
+        remedy="`qstat -explain a` shows which load; `qconf -sq QUEUE` shows the queue's `load_thresholds`.",
         listed="waiting for",
     ),
     Code.NO_LOAD_REPORT: Row(
@@ -246,8 +246,8 @@ ROWS = {
     Code.END_REFUSED: Row(
         "its provider refuses to end it ({times} so far), asked again from {again_at} on: {message}",
         short="its end is refused",
-        remedy="Take away what protects the machine (on AWS `DisableApiTermination`, on Azure a lock), or give the "
-        "missing permission; `sge-autoscaler resume` asks again at once.",
+        remedy="Remove the protection of the machine (on AWS `DisableApiTermination`, on Azure a lock), or give "
+        "the missing permission; `sge-autoscaler resume` tries again at once.",
     ),
     Code.NODE_OPERATION: Row(
         "{by} asked to {operation} it",

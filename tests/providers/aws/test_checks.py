@@ -114,7 +114,7 @@ def test_a_cloud_that_does_not_answer_is_not_a_problem_of_the_settings(region: R
 @pytest.mark.parametrize(
     ("settings", "words"),
     (
-        ({"image": "library/centos"}, "no image of EC2"),
+        ({"image": "library/centos"}, "not an EC2 image"),
         ({"launch_template": ":3"}, "before the version"),
         ({"host_names": "long"}, "'full' or 'short'"),
         ({"familys": "c5"}, "FAMILIES"),

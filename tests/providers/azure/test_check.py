@@ -74,7 +74,7 @@ def test_what_is_there_is_no_problem(region: Region) -> None:
     assert [problem.what for problem in plane.connect(CELL).check()] == [OLD]
 
 
-OLD = "prices are of 2023-12-18, older than 30 days: a price cap goes by them"
+OLD = "the prices, which a price cap uses, are of 2023-12-18, older than 30 days"
 
 
 def test_prices_of_now_are_no_problem(region: Region, tmp_path: Path) -> None:

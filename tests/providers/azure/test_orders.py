@@ -93,7 +93,7 @@ def test_a_grant_that_is_refused_costs_no_worker(region: Region, caplog: pytest.
     plane = AzurePlane(region, identity="system", worker_role="/subscriptions/x/roleDefinitions/worker")
     region.fault({"kind": "error", "operation": "Grant", "code": "AuthorizationFailed", "status": 403})
     launched(plane)
-    assert "cannot end itself" in caplog.text
+    assert "cannot delete itself" in caplog.text
 
 
 ROLE = "/subscriptions/x/roleDefinitions/worker"

@@ -56,7 +56,7 @@ def test_a_machine_that_shut_itself_down_is_still_there_to_be_ended(plane: Azure
     provider = rented(plane)
     (name,) = plane.region.tell()["machines"]
     plane.region.tell("power", name=name, power=power)
-    assert described(the_worker(provider)) == (MachineState.PENDING, "boot", f"it is {power}, and still paid for")
+    assert described(the_worker(provider)) == (MachineState.PENDING, "boot", f"it is {power}, and still costs money")
 
 
 def test_a_running_machine_is_no_failure_though_an_extension_of_it_failed(plane: AzurePlane) -> None:

@@ -21,7 +21,7 @@ from autoscaler.core.scale_down.motives.motive import (
 
 @dataclass(frozen=True, slots=True)
 class AskedToStop:
-    """It leaves for good where without it all that is needed, asked for and kept still holds."""
+    """It leaves for good if demand, requests and overrides do not need it."""
 
     mark: Disabling = Disabling.AUTO_STOP
     keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held, kept_for_group, needed, floor_reached)

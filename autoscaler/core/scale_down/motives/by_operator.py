@@ -1,4 +1,4 @@
-"""A person wants the worker gone: `drain`, `stop --now`, or `stop`, which waits until no job needs it."""
+"""A person removes the worker: `drain`, `stop --now`, or `stop`, which waits until no job needs it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, k
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """`drain` names it. Nothing speaks against that; what runs there runs on."""
+    """`drain` names it. Nothing keeps it; its jobs run to their end."""
 
     mark: Disabling = Disabling.COMMAND
     keepers: tuple[Keeper, ...] = ()
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return None if to.moment.wishes.stop == "now" else to.moment.let_go(to.machine)
+        return None if to.pass_context.wishes.stop == "now" else to.pass_context.let_go(to.machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StoppedNow:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.moment.let_go(to.machine) if to.moment.wishes.stop == "now" else None
+        return to.pass_context.let_go(to.machine) if to.pass_context.wishes.stop == "now" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +42,4 @@ class Stopped:
     by_person: bool = True
 
     def applies(self, to: Candidate) -> Reason | None:
-        return to.moment.winding_down
+        return to.pass_context.winding_down

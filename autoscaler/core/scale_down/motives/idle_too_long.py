@@ -26,18 +26,18 @@ def not_idle_long_enough(candidate: Candidate) -> Reason | None:
     idle, limit, machine = candidate.idle, candidate.array.idle_timeout, candidate.machine
     if idle is not None and (idle >= limit or candidate.asks):
         return None
-    if Condition.IN_ALARM in machine.conditions and not stays(machine, candidate.moment.now):
+    if Condition.IN_ALARM in machine.conditions and not stays(machine, candidate.pass_context.now):
         return alarm_of((machine,))
     return because(Code.IDLE_NOT_LONG_ENOUGH, idle_s=idle or 0.0, limit_s=limit)
 
 
 def queue_not_empty(candidate: Candidate) -> Reason | None:
-    """Where a queue says so, nobody leaves before it has been empty for a while."""
+    """With `scale_down_timeout`, no worker leaves before the queues have been empty for that long."""
     return None if candidate.asks else candidate.quiet(candidate.array)
 
 
 def batch_full(candidate: Candidate) -> Reason | None:
-    """Only so many leave at a time."""
+    """One batch of workers leaves at a time."""
     return because(Code.SCALE_DOWN_BATCH, batch=candidate.array.scale_down_batch) if candidate.batch <= 0 else None
 
 

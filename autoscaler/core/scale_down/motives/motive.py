@@ -1,4 +1,4 @@
-"""What a motive of leaving is, what each is judged by, and what keeps a worker nevertheless."""
+"""What a motive of leaving is, the facts that it is judged by, and what keeps a worker nevertheless."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from autoscaler.core.workers.worker_state import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker in service, with all that speaks for and against its leaving."""
+    """A worker in service, with all facts for and against its removal."""
 
     machine: WorkerState
     array: NodeArrayPolicy
-    moment: PassContext
+    pass_context: PassContext
     needed: bool
     """Waiting demand would use it."""
     floor: Floor
     batch: int
-    """So many idle workers of its array may still be disabled now."""
+    """How many more idle workers of its array may be disabled now."""
     quiet: Callable[[NodeArrayPolicy], Reason | None]
-    """Why the rule of empty queues speaks against an array's leaving."""
+    """Why the rule of empty queues keeps the array's workers."""
     making_room: Reason | None
     """Why it leaves for a stronger worker."""
     suspect: Suspect | None
@@ -43,16 +43,16 @@ class Candidate:
     @property
     def idle(self) -> float | None:
         """Seconds since it was last seen busy."""
-        return idle_for(self.machine, self.moment.now)
+        return idle_for(self.machine, self.pass_context.now)
 
     @property
     def asks(self) -> bool:
         """It asks to stop."""
-        return self.machine.worker.id in self.moment.asking
+        return self.machine.worker.id in self.pass_context.asking
 
 
 Keeper = Callable[[Candidate], Reason | None]
-"""Why a worker stays although a motive applies; None: it does not speak."""
+"""Why a worker stays although a motive applies; None: this keeper does not apply."""
 
 
 class Motive(Protocol):
@@ -64,7 +64,7 @@ class Motive(Protocol):
 
     @property
     def keepers(self) -> tuple[Keeper, ...]:
-        """What keeps the worker nevertheless; the first that speaks gives the reason."""
+        """What keeps the worker nevertheless; the first that applies gives the reason."""
 
     @property
     def by_person(self) -> bool:
@@ -75,7 +75,7 @@ class Motive(Protocol):
 
 
 def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
-    """The first word against a motive."""
+    """The reason of the first keeper that applies."""
     return next((reason for keeper in of.keepers if (reason := keeper(candidate)) is not None), None)
 
 
@@ -84,7 +84,7 @@ def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
 
 def kept(candidate: Candidate) -> Reason | None:
     """A person, a request set or a rule keeps it."""
-    return candidate.moment.kept(candidate.machine)
+    return candidate.pass_context.kept(candidate.machine)
 
 
 def busy(candidate: Candidate) -> Reason | None:
@@ -103,7 +103,7 @@ def enabled_by_hand(candidate: Candidate) -> Reason | None:
 
 
 def held(candidate: Candidate) -> Reason | None:
-    """A request set or a created node counts on it."""
+    """A request set or a created node needs it."""
     return candidate.held
 
 

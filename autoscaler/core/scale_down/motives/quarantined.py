@@ -11,7 +11,7 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """What runs there runs on, and the worker leaves when it is empty. Demand does not keep it: jobs would fail."""
+    """Its jobs run to their end, and the worker leaves when it is empty. Demand does not keep it: jobs would fail."""
 
     mark: Disabling = Disabling.BROKEN
     keepers: tuple[Keeper, ...] = (kept,)

@@ -1,4 +1,4 @@
-"""The worker makes room for a stronger one."""
+"""A stronger worker replaces the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """The swap was judged as a whole before: no floor and no batch speaks against its parts."""
+    """The swap was judged as a whole before: no floor and no batch keeps its workers."""
 
     mark: Disabling = Disabling.SWAP
     keepers: tuple[Keeper, ...] = (kept,)

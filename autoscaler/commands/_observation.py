@@ -1,4 +1,4 @@
-"""One look for the commands that only show: at the live cell without changing anything, or at a record folder.
+"""One observation for the commands that only show: of the live cell without changing anything, or of a record folder.
 
 Dry by construction: Grid Engine's commands run on a runner that refuses to write, and so does the provider.
 """
@@ -37,14 +37,14 @@ from_record = click.option(
     "--from",
     "record",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Look at a record folder instead of the live cell; needs no Grid Engine.",
+    help="Read a record folder instead of the live cell; needs no Grid Engine.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A snapshot, what would be done about it, and how long that took."""
+class ObservedPlan:
+    """A snapshot, the plan for it, and how long the observation took."""
 
     snapshot: Snapshot
     plan: Plan
@@ -52,12 +52,12 @@ class Look:
     zone: tzinfo | None
 
     def document(self, *, by_job: bool = False) -> dict[str, Any]:
-        """Schema 1, told as a plan that nobody carries out."""
+        """The document of schema 1 for a plan that nobody carries out."""
         return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
 
 def read_only(provider: Provider) -> Provider:
-    """The same provider, only to be looked at: what would change anything raises WriteRefused."""
+    """The same provider, read-only: each call that would change anything raises WriteRefused."""
 
     class ReadOnly:
         """Passes questions on."""
@@ -88,19 +88,20 @@ def read_only(provider: Provider) -> Provider:
 
 
 def as_running(invocation: Invocation) -> Invocation:
-    """The same call by the settings of the autoscaler that serves this cell, where one does. What is set otherwise in
-    this shell is told, and not heeded.
+    """The same invocation with the settings of the autoscaler that serves this cell, if there is one. Settings of this
+    shell that differ are reported and not used.
     """
     who = invocation.running
     if who is None:
         cell = invocation.cell
         said = f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine"
-        invocation.note(f"{said}: judged by this shell's settings")
+        invocation.note(f"{said}: this command uses the settings of this shell")
         return invocation
     shared = invocation.settings_of_running
     if not shared:
         invocation.note(
-            f"the autoscaler of this cell (process {who.pid}) does not tell its settings: judged by this shell's"
+            f"the autoscaler of this cell (process {who.pid}) does not publish its settings: this command uses the "
+            "settings of this shell"
         )
         return invocation
     others = differing(invocation.environ, shared)
@@ -108,12 +109,14 @@ def as_running(invocation: Invocation) -> Invocation:
         told = ", ".join(
             f"{name} ({value} here, {there or 'not set'} there)" for name, (value, there) in others.items()
         )
-        invocation.note(f"judged by the settings of the running autoscaler (process {who.pid}), not by: {told}")
+        invocation.note(
+            f"this command uses the settings of the running autoscaler (process {who.pid}); these differ here: {told}"
+        )
     return invocation.as_running
 
 
-def look(invocation: Invocation, record: Path | None) -> Look:
-    """Look once. Raises what observing or reading the record raises."""
+def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPlan:
+    """Observe once. Raises what observing or reading the record raises."""
     if record is not None:
         began = time.perf_counter()
         snapshot = read_record(record)
@@ -123,11 +126,11 @@ def look(invocation: Invocation, record: Path | None) -> Look:
         observation = observe(invocation)
         snapshot, timings, zone = observation.snapshot, dict(observation.timings), None
     decided, seconds = _timed(lambda: plan(snapshot))
-    return Look(snapshot, decided, timings | {"decide": seconds}, zone)
+    return ObservedPlan(snapshot, decided, timings | {"decide": seconds}, zone)
 
 
 def observe(invocation: Invocation) -> Observation:
-    """The live cell as the loop would see it now, by the settings of the autoscaler that serves it where one does."""
+    """Observe the live cell as the loop would, with the settings of the autoscaler that serves it, if there is one."""
     invocation = as_running(invocation)
     provider = invocation.provider()
     with reading_store(invocation, lenient=True) as store:
@@ -146,13 +149,16 @@ def observe(invocation: Invocation) -> Observation:
 
 @contextlib.contextmanager
 def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[Store]:
-    """This cell's store; where there is none an empty one that leaves nothing behind. `lenient`: likewise where the
-    running autoscaler's may not be read, which is told.
+    """This cell's store; if there is none, an empty one that leaves nothing behind. `lenient`: the same if this user
+    may not read the running autoscaler's store, which is reported.
     """
     who = invocation.running
     closed = who is not None and bool(who.state) and not os.access(who.state, os.W_OK | os.X_OK)
     if closed and lenient:
-        invocation.note(f"{who.state if who else ''} may not be read by you: judged without what was remembered")
+        invocation.note(
+            f"{who.state if who else ''} is not readable by you: this command works without what the autoscaler "
+            "remembers"
+        )
     if not (closed and lenient) and invocation.store_file.exists():
         with invocation.store() as store:
             yield store

@@ -1,6 +1,6 @@
-"""What befalls a cloud's machines without anybody's asking: notices, sudden death, freezing, shutting itself down.
+"""Events of machines that nobody requested: interruption notices, sudden death, freezing, a machine's own shutdown.
 
-For the demo and for tests, which act it out on machines of this control plane. A notice is a file in the machine's
+For the demo and for tests, which play them on machines of this control plane. A notice is a file in the machine's
 folder, and comes true when its time has come.
 """
 
@@ -24,7 +24,7 @@ _NOTICE, _RELEASED = "notice.json", "released"
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """What the folders of machines tell of their end."""
+    """Interruption notices in the folders of machines."""
 
     records: Records
 
