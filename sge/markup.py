@@ -45,6 +45,10 @@ class Aside:
             self._more += 1
 
     @property
+    def count(self) -> int:
+        return len(self._reasons) + self._more
+
+    @property
     def reasons(self) -> tuple[Reason, ...]:
         if not self._more:
             return tuple(self._reasons)
