@@ -15,7 +15,7 @@ from autoscaler.core.demand.constraint_demand import ConstraintDemand
 from autoscaler.core.demand.eligibility import CategoryPart, details_wanted, judge
 from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
 from autoscaler.core.demand.shared_limits import SharedLimits
-from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
+from autoscaler.core.model.cluster import Cluster, JobDetail
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
@@ -71,27 +71,27 @@ def read_demand(
     eligible = judge(cluster.shapes, cluster.hosts, memory, details, now, cluster.max_array_tasks)
     reader, budgets = RequestReader(cluster, policy, our_hosts, closed), SharedLimits(cluster, policy, details)
     rules = ConstraintDemand(cluster, policy, details)
-    served: dict[tuple[object, ...], ReadRequest | Reason] = {}
+    served: dict[object, ReadRequest | Reason] = {}
     merged: dict[tuple[Demand, tuple[str, ...]], list[CategoryPart]] = {}
     uncounted: list[CategoryPart] = []
-    parts = rules.split(access.split(eligible.parts, details, needs))
-    for part in sorted(parts, key=lambda part: (part.oldest, part.jobs[:1])):
+    parts = _oldest_first(rules.split(access.split(eligible.parts, details, needs)))
+    for part, asked in zip(parts, reader.alike.numbers([part.ask for part in parts]), strict=True):
         if part.reason is not None:
             uncounted.append(part)
             continue
         entries = rules.entries(part)
-        asked = (
-            *_what_is_asked(part.ask),
-            *reader.rights.key(part.ask),
-            *(entry.place for entry in entries),
+        key = (
+            asked,
+            reader.rights.key(part.ask),
+            tuple(entry.place for entry in entries),
             part.ask.array and bool(entries),
         )
-        answer = served.get(asked)
+        answer = served.get(key)
         if answer is None:
             answer = reader.read(part.ask)
             if not isinstance(answer, Reason):
                 answer = rules.ask(answer, entries, array=part.ask.array)
-            served[asked] = answer
+            served[key] = answer
         if isinstance(answer, Reason):
             uncounted.append(replace(part, reason=answer))
             continue
@@ -114,9 +114,10 @@ def read_demand(
     )
 
 
-def _what_is_asked(ask: JobRequest) -> tuple[object, ...]:
-    """What a demand is made of; who asks makes a difference only where access is restricted."""
-    return ask.slots_min, ask.slots_max, ask.pe, ask.hard, ask.queues, ask.master_queues
+def _oldest_first(parts: Sequence[CategoryPart]) -> list[CategoryPart]:
+    """Of those that wait as long, the first job first. Sorted twice, by one number each: faster than by both."""
+    by_number = sorted(parts, key=lambda part: part.jobs[0] if part.jobs else -1)
+    return sorted(by_number, key=lambda part: part.oldest)
 
 
 def _wanted(

@@ -15,6 +15,7 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.by_identity import ByIdentity
 
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
 _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
@@ -65,8 +66,18 @@ def judge(
     at once.
     """
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
-    parts = tuple(part for shape in shapes for part in ledger.split(shape))
+    whole = zip(shapes, _WHOLE.each(shapes, _as_whole), strict=True)
+    parts = tuple(part for shape, all_of_it in whole for part in ledger.split(shape, all_of_it))
     return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)))
+
+
+_WHOLE = ByIdentity[CategoryPart]()
+
+
+def _as_whole(shape: JobCategory) -> CategoryPart:
+    """The shape where nothing tells its jobs apart."""
+    reason = _state_reason(shape.ask)
+    return CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted), reason)
 
 
 class _Ledger:
@@ -87,28 +98,21 @@ class _Ledger:
         self._since = memory.able_since
         self._was_unable = frozenset(memory.unable)
         self._details = details
+        self._remembered = self._was_unable.union(memory.able_since, details)
+        """Jobs that are told apart from others of their shape."""
         self._now = now
         self._rooms: dict[int, int] = {}
         self._running: dict[int, int] | None = None
 
-    def split(self, shape: JobCategory) -> Iterable[CategoryPart]:
-        reason = _state_reason(shape.ask)
-        if reason is not None:
-            if reason.code in _UNABLE:
+    def split(self, shape: JobCategory, whole: CategoryPart) -> Iterable[CategoryPart]:
+        if whole.reason is not None:
+            if whole.reason.code in _UNABLE:
                 self.unable.update(shape.jobs)
-            yield CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted), reason)
-        elif (
-            shape.ask.array
-            or shape.ask.unscheduled
-            or not self._was_unable.isdisjoint(shape.jobs)
-            or self._remembers(shape)
-        ):
-            yield from self._split_by_job(shape)
-        else:
-            yield CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted))
-
-    def _remembers(self, shape: JobCategory) -> bool:
-        return not (self._since.keys().isdisjoint(shape.jobs) and self._details.keys().isdisjoint(shape.jobs))
+            return (whole,)
+        ask = shape.ask
+        if ask.array or ask.unscheduled or not self._remembered.isdisjoint(shape.jobs):
+            return self._split_by_job(shape)
+        return (whole,)
 
     def _split_by_job(self, shape: JobCategory) -> Iterable[CategoryPart]:
         groups: dict[Reason | None, _Gathered] = {}

@@ -61,6 +61,8 @@ class SharedLimits:
             (quota.name, at, rule) for quota in cluster.quotas if quota.enabled for at, rule in enumerate(quota.rules)
         ]
         self._spent: dict[_Key, float] = {}
+        self._by_user = bool(self._rules) or cluster.max_user_jobs is not None
+        self._found: dict[tuple[object, ...], tuple[ReadRequest, Reason | None, list[_Claim]]] = {}
         self._used: dict[_Key, float] = dict(self._quota_use()) if self._rules else {}
         if cluster.max_user_jobs is not None:
             self._used |= self._jobs_by_user()
@@ -70,9 +72,7 @@ class SharedLimits:
 
     def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
         """How many of these tasks the budgets still carry, and which one keeps the others back."""
-        claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
-        claimed = (claim.never for claim in claims if claim.never is not None)
-        never = more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None)
+        never, claims = self._never_and_claims(ask, served)
         if never is not None:
             return 0, never
         allowed, reason = count, None
@@ -84,6 +84,18 @@ class SharedLimits:
         for claim in claims:
             self._spent[claim.budget] = self._spent.get(claim.budget, 0) + allowed * claim.amount
         return allowed, reason
+
+    def _never_and_claims(self, ask: JobRequest, served: ReadRequest) -> tuple[Reason | None, list[_Claim]]:
+        """Why not even one such task ever fits, and what one takes; found once for those that are alike."""
+        who = (ask.owner, ask.group, ask.project) if self._by_user else ()
+        key = id(served), ask.slots_min, *who
+        known = self._found.get(key)
+        if known is None:
+            claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
+            claimed = (claim.never for claim in claims if claim.never is not None)
+            never = more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None)
+            known = self._found[key] = served, never, claims  # who is in it keeps its id
+        return known[1:]
 
     def _held_of(self, budget: _Key) -> float:
         """What running jobs hold of it, those included whose project is not known yet."""
