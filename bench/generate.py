@@ -182,8 +182,8 @@ def _qhost(turn: random.Random, hosts: list[str]) -> str:
     queue = "".join(f"   <queuevalue qname='main.q' name='{n}'>{v}</queuevalue>\n" for n, v in values.items())
     body = ""
     for host in hosts:
-        values = _loads(turn).items()
-        load = "".join(f"   <resourcevalue name='{n}' dominance='hl'>{v}</resourcevalue>\n" for n, v in values)
+        loads = _loads(turn)
+        load = "".join(f"   <resourcevalue name='{n}' dominance='hl'>{v}</resourcevalue>\n" for n, v in loads.items())
         body += f" <host name='{host}'>\n{columns}{load} <queue name='main.q'>\n{queue} </queue>\n </host>\n"
     return f"<?xml version='1.0'?>\n<qhost>\n <host name='global'>\n{unknown} </host>\n{body}</qhost>\n"
 

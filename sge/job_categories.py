@@ -67,41 +67,56 @@ class JobReader:
         self._before = known or KnownJobs()
         self.known = KnownJobs(categories=self._before.categories)
         """What this listing tells, for the next one."""
-        self._met: dict[Category, list[Waiting]] = {}
+        self._waiting: list[Waiting] = []
+        self._keys: list[int | None] = []
+        """Of each of these, what it is known by in the next listing; None: it is not."""
+        self._known_all = True
         self._by_key: dict[tuple[object, ...], Category] = {}
         self._kinds: dict[tuple[object, ...], Job | None] = {}
         self._names: dict[bytes, str] = {}
         self._task_lists: dict[bytes, tuple[str, int]] = {}
 
     def shapes(self) -> tuple[JobCategory, ...]:
-        """All waiting jobs read so far, one shape an Ask, in the order met; jobs as Grid Engine listed them."""
-        shapes = tuple(category.of(jobs) for category, jobs in self._met.items())
-        self.known.categories = {category.ask: category for category in self._met}
+        """All waiting jobs read so far, one shape an Ask, by their first job; jobs by number. Priorities change their
+        order in the listing all the time; nothing that is decided rests on it.
+        """
+        before, known = self._before, self.known
+        if before.shapes is not None and self._known_all and len(set(self._keys)) == len(before.waiting):
+            known.waiting, known.shapes = before.waiting, before.shapes
+            return before.shapes
+        met: dict[Category, list[Waiting]] = {}
+        for job in self._waiting:
+            if (jobs := met.get(job.category)) is None:
+                met[job.category] = [job]
+            else:
+                jobs.append(job)
+        shapes = _in_order([category.of(jobs) for category, jobs in met.items()])
+        known.categories = {category.ask: category for category in met}
+        known.waiting = {key: job for key, job in zip(self._keys, self._waiting, strict=True) if key is not None}
+        if len(known.waiting) == len(self._waiting):
+            known.shapes = shapes
         return shapes
 
     def read_waiting(self, data: bytes, begin: int, end: int) -> list[Placed]:
-        """Group the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they
-        occupy it.
+        """Read the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they occupy
+        it.
         """
         placed: list[Placed] = []
-        before, now, met = self._before.waiting, self.known.waiting, self._met
+        known, keys, waiting = self._before.waiting, self._keys, self._waiting
         for element in _elements(data, begin, end):
             front, body, zero = split_priority(element)
-            key = hash((front, body))
-            job = before.get(key)
-            if job is None or job.front != front or job.category.ask.unscheduled is not zero:
-                told = self.aside.count
-                job = self._wait(element, front) or self._wait_carefully(element + CLOSE, front, placed)
-                if job is None:
-                    continue
-                if self.aside.count == told:
-                    now[key] = job
-            else:
-                now[key] = job
-            if (listed := met.get(job.category)) is None:
-                met[job.category] = [job]
-            else:
-                listed.append(job)
+            key = hash((front, body, zero))
+            job = known.get(key)
+            if job is not None:
+                keys.append(key)
+                waiting.append(job)
+                continue
+            self._known_all = False
+            told = self.aside.count
+            job = self._wait(element) or self._wait_carefully(element + CLOSE, placed)
+            if job is not None:
+                keys.append(key if self.aside.count == told and zero is not None else None)
+                waiting.append(job)
         if remainder := data[max(data.rfind(CLOSE, begin, end) + len(CLOSE), begin) : end].strip():
             self.aside.put("the end of the waiting jobs", f"not a whole job_list: {remainder[:60]!r}")
         return placed
@@ -131,7 +146,7 @@ class JobReader:
             jobs.append(("", UNREADABLE))
         return jobs, data[begin:first] + remainder
 
-    def _wait(self, element: bytes, front: bytes) -> Waiting | None:
+    def _wait(self, element: bytes) -> Waiting | None:
         """A waiting job; None where it must be read the careful way."""
         found = _JOB.match(element) if self._fast else None
         if found is None:
@@ -154,7 +169,7 @@ class JobReader:
             submitted = self._clock.read(time)
         except ValueError:
             return None
-        return Waiting(front, category, int(number), text, count, submitted)
+        return Waiting(int(number), text, count, submitted, category)
 
     def _run(self, element: bytes) -> Placed | None:
         """A running job; None where it must be read the careful way."""
@@ -242,7 +257,7 @@ class JobReader:
             known = self._task_lists[tasks] = (text, count_tasks(text))
         return known
 
-    def _wait_carefully(self, element: bytes, front: bytes, placed: list[Placed]) -> Waiting | None:
+    def _wait_carefully(self, element: bytes, placed: list[Placed]) -> Waiting | None:
         job = self._read_last(element, "a waiting job")
         if job is None:
             return None
@@ -253,7 +268,7 @@ class JobReader:
         if submitted is None:
             self.aside.put(f"job {job.number}", "it has no submission time")
             return None
-        return Waiting(front, self._category(job.ask), job.number, job.tasks, job.task_count, submitted)
+        return Waiting(job.number, job.tasks, job.task_count, submitted, self._category(job.ask))
 
     def _run_carefully(self, element: bytes) -> Placed:
         job = self._read_last(element, "a running job")
@@ -270,6 +285,13 @@ class JobReader:
             found = _NUMBER.search(element, begin)
             self.aside.put(f"job {found[1].decode()}" if found else what, error)
             return None
+
+
+def _in_order(shapes: list[JobCategory]) -> tuple[JobCategory, ...]:
+    """By first job, and tasks of it; of those that have this in common, by what they ask for."""
+    if len({shape.jobs[0] for shape in shapes}) == len(shapes):
+        return tuple(sorted(shapes, key=lambda shape: shape.jobs[0]))
+    return tuple(sorted(shapes, key=lambda shape: (shape.jobs[0], shape.tasks[0], repr(shape.ask))))
 
 
 def _elements(data: bytes, begin: int, end: int) -> Iterator[bytes]:

@@ -7,37 +7,27 @@ matters is which queues' limits they are beyond.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 
 from autoscaler.core.model.cluster import Complex, Consumable, JobRequest, Queue
 from autoscaler.core.model.complexes import amount, by_any_name
-from autoscaler.core.readable.by_identity import ByIdentity
 
 QUEUE_LIMITS = frozenset(
     f"{kind}_{what}" for kind in "sh" for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
 )
 """Where not consumable these are limits that a queue sets, not properties of a host."""
 
-_Limits = tuple[tuple[str, str, str, tuple[float, ...]], ...]
-"""A name or shortcut of a complex, its name, its type, and the values that queues limit it to, in their order."""
-
 
 class Alike:
     """Requests by what makes a difference, in one configuration."""
 
-    def __init__(self, limits: _Limits) -> None:
-        self._limits = {called: (name, kind, values) for called, name, kind, values in limits}
+    def __init__(self, limits: Mapping[str, tuple[str, str, tuple[float, ...]]]) -> None:
+        """`limits`: by a name or shortcut of a complex, its name, its type, and what queues limit it to, in order."""
+        self._limits = limits
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._known = ByIdentity[int]()
 
-    def numbers(self, asks: Sequence[JobRequest]) -> list[int]:
-        """A number for each; those that are asked alike have the same one in this call."""
-        if len(self._numbers) > 2 * len(asks) + 1000:  # most of them are of jobs that ended
-            self._numbers, self._known = {}, ByIdentity[int]()
-        return self._known.each(asks, self._number)
-
-    def _number(self, ask: JobRequest) -> int:
+    def number(self, ask: JobRequest) -> int:
+        """The same one for all that are asked alike."""
         asked = ask.slots_min, ask.slots_max, ask.pe, self._that_matter(ask.hard), ask.queues, ask.master_queues
         return self._numbers.setdefault(asked, len(self._numbers))
 
@@ -57,20 +47,13 @@ class Alike:
 
 
 def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue]) -> Alike:
-    """The same one as before where these complexes and limits are the same."""
-    by_name = by_any_name(complexes)
-    return _alike(
-        tuple(
-            (called, entry.name, entry.type, _limits_of(entry, queues.values()))
-            for called, entry in sorted(by_name.items())
+    return Alike(
+        {
+            called: (entry.name, entry.type, _limits_of(entry, queues.values()))
+            for called, entry in by_any_name(complexes).items()
             if entry.name in QUEUE_LIMITS and entry.consumable is Consumable.NO and entry.relop != "EXCL"
-        )
+        }
     )
-
-
-@lru_cache(maxsize=4)
-def _alike(limits: _Limits) -> Alike:
-    return Alike(limits)
 
 
 def _limits_of(entry: Complex, queues: Iterable[Queue]) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
-from autoscaler.core.readable.by_identity import ByIdentity
+from autoscaler.core.readable.remembered import PerCategory
 
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
 _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
@@ -43,6 +43,8 @@ class Eligibility:
     parts: tuple[CategoryPart, ...]
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
+    timely: bool
+    """Whether any of it rests on what time it is."""
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ class _Gathered:
 
 
 def judge(
-    shapes: Sequence[JobCategory],
+    shapes: tuple[JobCategory, ...],
     hosts: Sequence[ExecutionHost],
     memory: Memory,
     details: Mapping[int, JobDetail],
@@ -68,10 +70,10 @@ def judge(
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
     whole = zip(shapes, _WHOLE.each(shapes, _as_whole), strict=True)
     parts = tuple(part for shape, all_of_it in whole for part in ledger.split(shape, all_of_it))
-    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)))
+    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.timely)
 
 
-_WHOLE = ByIdentity[CategoryPart]()
+_WHOLE = PerCategory[CategoryPart]()
 
 
 def _as_whole(shape: JobCategory) -> CategoryPart:
@@ -94,6 +96,7 @@ class _Ledger:
         self._max_array_tasks = max_array_tasks
         self.able_since: dict[int, float] = {}
         self.unable: set[int] = set()
+        self.timely = False
         self._hosts = hosts
         self._since = memory.able_since
         self._was_unable = frozenset(memory.unable)
@@ -137,6 +140,7 @@ class _Ledger:
     def _able_since(self, job: int, submitted: float) -> float:
         since = self._now if job in self._was_unable else self._since.get(job, submitted)
         start = self._start(job)
+        self.timely |= job in self._was_unable or start is not None
         return start if start is not None and submitted < start <= self._now else max(since, submitted)
 
     def _start(self, job: int) -> float | None:

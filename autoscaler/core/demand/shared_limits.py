@@ -46,6 +46,14 @@ class _Claim:
     """Why not even one such task ever fits within it, nobody else using it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one task takes of the budgets; `never`: why not even one such task ever fits within them."""
+
+    claims: Sequence[_Claim]
+    never: Reason | None
+
+
 class SharedLimits:
     """The shared budgets of one cluster; `admit` spends them, so ask oldest first."""
 
@@ -61,8 +69,6 @@ class SharedLimits:
             (quota.name, at, rule) for quota in cluster.quotas if quota.enabled for at, rule in enumerate(quota.rules)
         ]
         self._spent: dict[_Key, float] = {}
-        self._by_user = bool(self._rules) or cluster.max_user_jobs is not None
-        self._found: dict[tuple[object, ...], tuple[ReadRequest, Reason | None, list[_Claim]]] = {}
         self._used: dict[_Key, float] = dict(self._quota_use()) if self._rules else {}
         if cluster.max_user_jobs is not None:
             self._used |= self._jobs_by_user()
@@ -72,30 +78,31 @@ class SharedLimits:
 
     def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
         """How many of these tasks the budgets still carry, and which one keeps the others back."""
-        never, claims = self._never_and_claims(ask, served)
-        if never is not None:
-            return 0, never
+        return self.spend(self.taken_by(ask, served), count)
+
+    def subject(self, ask: JobRequest) -> tuple[str | None, ...]:
+        """What of who asks makes a difference to `taken_by`."""
+        return (ask.owner, ask.group, ask.project) if self._rules or self._cluster.max_user_jobs is not None else ()
+
+    def taken_by(self, ask: JobRequest, served: ReadRequest) -> Taken:
+        """What one such task takes of the budgets."""
+        claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
+        claimed = (claim.never for claim in claims if claim.never is not None)
+        return Taken(claims, more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None))
+
+    def spend(self, each: Taken, count: int) -> tuple[int, Reason | None]:
+        """As `admit`, of tasks that take so much each."""
+        if each.never is not None:
+            return 0, each.never
         allowed, reason = count, None
-        for claim in claims:
+        for claim in each.claims:
             left = claim.limit - self._held_of(claim.budget) - self._spent.get(claim.budget, 0)
             tasks = max(int((left + 1e-9) // claim.amount), 0)
             if tasks < allowed:
                 allowed, reason = tasks, claim.reason
-        for claim in claims:
+        for claim in each.claims:
             self._spent[claim.budget] = self._spent.get(claim.budget, 0) + allowed * claim.amount
         return allowed, reason
-
-    def _never_and_claims(self, ask: JobRequest, served: ReadRequest) -> tuple[Reason | None, list[_Claim]]:
-        """Why not even one such task ever fits, and what one takes; found once for those that are alike."""
-        who = (ask.owner, ask.group, ask.project) if self._by_user else ()
-        key = id(served), ask.slots_min, *who
-        known = self._found.get(key)
-        if known is None:
-            claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
-            claimed = (claim.never for claim in claims if claim.never is not None)
-            never = more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None)
-            known = self._found[key] = served, never, claims  # who is in it keeps its id
-        return known[1:]
 
     def _held_of(self, budget: _Key) -> float:
         """What running jobs hold of it, those included whose project is not known yet."""

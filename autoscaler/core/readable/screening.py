@@ -18,8 +18,8 @@ from autoscaler.core.model.fleet import Bucket, Fleet, InstanceType, Worker
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
-from autoscaler.core.readable.by_identity import ByIdentity
 from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
+from autoscaler.core.readable.remembered import PerCategory
 from autoscaler.core.readable.values import fault_of_offer
 from autoscaler.core.snapshot import Snapshot
 
@@ -91,7 +91,7 @@ def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> Queu
     return instance
 
 
-_FINE = ByIdentity[bool]()
+_FINE = PerCategory[bool]()
 
 
 def _is_fine(shape: JobCategory) -> bool:
