@@ -23,6 +23,7 @@ from xml.parsers import expat
 from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan
+from autoscaler.garbage import collect_rarely
 from bench.generate import NOW
 from bench.world import World, snapshot_of, world
 from sge.cluster import Outputs, cluster_from
@@ -123,6 +124,7 @@ def _high_water() -> int:
 
 
 def main(file: Path, what: str) -> None:
+    collect_rarely()  # as every command does
     first, following = pickle.loads(file.read_bytes())
     print(json.dumps(asdict((weighed if what == "memory" else timed)(first, following))))
 

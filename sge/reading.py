@@ -21,7 +21,7 @@ from autoscaler.errors import CommandError, GridEngineNotObservable
 from autoscaler.process import Completed, Runner
 from sge import access, qhost, qstat
 from sge.qconf import read_names, read_queue
-from sge.qstat import Listing, read_qstat
+from sge.qstat import Listing, ListingReader
 
 TIMEOUT = 30.0
 """Seconds for one call. A qmaster that needs longer is not observable now; the next pass asks again."""
@@ -58,11 +58,13 @@ def read_outputs(
     zone: tzinfo,
     timeout: float = TIMEOUT,
     ours: Iterable[str] = (),
+    listings: ListingReader | None = None,
 ) -> tuple[Outputs, dict[str, float]]:
     """Read everything once. Also returns seconds spent: `read` (waiting for Grid Engine) and `parse`.
 
     `wanted` is given the waiting shapes, and what of jobs makes a difference in this cell; it says which jobs to ask
     `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its own.
+    `listings`: kept from reading to reading, it reads only what changed.
     Jobs move while we read. qstat and qhost run directly after one another, and a host is busy that either shows
     busy: a job that started in between still waits in one and occupies a slot in the other (in flight: nothing is
     launched for it), one that ended in between keeps its host for a pass. Raises GridEngineNotObservable.
@@ -71,7 +73,7 @@ def read_outputs(
     listing_bytes = _ask(runner, qstat.COMMAND, timeout)
     offers = _ask(runner, qhost.COMMAND, timeout)
     parsing = time.monotonic()
-    listing = read_qstat(listing_bytes, zone)
+    listing = (listings or ListingReader()).read(listing_bytes, zone)
     parsed = time.monotonic()
     configuration = read_configuration(runner, timeout, ours)
     ids = wanted(listing.shapes, access.needs(configuration, offers, listing))

@@ -19,6 +19,7 @@ import click
 from autoscaler import commands
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError
+from autoscaler.garbage import collect_rarely
 from autoscaler.settings import CONFIG_ENV
 
 NAME = "sge-autoscaler"
@@ -63,6 +64,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the only place where errors become exit codes."""
+    collect_rarely()
     try:
         result = cli.main(args=None if arguments is None else list(arguments), prog_name=NAME, standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -32,6 +32,7 @@ from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
 from sge.notices import told_notices
+from sge.qstat import ListingReader
 from sge.reading import TIMEOUT
 
 LISTING_DEADLINE = 60.0
@@ -100,6 +101,7 @@ class Observer:
     gather: Callable[[float], None] = _nothing
     """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
     _listing: Future[Listing] | None = field(default=None, init=False)
+    _listings: ListingReader = field(default_factory=ListingReader, init=False)
 
     def observe(self) -> Observation:
         """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
@@ -116,6 +118,7 @@ class Observer:
             ours=[note.host for note in memory.workers.values() if note.host],
             zone=self.zone,
             timeout=self.grid_engine_timeout,
+            listings=self._listings,
         )
         listed = self._end_listing(listing, began)
         read = self.stopwatch()
