@@ -63,11 +63,13 @@ _PRIORITY_END = b"</JAT_prio>"
 
 
 def split_priority(element: bytes) -> tuple[bytes, bytes, bool | None]:
-    """The bytes before and after its priority, and whether that is zero; None: it is no plain number, and nothing of
-    the element may be taken as known.
+    """The bytes before and after its priority, and whether that is zero; None: it is no number, and nothing of the
+    element may be taken as known.
     """
     front, end, body = element.partition(_PRIORITY_END)
     front, begin, priority = front.rpartition(_PRIORITY)
-    if not begin or not end or not priority.replace(b".", b"", 1).isdigit():
+    try:
+        zero = float(priority) == 0
+    except ValueError:
         return element, b"", None
-    return front, body, not priority.strip(b"0.")
+    return (front, body, zero) if begin and end else (element, b"", None)

@@ -23,7 +23,7 @@ from autoscaler.core.model.fleet import Bucket, Interruption, Worker
 from autoscaler.core.plan import details_wanted, plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.engine.observe import Observation, Observer
-from autoscaler.engine.record import read_now, read_record
+from autoscaler.engine.record import read_record
 from autoscaler.errors import WriteRefused
 from autoscaler.process import ReadOnlyRunner
 from autoscaler.report.document import document
@@ -115,7 +115,7 @@ def look(invocation: Invocation, record: Path | None) -> Look:
         began = time.perf_counter()
         snapshot = read_record(record)
         timings = {"parse": time.perf_counter() - began}
-        zone = read_now(record).tzinfo
+        zone = snapshot.cluster.zone
     else:
         observation = observe(invocation)
         snapshot, timings, zone = observation.snapshot, dict(observation.timings), None

@@ -330,6 +330,11 @@ class OpenPlacement:
         board._kinds = [*self._kinds, *([_kind_of(new, (), count)] if count > 0 else [])]
         return board
 
+    def copy(self) -> OpenPlacement:
+        board = OpenPlacement()
+        board._kinds = list(self._kinds)
+        return board
+
     def place(self, wanted: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
         self._used, self._new_used = set(), 0
