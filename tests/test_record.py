@@ -216,7 +216,12 @@ def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pyt
     folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
     opened: list[str] = []
     read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: (opened.append(path.name), read_bytes(path))[1])
+
+    def noted(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
     shown = look(Invocation({}), folder)
     assert opened.count("qstat.xml") == 1
     assert shown.zone == read_now(folder).tzinfo

@@ -14,22 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from autoscaler.commands.context import Invocation
-from autoscaler.core.model.fleet import Bucket, Interruption, Worker
-from autoscaler.core.plan import details_wanted, plan
-from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.engine.observe import Observation, Observer
-from autoscaler.engine.record import read_record
 from autoscaler.errors import WriteRefused
-from autoscaler.process import ReadOnlyRunner
-from autoscaler.report.document import document
-from autoscaler.settings.sharing import differing
-from autoscaler.store.store import Store
-from providers.interface import HasInterruptions, Launched, LaunchOrder, Problem, Provider
+
+if TYPE_CHECKING:
+    from autoscaler.core.model.fleet import Bucket, Interruption, Worker
+    from autoscaler.core.snapshot import Plan, Snapshot
+    from autoscaler.engine.observe import Observation
+    from autoscaler.store.store import Store
+    from providers.interface import Launched, LaunchOrder, Problem, Provider
 
 from_record = click.option(
     "--from",
@@ -51,11 +48,14 @@ class Look:
 
     def document(self, *, by_job: bool = False) -> dict[str, Any]:
         """Schema 1, told as a plan that nobody carries out."""
+        from autoscaler.report.document import document
+
         return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
 
 def read_only(provider: Provider) -> Provider:
     """The same provider, only to be looked at: what would change anything raises WriteRefused."""
+    from providers.interface import HasInterruptions
 
     class ReadOnly:
         """Passes questions on."""
@@ -89,6 +89,8 @@ def as_running(invocation: Invocation) -> Invocation:
     """The same call by the settings of the autoscaler that serves this cell, where one does. What is set otherwise in
     this shell is told, and not heeded.
     """
+    from autoscaler.settings.sharing import differing
+
     who = invocation.running
     if who is None:
         cell = invocation.cell
@@ -111,6 +113,9 @@ def as_running(invocation: Invocation) -> Invocation:
 
 def look(invocation: Invocation, record: Path | None) -> Look:
     """Look once. Raises what observing or reading the record raises."""
+    from autoscaler.core.plan import plan
+    from autoscaler.engine.record import read_record
+
     if record is not None:
         began = time.perf_counter()
         snapshot = read_record(record)
@@ -125,6 +130,10 @@ def look(invocation: Invocation, record: Path | None) -> Look:
 
 def observe(invocation: Invocation) -> Observation:
     """The live cell as the loop would see it now, by the settings of the autoscaler that serves it where one does."""
+    from autoscaler.core.plan import details_wanted
+    from autoscaler.engine.observe import Observer
+    from autoscaler.process import ReadOnlyRunner
+
     invocation = as_running(invocation)
     provider = invocation.provider()
     with reading_store(invocation, lenient=True) as store:
@@ -154,6 +163,8 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
         with invocation.store() as store:
             yield store
         return
+    from autoscaler.store.store import Store
+
     with tempfile.TemporaryDirectory(prefix="sge-autoscaler-") as directory:
         store = Store.open(Path(directory) / "none.sqlite")
         try:

@@ -5,33 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from autoscaler.commands._look import as_json, from_record, look, print_json, reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.core.demand.categories import category_key
-from autoscaler.core.demand.job_requests import RequestReader
-from autoscaler.core.model.complexes import has_task
-from autoscaler.core.model.reasons import Reason
-from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import NotFound
-from autoscaler.report.explain import (
-    Ended,
-    Past,
-    explain_gone,
-    explain_host,
-    explain_job,
-    explain_past,
-    gone_lines,
-    host_lines,
-    job_lines,
-)
-from autoscaler.store.history import Explanation
-from autoscaler.store.journal import OrderRecord
-from autoscaler.store.store import Store
-from sge.accounting import read_ends
+
+if TYPE_CHECKING:
+    from autoscaler.core.snapshot import Snapshot
+    from autoscaler.report.explain import Ended
+    from autoscaler.store.history import Explanation
+    from autoscaler.store.journal import OrderRecord
+    from autoscaler.store.store import Store
 
 _JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 
@@ -48,6 +35,8 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
     with it. The reason is followed by what led to it and by what you can do. Jobs and workers that are gone are looked
     up in the history, which is kept for 30 days.
     """
+    from autoscaler.report.explain import gone_lines, host_lines, job_lines
+
     found = _JOB.fullmatch(subject)
     if found:
         told = _job(invocation, int(found[1]), found[2], record)
@@ -63,6 +52,8 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 
 
 def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
+    from autoscaler.report.explain import Past, explain_job, explain_past
+
     seen = look(invocation, record)
     if record is not None:
         told = explain_job(seen.snapshot, seen.plan, job, seen.zone)
@@ -83,6 +74,9 @@ def _job(invocation: Invocation, job: int, task: str | None, record: Path | None
 
 
 def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
+    from autoscaler.report.explain import Ended
+    from sge.accounting import read_ends
+
     try:
         found = read_ends(invocation.common / "accounting", job)
     except OSError as error:
@@ -107,6 +101,10 @@ def _launched(
     store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
 ) -> tuple[OrderRecord, ...]:
     """Orders that were made for its category while it waited."""
+    from autoscaler.core.demand.categories import category_key
+    from autoscaler.core.demand.job_requests import RequestReader
+    from autoscaler.core.model.reasons import Reason
+
     if last is None:
         return ()
     read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
@@ -123,6 +121,8 @@ def _launched(
 
 def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
     """Of one task of an array only what is its own. Raises NotFound where the job has no such task."""
+    from autoscaler.core.model.complexes import has_task
+
     if task is None:
         return told
     waiting = [row for row in told["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
@@ -135,6 +135,8 @@ def _of_task(told: dict[str, Any], job: int, task: str | None) -> dict[str, Any]
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:
+    from autoscaler.report.explain import explain_gone, explain_host
+
     seen = look(invocation, record)
     told = explain_host(seen.snapshot, seen.plan, name, seen.zone)
     if told is not None:

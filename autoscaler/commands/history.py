@@ -11,7 +11,6 @@ from autoscaler.commands._duration import Duration
 from autoscaler.commands._look import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.report.history import document, print_history, told, write_csv
 
 
 @click.command("history")
@@ -27,6 +26,8 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     Numbers are means over what was observed in a period. Periods of 10 s are kept for a day, minutes for a week, hours
     for 400 days.
     """
+    from autoscaler.report.history import document, print_history, told, write_csv
+
     if step is not None and step < 1:
         raise click.BadParameter("a period is at least one second", param_hint="--step")
     if as_csv and as_json:

@@ -1,26 +1,25 @@
 """`sge-autoscaler`: finds its commands by module name, loads one when it is asked for, and ends with one exit code.
 
-A command is a module of this folder that exports `command`. Errors made on purpose become one clear line and the exit
+A command is a module of this folder that exports `command`. What only one needs is imported when that one is carried
+out: to answer must not cost more than the answer. Errors made on purpose become one clear line and the exit
 code that `autoscaler.errors` draws; anything else is a defect and shows its traceback.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from autoscaler import commands
-from autoscaler.commands.context import Invocation
+from autoscaler import CONFIG_ENV, commands
 from autoscaler.errors import AutoscalerError
 from autoscaler.garbage import collect_rarely
-from autoscaler.settings import CONFIG_ENV
 
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
@@ -41,6 +40,20 @@ class Commands(click.Group):
         command = getattr(importlib.import_module(f"{commands.__name__}.{cmd_name}"), "command", None)
         return command if isinstance(command, click.Command) else None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does it, without importing any command."""
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, described(name).get_short_help_str(width)) for name in names])
+
+
+def described(name: str) -> click.Command:
+    """A command with nothing but its help, from the text of its module."""
+    tree = ast.parse((Path(commands.__path__[0]) / f"{name}.py").read_text(encoding="utf-8"))
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
+    return click.Command(name, help=next((ast.get_docstring(node) for node in found), None))
+
 
 @click.command(
     cls=Commands,
@@ -48,7 +61,7 @@ class Commands(click.Group):
     epilog="Exit codes: 0 done; 1 failed; 2 usage or settings; 3 not found; 4 Grid Engine or provider not observable; "
     "5 another autoscaler serves this cell; 130 Ctrl-C.",
 )
-@click.version_option(version("sge-autoscaler"), prog_name=NAME)
+@click.version_option(package_name=NAME, prog_name=NAME)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -59,6 +72,8 @@ def cli(context: click.Context, config: Path | None) -> None:
     """Rent workers for the waiting jobs of a Grid Engine, and give them back when they are idle."""
     if config is not None:
         os.environ[CONFIG_ENV] = str(config)  # so that every reader of settings, children included, sees the same file
+    from autoscaler.commands.context import Invocation
+
     context.obj = Invocation(os.environ)
 
 

@@ -8,8 +8,6 @@ import click
 
 from autoscaler.commands._look import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.report.status import Now, status, status_pairs
-from autoscaler.report.tables import print_pairs
 
 
 @click.command("status")
@@ -20,6 +18,9 @@ def command(invocation: Invocation, as_json: bool) -> None:
 
     Works while Grid Engine or the provider does not answer: it shows what was last seen, and when.
     """
+    from autoscaler.report.status import Now, status, status_pairs
+    from autoscaler.report.tables import print_pairs
+
     who = invocation.running
     with reading_store(invocation) as store:
         told = status(

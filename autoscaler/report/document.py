@@ -9,8 +9,8 @@ from typing import Any
 from autoscaler.core.model.actions import Action
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
+from autoscaler.report import SCHEMA
 from autoscaler.report.action_fields import json_fields
-from autoscaler.report.schema import SCHEMA
 from autoscaler.report.sentence import sentence
 from autoscaler.report.wording import text
 from sge.units import count_tasks

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from autoscaler.report.wording import count, duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -213,6 +214,8 @@ def _why(reason: Row) -> str:
 
 
 def _table(*columns: str) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -220,6 +223,8 @@ def _table(*columns: str) -> Table:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 

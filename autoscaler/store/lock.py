@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from autoscaler.errors import LockHeld, SettingsError
 
 
@@ -64,6 +62,8 @@ def hold(
     key: CellKey, directory: Path, *, now: float | None = None, state: str = "", socket_path: str = ""
 ) -> Iterator[Holder]:
     """Serve this cell alone until the end of the block. Raises LockHeld, which says by whom, when somebody does."""
+    from filelock import FileLock, Timeout
+
     path = _path(key, directory)
     lock = FileLock(path, mode=0o600)
     try:
@@ -97,6 +97,8 @@ def held(key: CellKey, directory: Path) -> bool:
     path = _path(key, directory)
     if not path.exists():
         return False
+    from filelock import FileLock, Timeout
+
     lock = FileLock(path, mode=0o600)
     try:
         lock.acquire(blocking=False)
