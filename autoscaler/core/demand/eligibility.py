@@ -210,10 +210,18 @@ def details_wanted(
     Oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not count anyway.
     """
     needs = needs.under(policy)
+
+    def may_be_asked(shape: JobCategory) -> bool:
+        """Of most shapes no job is: nothing is known of them, and nothing needs to be."""
+        if _state_reason(shape.ask) is not None:
+            return False
+        unknown = _urgency(shape.ask, None, policy, now, needs)
+        return unknown is not None or not memory.details.keys().isdisjoint(shape.jobs)
+
     wanted = [
         (rank, submitted, job)
         for shape in shapes
-        if _state_reason(shape.ask) is None
+        if may_be_asked(shape)
         for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
         if (rank := _urgency(shape.ask, memory.details.get(job), policy, now, needs)) is not None
     ]

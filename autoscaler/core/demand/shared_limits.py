@@ -227,6 +227,8 @@ def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadReques
     """That one such task asks for more than the whole cell was given of something, however little of it is used. None:
     it may be enough, or the value is a load sensor's and may rise.
     """
+    if not cluster.global_values:
+        return None
     complexes = by_any_name(cluster.complexes)
     asked = dict(served.asked)
     for name, text in cluster.global_values.items():
