@@ -30,7 +30,7 @@ from autoscaler.engine.monitor import Monitor
 from autoscaler.store.samples import SampleTable
 from autoscaler.store.store import Store
 from bench.generate import NOW, Mix, generate
-from bench.run import read
+from bench.passes import read
 from bench.world import WORKERS, snapshot_of, world
 from sge.cluster import Outputs
 

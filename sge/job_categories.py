@@ -1,108 +1,124 @@
-"""Groups jobs into shapes while their XML is read: cost by shapes, not by jobs, and no object for a waiting job.
+"""Groups jobs into shapes while their XML is read: cost by what is new, then by shapes, not by jobs.
 
 One regular expression takes out of each `job_list` what is its own (number, priority zero or not, time, tasks, and
-the names that decide nothing). The bytes left over are the key it is grouped by. The first element of each key is
-also read the careful way (`sge.jobs`); only where both readings agree are the others of that key read the fast way.
-Whatever the expression does not match is read the careful way, and what that cannot understand is set aside.
+the names that decide nothing). The bytes left over are the key it is grouped by; of a key that was not met yet, hard
+requests are taken out as well. The first element that is alike but for those is also read the careful way
+(`sge.jobs`); only where both readings agree are the others like it read the fast way. Whatever the expressions do not
+match is read the careful way, and what that cannot understand is set aside.
+
+A job whose element differs from that of the listing before in the digits of its priority at most is not read again
+(`sge.known_jobs`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
 from sge.jobs import Job, read_job
+from sge.known_jobs import NOT_TOLD, Category, KnownJobs, Placed, Waiting, split_priority
 from sge.markup import Aside, Malformed
 from sge.units import Clock, count_tasks
 
-NOT_TOLD = float("inf")
-"""Stands for a time of submission until it is known when the job is first seen."""
 OPEN = b"<job_list"
 CLOSE = b"</job_list>"
 UNREADABLE = HostJob(number=0, task="", state="?", slots=0)
 """Stands for a job that occupies a queue instance and could not be read: its host is busy (rule 1)."""
 
-Placed = tuple[str, HostJob]
-"""A job that occupies a queue instance, and the `queue@host` it names itself ('' inside a Queue-List)."""
-
 _JOB = re.compile(
-    rb"""\s*<job_list([^<>]*)>\s*
-    <JB_job_number>([0-9]{1,18})</JB_job_number>\s*
-    <JAT_prio>(?:(0+(?:\.0*)?)|[0-9]+\.?[0-9]*)</JAT_prio>\s*
-    <JB_name>[^<]*</JB_name>\s*
-    <JB_owner>([^<&\x00-\x1f\x7f-\xff]*)</JB_owner>\s*
-    ((?:<JB_project>[^<]*</JB_project>\s*)?<state>[^<]*</state>)\s*
-    <(JB_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\6_time>\s*
-    (?:<queue_name></queue_name>\s*)?
-    (<slots>[0-9]{1,9}</slots>)\s*
-    (?:<tasks>([0-9,:-]+)</tasks>\s*)?
-    (?:<full_job_name>[^<]*</full_job_name>\s*)?
-    (?:<tasks>([0-9,:-]+)</tasks>\s*)?""",
+    rb"""\s*+<job_list([^<>]*)>\s*+
+    <JB_job_number>([0-9]{1,18})</JB_job_number>\s*+
+    <JAT_prio>(?:(0+(?:\.0*)?)|[0-9]+\.?[0-9]*)</JAT_prio>\s*+
+    <JB_name>[^<]*+</JB_name>\s*+
+    <JB_owner>([^<&\x00-\x1f\x7f-\xff]*)</JB_owner>\s*+
+    ((?:<JB_project>[^<]*+</JB_project>\s*+)?<state>[^<]*+</state>)\s*+
+    <(JB_submission|JAT_start)_time>([0-9]{4}-[0-9T:.-]+)</\6_time>\s*+
+    (?:<queue_name></queue_name>\s*+)?
+    (<slots>[0-9]{1,9}</slots>)\s*+
+    (?:<tasks>([0-9,:-]+)</tasks>\s*+)?
+    (?:<full_job_name>[^<]*+</full_job_name>\s*+)?
+    (?:<tasks>([0-9,:-]+)</tasks>\s*+)?""",
     re.VERBOSE,
 )
+_HARD = re.compile(
+    rb"""<hard_request\ name="([^"<&\x00-\x1f\x7f-\xff]+)"\ resource_contribution="[^"<&]*">
+    ([^<&\x00-\x1f\x7f-\xff]*)</hard_request>""",
+    re.VERBOSE,
+)
+"""Without a value that XML writes otherwise: what is matched is what the careful reading finds."""
+_STRETCH = 1 << 18
 _NUMBER = re.compile(rb"<JB_job_number>([0-9]{1,18})</JB_job_number>")
 _PREDECESSORS = re.compile(rb"(?:<((?:ad_)?predecessor_jobs(?:_req)?)>[^<]+</\1>\s*)+")
 """Which jobs a job waits for differs from job to job and decides nothing; that it waits for some does."""
-
-_Key = tuple[bytes | bool, ...]
-
-
-@dataclass(slots=True)
-class _Group:
-    """A shape in the making: the lists hold one entry a job."""
-
-    jobs: list[int] = field(default_factory=list)
-    tasks: list[str] = field(default_factory=list)
-    submitted: list[float] = field(default_factory=list)
-    count: int = 0
-    undated: set[int] = field(default_factory=set)
-
-    def add(self, number: int, tasks: str, count: int, submitted: float | None) -> None:
-        self.jobs.append(number)
-        self.tasks.append(tasks)
-        self.submitted.append(NOT_TOLD if submitted is None else submitted)
-        self.count += count
-        if submitted is None:
-            self.undated.add(number)
-
-    def category(self, ask: JobRequest) -> JobCategory:
-        undated = frozenset(self.undated)
-        return JobCategory(ask, tuple(self.jobs), tuple(self.tasks), tuple(self.submitted), self.count, undated)
 
 
 class JobReader:
     """Reads stretches of `job_list` elements of one listing. Not for use by two threads.
 
-    `fast=False` reads every element the careful way; the result is the same.
+    `fast=False` reads every element the careful way; the result is the same. `known`: what the listing before told.
     """
 
-    def __init__(self, clock: Clock, aside: Aside, *, fast: bool = True) -> None:
+    def __init__(self, clock: Clock, aside: Aside, *, fast: bool = True, known: KnownJobs | None = None) -> None:
         self._clock = clock
-        self._aside = aside
+        self.aside = aside
         self._fast = fast
-        self._groups: dict[JobRequest, _Group] = {}
-        self._groups_by_key: dict[tuple[bytes, _Key], _Group] = {}
-        self._kinds: dict[_Key, Job | None] = {}
+        self._before = known or KnownJobs()
+        self.known = KnownJobs(categories=self._before.categories)
+        """What this listing tells, for the next one."""
+        self._waiting: list[Waiting] = []
+        self._keys: list[int | None] = []
+        """Of each of these, what it is known by in the next listing; None: it is not."""
+        self._known_all = True
+        self._by_key: dict[tuple[object, ...], Category] = {}
+        self._kinds: dict[tuple[object, ...], Job | None] = {}
+        self._names: dict[bytes, str] = {}
         self._task_lists: dict[bytes, tuple[str, int]] = {}
 
     def shapes(self) -> tuple[JobCategory, ...]:
-        """All waiting jobs read so far, one shape an Ask, in the order met; jobs as Grid Engine listed them."""
-        return tuple(group.category(ask) for ask, group in self._groups.items() if group.jobs)
+        """All waiting jobs read so far, one shape an Ask, by their first job; jobs by number. Priorities change their
+        order in the listing all the time; nothing that is decided rests on it.
+        """
+        before, known = self._before, self.known
+        if before.shapes is not None and self._known_all and len(set(self._keys)) == len(before.waiting):
+            known.waiting, known.shapes = before.waiting, before.shapes
+            return before.shapes
+        met: dict[Category, list[Waiting]] = {}
+        for job in self._waiting:
+            if (jobs := met.get(job.category)) is None:
+                met[job.category] = [job]
+            else:
+                jobs.append(job)
+        shapes = _in_order([category.of(jobs) for category, jobs in met.items()])
+        known.categories = {category.ask: category for category in met}
+        known.waiting = {key: job for key, job in zip(self._keys, self._waiting, strict=True) if key is not None}
+        if len(known.waiting) == len(self._waiting):
+            known.shapes = shapes
+        return shapes
 
     def read_waiting(self, data: bytes, begin: int, end: int) -> list[Placed]:
-        """Group the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they
-        occupy it.
+        """Read the waiting jobs of data[begin:end]. Jobs among them that name a queue instance come back: they occupy
+        it.
         """
         placed: list[Placed] = []
-        find, at = data.find, begin
-        while (close := find(CLOSE, at, end)) >= 0:
-            if not (self._fast and self._group(data, at, close)):
-                self._wait_carefully(data[at : close + len(CLOSE)], placed)
-            at = close + len(CLOSE)
-        if remainder := data[at:end].strip():
-            self._aside.put_jobs(f"not a whole job_list: {remainder[:60]!r}", count=max(remainder.count(OPEN), 1))
+        known, keys, waiting = self._before.waiting, self._keys, self._waiting
+        for element in _elements(data, begin, end):
+            front, body, zero = split_priority(element)
+            key = hash((front, body, zero))
+            job = known.get(key)
+            if job is not None:
+                keys.append(key)
+                waiting.append(job)
+                continue
+            self._known_all = False
+            told = self.aside.count
+            job = self._wait(element) or self._wait_carefully(element + CLOSE, placed)
+            if job is not None:
+                keys.append(key if self.aside.count == told and zero is not None else None)
+                waiting.append(job)
+        if remainder := data[max(data.rfind(CLOSE, begin, end) + len(CLOSE), begin) : end].strip():
+            self.aside.put_jobs(f"not a whole job_list: {remainder[:60]!r}", count=max(remainder.count(OPEN), 1))
         return placed
 
     def read_running(self, data: bytes, begin: int, end: int) -> tuple[list[Placed], bytes]:
@@ -113,53 +129,60 @@ class JobReader:
         first = data.find(OPEN, begin, end)
         if first < 0:
             return jobs, data[begin:end]
-        at = first
-        while (close := data.find(CLOSE, at, end)) >= 0:
-            jobs.append((self._run(data, at, close) if self._fast else None) or self._run_carefully(data, at, close))
-            at = close + len(CLOSE)
-        remainder = data[at:end]
+        for element in _elements(data, first, end):
+            front, body, zero = split_priority(element)
+            job = self._before.running.get(front + body) if zero is not None else None
+            if job is None:
+                told = self.aside.count
+                job = self._run(element) or self._run_carefully(element + CLOSE)
+                if self.aside.count == told:
+                    self.known.running[front + body] = job
+            else:
+                self.known.running[front + body] = job
+            jobs.append(job)
+        remainder = data[max(data.rfind(CLOSE, first, end) + len(CLOSE), first) : end]
         if OPEN in remainder:
-            self._aside.put("a running job", f"cut short: {remainder.strip()[:60]!r}")
+            self.aside.put("a running job", f"cut short: {remainder.strip()[:60]!r}")
             jobs.append(("", UNREADABLE))
         return jobs, data[begin:first] + remainder
 
-    def _group(self, data: bytes, at: int, close: int) -> bool:
-        """Add the waiting job of data[at:close] to its group; False where it must be read the careful way."""
-        found = _JOB.match(data, at, close)
+    def _wait(self, element: bytes) -> Waiting | None:
+        """A waiting job; None where it must be read the careful way."""
+        found = _JOB.match(element) if self._fast else None
         if found is None:
-            return False
+            return None
         head, number, zero, owner, state, when, time, slots, tasks, late_tasks = found.groups()
         tasks = tasks or late_tasks
-        rest = data[found.end() : close]
+        rest = element[found.end() :]
         if b"predecessor_jobs" in rest:
             rest = _PREDECESSORS.sub(rb"<\1>0</\1>", rest)
-        key = (head, zero is None, state, when, slots, tasks is None, rest)
-        group = self._groups_by_key.get((owner, key))
-        if group is None:
-            kind = self._kind(key, data[at : close + len(CLOSE)], number, zero, tasks)
+        key = (owner, head, zero is None, state, when, slots, tasks is None, rest)
+        category = self._by_key.get(key)
+        if category is None:
+            around, hard = self._without_requests(rest)
+            kind = self._kind((*key[1:-1], *around), element + CLOSE, number, zero, tasks, hard)
             if kind is None:
-                return False
-            ask = replace(kind.ask, owner=owner.decode().strip())
-            group = self._groups_by_key[owner, key] = self._groups.setdefault(ask, _Group())
+                return None
+            category = self._by_key[key] = self._category(replace(kind.ask, owner=owner.decode().strip(), hard=hard))
         try:
             text, count = self._task_list(tasks) if tasks else ("", 1)
             submitted = self._clock.read(time)
         except ValueError:
-            return False
-        group.add(int(number), text, count, submitted)
-        return True
+            return None
+        return Waiting(int(number), text, count, submitted, category)
 
-    def _run(self, data: bytes, at: int, close: int) -> Placed | None:
-        """The running job of data[at:close]; None where it must be read the careful way."""
-        found = _JOB.match(data, at, close)
+    def _run(self, element: bytes) -> Placed | None:
+        """A running job; None where it must be read the careful way."""
+        found = _JOB.match(element) if self._fast else None
         if found is None:
             return None
         head, number, zero, owner, state, when, time, slots, tasks, late_tasks = found.groups()
         tasks = tasks or late_tasks
         if when != b"JAT_start":
             return None
-        key = (head, zero is None, state, when, slots, tasks is None, data[found.end() : close])
-        kind = self._kind(key, data[at : close + len(CLOSE)], number, zero, tasks)
+        around, hard = self._without_requests(element[found.end() :])
+        key = (head, zero is None, state, when, slots, tasks is None, *around)
+        kind = self._kind(key, element + CLOSE, number, zero, tasks, hard)
         if kind is None:
             return None
         try:
@@ -167,18 +190,49 @@ class JobReader:
             task = self._task_list(tasks)[0] if tasks else ""
         except ValueError:
             return None
-        whose, ask = owner.decode().strip(), kind.ask
-        return "", HostJob(int(number), task, ask.state, kind.slots, whose, started, ask.hard, kind.granted_pe)
+        whose = owner.decode().strip()
+        return "", HostJob(int(number), task, kind.ask.state, kind.slots, whose, started, hard, kind.granted_pe)
 
-    def _kind(self, key: _Key, element: bytes, number: bytes, zero: bytes | None, tasks: bytes | None) -> Job | None:
-        """The first job that was met with this key, whoever owns it; None where elements of this key need the careful
-        way.
+    def _category(self, ask: JobRequest) -> Category:
+        """The one of the listing before where there was one."""
+        known = self.known.categories.get(ask)
+        if known is None:
+            known = self.known.categories[ask] = Category(ask)
+        return known
+
+    def _without_requests(self, rest: bytes) -> tuple[tuple[bytes, ...], tuple[tuple[str, str], ...]]:
+        """The bytes around hard requests, and these, by name."""
+        parts = _HARD.split(rest)
+        hard = {
+            self._names.setdefault(name, name.decode()): value.decode().strip()
+            for name, value in zip(parts[1::3], parts[2::3], strict=True)
+        }
+        return tuple(parts[::3]), tuple(sorted(hard.items()))
+
+    def _kind(
+        self,
+        key: tuple[object, ...],
+        element: bytes,
+        number: bytes,
+        zero: bytes | None,
+        tasks: bytes | None,
+        hard: tuple[tuple[str, str], ...],
+    ) -> Job | None:
+        """The first job that was met with this key, whoever owns it and whatever it requests; None where elements of
+        this key need the careful way.
         """
         if key not in self._kinds:
-            self._kinds[key] = self._learn(element, number, zero, tasks)
+            self._kinds[key] = self._learn(element, number, zero, tasks, hard)
         return self._kinds[key]
 
-    def _learn(self, element: bytes, number: bytes, zero: bytes | None, tasks: bytes | None) -> Job | None:
+    def _learn(
+        self,
+        element: bytes,
+        number: bytes,
+        zero: bytes | None,
+        tasks: bytes | None,
+        hard: tuple[tuple[str, str], ...],
+    ) -> Job | None:
         """Read the first element of a key carefully; None where the fast reading of it would say something else."""
         if element.count(OPEN) > 1:  # the torso of a job and a whole one
             return None
@@ -192,6 +246,7 @@ class JobReader:
             and job.number == int(number)
             and job.ask.unscheduled == (zero is not None)
             and job.tasks == (tasks or b"").decode()
+            and job.ask.hard == hard
         )
         return job if agree else None
 
@@ -202,22 +257,23 @@ class JobReader:
             known = self._task_lists[tasks] = (text, count_tasks(text))
         return known
 
-    def _wait_carefully(self, element: bytes, placed: list[Placed]) -> None:
-        job = self._read_last(element, self._aside.put_jobs)
+    def _wait_carefully(self, element: bytes, placed: list[Placed]) -> Waiting | None:
+        job = self._read_last(element, self.aside.put_jobs)
         if job is None:
-            return
+            return None
         if "@" in job.instance:
             placed.append((job.instance, _host_job(job)))
-            return
+            return None
         submitted = job.started if job.submitted is None else job.submitted
-        self._groups.setdefault(job.ask, _Group()).add(job.number, job.tasks, job.task_count, submitted)
+        at = NOT_TOLD if submitted is None else submitted
+        return Waiting(job.number, job.tasks, job.task_count, at, self._category(job.ask))
 
-    def _run_carefully(self, data: bytes, at: int, close: int) -> Placed:
-        job = self._read_last(data[at : close + len(CLOSE)], self._put_running)
+    def _run_carefully(self, element: bytes) -> Placed:
+        job = self._read_last(element, self._put_running)
         return ("", UNREADABLE) if job is None else (job.instance, _host_job(job))
 
     def _put_running(self, why: object, job: str = "") -> None:
-        self._aside.put(f"job {job}" if job else "a running job", why)
+        self.aside.put(f"job {job}" if job else "a running job", why)
 
     def _read_last(self, element: bytes, put: Callable[[object, str], None]) -> Job | None:
         """The last `job_list` begun in these bytes; what stands before it (the torso of another one) is set aside."""
@@ -230,6 +286,22 @@ class JobReader:
             found = _NUMBER.search(element, begin)
             put(error, found[1].decode() if found else "")
             return None
+
+
+def _in_order(shapes: list[JobCategory]) -> tuple[JobCategory, ...]:
+    """By first job, and tasks of it; of those that have this in common, by what they ask for."""
+    if len({shape.jobs[0] for shape in shapes}) == len(shapes):
+        return tuple(sorted(shapes, key=lambda shape: shape.jobs[0]))
+    return tuple(sorted(shapes, key=lambda shape: (shape.jobs[0], shape.tasks[0], repr(shape.ask))))
+
+
+def _elements(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    """What stands before each end of a `job_list`, without that. Cut by stretches: fast, and little at a time."""
+    while (stop := data.rfind(CLOSE, begin, min(begin + _STRETCH, end))) >= 0 or (
+        stop := data.find(CLOSE, begin, end)
+    ) >= 0:
+        yield from data[begin:stop].split(CLOSE)
+        begin = stop + len(CLOSE)
 
 
 def _host_job(job: Job) -> HostJob:

@@ -60,6 +60,10 @@ class Aside:
             unread.jobs.append(job)
 
     @property
+    def count(self) -> int:
+        return len(self._reasons) + self._more + sum(unread.count for unread in self._jobs.values())
+
+    @property
     def reasons(self) -> tuple[Reason, ...]:
         """The causes that most waiting jobs have come first."""
         jobs = (unread.reason for unread in sorted(self._jobs.values(), key=lambda unread: -unread.count))

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from autoscaler.core.model.cluster import HostJob, JobCategory, QueueInstance
 from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import GridEngineNotObservable
-from sge.job_categories import UNREADABLE, JobReader, Placed
+from sge.job_categories import UNREADABLE, JobReader
+from sge.known_jobs import KnownJobs, Placed
 from sge.markup import Aside, clean, document_in
 from sge.units import Clock
 
@@ -47,15 +48,37 @@ class Listing:
     set_aside: tuple[Reason, ...] = ()
 
 
+class ListingReader:
+    """Reads one listing after the other, and of each only what the one before did not have. What it gives is equal to
+    what `read_qstat` gives; categories whose jobs are the same are the same objects. Not for use by two threads.
+    """
+
+    def __init__(self) -> None:
+        self._zone: tzinfo | None = None
+        self._known = KnownJobs()
+
+    def read(self, data: bytes, zone: tzinfo) -> Listing:
+        """As `read_qstat`. A listing that cannot be read leaves what is known as it is."""
+        if self._zone is None or zone != self._zone:
+            self._zone, self._known = zone, KnownJobs()
+        reader = JobReader(Clock(zone), Aside(), known=self._known)
+        listing = _read(data, zone, reader)
+        self._known = reader.known
+        return listing
+
+
 def read_qstat(data: bytes, zone: tzinfo, *, fast: bool = True) -> Listing:
     """Read a whole listing. Zone-less times are local to `zone`. Raises GridEngineNotObservable.
 
     `fast=False` reads every job the careful way, with the same result.
     """
+    return _read(data, zone, JobReader(Clock(zone), Aside(), fast=fast))
+
+
+def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
     data = document_in(data, b"job_info", _SHOWN)
     queues, waiting = _sections(data)
-    aside = Aside()
-    reader = JobReader(Clock(zone), aside, fast=fast)
+    aside = reader.aside
     instances: list[QueueInstance] = []
     resources: dict[str, dict[str, dict[str, str]]] = {}
     loose: list[Placed] = []

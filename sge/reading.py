@@ -18,7 +18,7 @@ from autoscaler.core.model.cluster import JobCategory
 from autoscaler.process import Runner
 from sge import access, qhost, qstat
 from sge.configuration import TIMEOUT, ConfigurationReader, read_configuration, require_success, run
-from sge.qstat import Listing, read_qstat
+from sge.qstat import Listing, ListingReader
 
 __all__ = ["TIMEOUT", "ConfigurationReader", "Outputs", "read_configuration", "read_outputs"]
 
@@ -50,12 +50,14 @@ def read_outputs(
     timeout: float = TIMEOUT,
     ours: Iterable[str] = (),
     reader: ConfigurationReader | None = None,
+    listings: ListingReader | None = None,
 ) -> tuple[Outputs, dict[str, float]]:
     """Read everything once. Also returns seconds spent: `read` (waiting for Grid Engine) and `parse`.
 
     `wanted` is given the waiting shapes, and what of jobs makes a difference in this cell; it says which jobs to ask
     `qstat -j` about, in one call; none means no call. `ours`: hosts that we made, so that none has lists of its own.
     `reader`: has read the configuration before, and only confirms it; None: it is read.
+    `listings`: kept from reading to reading, it reads only what changed.
     Jobs move while we read. qstat and qhost run directly after one another, and a host is busy that either shows
     busy: a job that started in between still waits in one and occupies a slot in the other (in flight: nothing is
     launched for it), one that ended in between keeps its host for a pass. Raises GridEngineNotObservable.
@@ -64,7 +66,7 @@ def read_outputs(
     listing_bytes = _ask(runner, qstat.COMMAND, timeout)
     offers = _ask(runner, qhost.COMMAND, timeout)
     parsing = time.monotonic()
-    listing = read_qstat(listing_bytes, zone)
+    listing = (listings or ListingReader()).read(listing_bytes, zone)
     parsed = time.monotonic()
     configuration = (reader or ConfigurationReader()).read(runner, timeout, ours)
     ids = wanted(listing.shapes, access.needs(configuration, offers, listing))

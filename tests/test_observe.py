@@ -63,6 +63,14 @@ def test_a_snapshot_has_what_everybody_says(world: World) -> None:
     assert seen == (1, 1, True)
 
 
+def test_jobs_that_did_not_change_are_not_read_again(world: World) -> None:
+    """By their identity a plan knows what it has judged."""
+    watching = observer(world)
+    first, second = watching.observe().snapshot.cluster.shapes, watching.observe().snapshot.cluster.shapes
+    assert first
+    assert second is first
+
+
 def test_a_queue_master_that_does_not_answer_is_not_observable(world: World) -> None:
     world.cluster.unobservable = 1
     with pytest.raises(GridEngineNotObservable):

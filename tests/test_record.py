@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from autoscaler.commands._observation import observe_and_plan
+from autoscaler.commands.context import Invocation
 from autoscaler.constraints.rules import load_rules
 from autoscaler.core.model.cluster import JobDetail
 from autoscaler.core.model.evidence import Answer, Evidence, Finding, Health, JobFailure
@@ -230,6 +232,22 @@ def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
 
 def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
     assert read_now(by_hand(tmp_path)).isoformat() == "2026-11-21T09:04:00+00:00"
+
+
+@pytest.mark.parametrize("now", (None, "2026-11-21T09:05:00+05:00"))
+def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
+    opened: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    shown = observe_and_plan(Invocation({}), folder)
+    assert opened.count("qstat.xml") == 1
+    assert shown.zone == read_now(folder).tzinfo
 
 
 def test_times_without_a_zone_are_of_the_zone_of_now(tmp_path: Path) -> None:

@@ -14,24 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from autoscaler.commands._echo import echo
 from autoscaler.commands.context import Invocation
-from autoscaler.core.model.fleet import Bucket, Interruption, Worker
-from autoscaler.core.plan import details_wanted, plan
-from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.engine.observe import Observation, Observer
-from autoscaler.engine.record import read_now, read_record
 from autoscaler.errors import WriteRefused
 from autoscaler.plain_text import plain_json
-from autoscaler.process import ReadOnlyRunner
-from autoscaler.report.document import document
-from autoscaler.settings.sharing import differing
-from autoscaler.store.store import Store
-from providers.interface import HasInterruptions, Launched, LaunchOrder, Problem, Provider
+
+if TYPE_CHECKING:
+    from autoscaler.core.model.fleet import Bucket, Interruption, Worker
+    from autoscaler.core.snapshot import Plan, Snapshot
+    from autoscaler.engine.observe import Observation
+    from autoscaler.store.store import Store
+    from providers.interface import Launched, LaunchOrder, Problem, Provider
 
 from_record = click.option(
     "--from",
@@ -53,11 +50,14 @@ class ObservedPlan:
 
     def document(self, *, by_job: bool = False) -> dict[str, Any]:
         """The document of schema 1 for a plan that nobody carries out."""
+        from autoscaler.report.document import document
+
         return document(self.snapshot, self.plan, self.timings, by_job=by_job, zone=self.zone)
 
 
 def read_only(provider: Provider) -> Provider:
     """The same provider, read-only: each call that would change anything raises WriteRefused."""
+    from providers.interface import HasInterruptions
 
     class ReadOnly:
         """Passes questions on."""
@@ -91,6 +91,8 @@ def as_running(invocation: Invocation) -> Invocation:
     """The same invocation with the settings of the autoscaler that serves this cell, if there is one. Settings of this
     shell that differ are reported and not used.
     """
+    from autoscaler.settings.sharing import differing
+
     who = invocation.running
     if who is None:
         cell = invocation.cell
@@ -117,11 +119,14 @@ def as_running(invocation: Invocation) -> Invocation:
 
 def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPlan:
     """Observe once. Raises what observing or reading the record raises."""
+    from autoscaler.core.plan import plan
+    from autoscaler.engine.record import read_record
+
     if record is not None:
         began = time.perf_counter()
         snapshot = read_record(record)
         timings = {"parse": time.perf_counter() - began}
-        zone = read_now(record).tzinfo
+        zone = snapshot.cluster.zone
     else:
         observation = observe(invocation)
         snapshot, timings, zone = observation.snapshot, dict(observation.timings), None
@@ -131,6 +136,10 @@ def observe_and_plan(invocation: Invocation, record: Path | None) -> ObservedPla
 
 def observe(invocation: Invocation) -> Observation:
     """Observe the live cell as the loop would, with the settings of the autoscaler that serves it, if there is one."""
+    from autoscaler.core.plan import details_wanted
+    from autoscaler.engine.observe import Observer
+    from autoscaler.process import ReadOnlyRunner
+
     invocation = as_running(invocation)
     provider = invocation.provider()
     with reading_store(invocation, lenient=True) as store:
@@ -163,6 +172,8 @@ def reading_store(invocation: Invocation, *, lenient: bool = False) -> Iterator[
         with invocation.store() as store:
             yield store
         return
+    from autoscaler.store.store import Store
+
     with tempfile.TemporaryDirectory(prefix="sge-autoscaler-") as directory:
         store = Store.open(Path(directory) / "none.sqlite")
         try:

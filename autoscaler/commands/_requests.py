@@ -6,13 +6,15 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autoscaler.api.request_service import RequestService
 from autoscaler.commands._socket_path import named, socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.jetpack.service import OF_ROOT, Service, Unreachable, first_listening
-from autoscaler.store import lock
-from autoscaler.store.store import Store
+
+if TYPE_CHECKING:
+    from autoscaler.api.request_service import RequestService
+    from autoscaler.store.store import Store
 
 
 def service(
@@ -23,6 +25,9 @@ def service(
     offered: Callable[[], frozenset[str]] = frozenset,
 ) -> RequestService:
     """The service that callers of this cell use."""
+    from autoscaler.api.request_service import RequestService
+    from autoscaler.store import lock
+
     running = lambda: lock.running(invocation.cell) is not None  # noqa: E731
     return RequestService(
         store, node_arrays, ring=ring, loop_runs=running, offered=offered, cluster=cluster(invocation)

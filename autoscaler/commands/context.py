@@ -1,4 +1,7 @@
-"""What commands share: settings, cell, store and provider, built from the environment. Decides nothing."""
+"""What commands share: settings, cell, store and provider, built from the environment. Decides nothing.
+
+Each part is imported when it is first asked for: most commands need few of them.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,19 @@ from dataclasses import replace
 from datetime import date, tzinfo
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoscaler.commands._echo import echo
-from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.core.policy import Policy
-from autoscaler.engine.observe import LocalZone
 from autoscaler.errors import NotFound, SettingsError, StateNotKept
-from autoscaler.jetpack.service import AutoscaleError, Service
-from autoscaler.process import ReadOnlyRunner, Runner, SystemRunner
-from autoscaler.settings import Settings, load_settings
-from autoscaler.settings.sharing import with_settings
-from autoscaler.store.identity import cell_tag
-from autoscaler.store.lock import CellKey, Holder, running
-from autoscaler.store.store import Store
-from providers.interface import HasLocation, Provider, ProviderError
-from providers.registry import known_prefixes, load, oldest_price, platform_defaults
+
+if TYPE_CHECKING:
+    from autoscaler.constraints.rule_files import RuleFiles
+    from autoscaler.core.policy import Policy
+    from autoscaler.process import Runner
+    from autoscaler.settings import Settings
+    from autoscaler.store.lock import CellKey, Holder
+    from autoscaler.store.store import Store
+    from providers.interface import Provider
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
 """Where SGE_ROOT may be if it is not set: Debian's packages, and an installation by hand."""
@@ -37,8 +38,14 @@ class Invocation:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
-        self.zone: tzinfo = LocalZone()
         self._noted: set[str] = set()
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """Of the times that Grid Engine prints: this machine's."""
+        from autoscaler.engine.observe import LocalZone
+
+        return LocalZone()
 
     def note(self, said: str) -> None:
         """Say something that is not the answer, on standard error; once, however often a command looks."""
@@ -49,7 +56,7 @@ class Invocation:
     @cached_property
     def settings(self) -> Settings:
         """Raises SettingsError."""
-        return load_settings(self.environ, known_prefixes=known_prefixes)
+        return self.read_settings({})
 
     @cached_property
     def settings_in_force(self) -> Settings:
@@ -58,11 +65,16 @@ class Invocation:
 
     def read_settings(self, platform: Mapping[str, str]) -> Settings:
         """The settings read anew, completed by a platform's preferences. Raises SettingsError."""
+        from autoscaler.settings import load_settings
+        from providers.registry import known_prefixes
+
         return load_settings(self.environ, known_prefixes=known_prefixes, platform=platform)
 
     @cached_property
     def cell(self) -> CellKey:
         """The Grid Engine cell of this process. Raises SettingsError if there is none."""
+        from autoscaler.store.lock import CellKey
+
         name = self.environ.get("SGE_CELL") or "default"
         root = self._root(name)
         return CellKey(_master(root / name / "common"), self.port("sge_qmaster"), name, str(root.resolve()))
@@ -89,11 +101,15 @@ class Invocation:
     @cached_property
     def runner(self) -> Runner:
         """Runs Grid Engine's commands; read-only in a dry run."""
+        from autoscaler.process import ReadOnlyRunner, SystemRunner
+
         return ReadOnlyRunner(SystemRunner()) if self.settings.process.dry_run else SystemRunner()
 
     @cached_property
     def running(self) -> Holder | None:
         """The autoscaler that serves this cell on this machine, whatever its settings are; None: there is none."""
+        from autoscaler.store.lock import running
+
         return running(self.cell)
 
     @cached_property
@@ -101,6 +117,8 @@ class Invocation:
         """The settings of the running autoscaler, without secrets: from its socket, else from its state. None: none
         runs, or they cannot be read.
         """
+        from autoscaler.jetpack.service import AutoscaleError, Service
+
         who = self.running
         if who is None:
             return None
@@ -116,6 +134,8 @@ class Invocation:
     @cached_property
     def as_running(self) -> Invocation:
         """The same invocation with the settings of the running autoscaler; itself if there are none."""
+        from autoscaler.settings.sharing import with_settings
+
         shared = self.settings_of_running
         return Invocation(with_settings(self.environ, shared)) if shared else self
 
@@ -138,6 +158,8 @@ class Invocation:
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
         """This cell's store, made if there is none. Raises SettingsError."""
+        from autoscaler.store.store import Store
+
         who = self.running
         if who is not None and who.state and not os.access(who.state, os.W_OK | os.X_OK):
             raise SettingsError(
@@ -152,10 +174,14 @@ class Invocation:
 
     def tag(self, *, make: bool) -> str:
         """The tag of this cell's machines; `make` allows to write a new one beside the cell's files."""
+        from autoscaler.store.identity import cell_tag
+
         return self.settings.process.tag or cell_tag(self.cell, self.common, make=make)
 
     def provider(self, *, make_tag: bool = False) -> Provider:
         """The chosen provider. Raises SettingsError."""
+        from providers.registry import load
+
         name = self.settings.process.provider
         if name is None:
             raise SettingsError("no provider: set CP_CAP_AUTOSCALE_PROVIDER, for example to `local`")
@@ -163,6 +189,8 @@ class Invocation:
 
     def oldest_price(self) -> date | None:
         """The date of the oldest price that the chosen provider uses, without asking its cloud."""
+        from providers.registry import oldest_price
+
         name = self.settings.process.provider
         try:
             return None if name is None else oldest_price(name, self.settings.for_provider(self.environ))
@@ -171,6 +199,9 @@ class Invocation:
 
     def rule_files(self, provider: Provider) -> RuleFiles:
         """The rules and VM sizes that are set. Raises SettingsError naming file and place."""
+        from autoscaler.constraints.rule_files import RuleFiles
+        from providers.interface import HasLocation
+
         process = self.settings_in_force.process
         location = provider.location if isinstance(provider, HasLocation) else ""
         return RuleFiles.load(process.rules, process.vm_sizes, location=location, group=process.trusted_group)
@@ -208,6 +239,9 @@ def with_platform(
     """The settings, read again with the preferences of the provider's platform. If it does not answer, they stay as
     they are, with a warning.
     """
+    from providers.interface import ProviderError
+    from providers.registry import platform_defaults
+
     provider = settings.process.provider
     if provider is None:
         return settings

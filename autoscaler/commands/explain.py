@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import (
+    ObservedPlan,
     as_json,
     from_record,
     observe_and_plan,
@@ -18,29 +19,15 @@ from autoscaler.commands._observation import (
     reading_store,
 )
 from autoscaler.commands.context import Invocation
-from autoscaler.core.demand.categories import category_key
-from autoscaler.core.demand.job_requests import RequestReader
-from autoscaler.core.model.complexes import has_task
-from autoscaler.core.model.reasons import Reason
-from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain
-from autoscaler.report.explain import (
-    Ended,
-    Past,
-    explain_gone,
-    explain_host,
-    explain_job,
-    explain_past,
-    gone_lines,
-    host_lines,
-    job_lines,
-)
-from autoscaler.report.sentence import jobs_not_read
-from autoscaler.store.history import Explanation
-from autoscaler.store.journal import OrderRecord
-from autoscaler.store.store import Store
-from sge.accounting import read_ends
+
+if TYPE_CHECKING:
+    from autoscaler.core.snapshot import Snapshot
+    from autoscaler.report.explain import Ended
+    from autoscaler.store.history import Explanation
+    from autoscaler.store.journal import OrderRecord
+    from autoscaler.store.store import Store
 
 _JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 
@@ -57,6 +44,8 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
     worker it shows why the worker stays, or what the autoscaler does with it. Below the reason stand its causes and
     what you can do. Jobs and workers that are gone are found in the history of the last 30 days.
     """
+    from autoscaler.report.explain import gone_lines, host_lines, job_lines
+
     found = _JOB.fullmatch(subject)
     if found:
         document = _job(invocation, int(found[1]), found[2], record)
@@ -72,6 +61,8 @@ def command(invocation: Invocation, subject: str, record: Path | None, as_json: 
 
 
 def _job(invocation: Invocation, job: int, task: str | None, record: Path | None) -> dict[str, Any]:
+    from autoscaler.report.explain import Past, explain_job, explain_past
+
     seen = observe_and_plan(invocation, record)
     if record is not None:
         document = explain_job(seen.snapshot, seen.plan, job, seen.zone)
@@ -95,11 +86,16 @@ def _job(invocation: Invocation, job: int, task: str | None, record: Path | None
 
 def _unless(seen: ObservedPlan) -> str:
     """Where jobs could not be read, it may be one of them."""
+    from autoscaler.report.sentence import jobs_not_read
+
     unread = jobs_not_read(seen.plan.notes)
     return f"; {unread}" if unread else ""
 
 
 def _ends(invocation: Invocation, job: int) -> tuple[Ended, ...]:
+    from autoscaler.report.explain import Ended
+    from sge.accounting import read_ends
+
     try:
         found = read_ends(invocation.common / "accounting", job)
     except OSError as error:
@@ -124,6 +120,10 @@ def _launched(
     store: Store, snapshot: Snapshot, last: Explanation | None, ended: Sequence[Ended]
 ) -> tuple[OrderRecord, ...]:
     """Orders that were made for the job's category while it waited."""
+    from autoscaler.core.demand.categories import category_key
+    from autoscaler.core.demand.job_requests import RequestReader
+    from autoscaler.core.model.reasons import Reason
+
     if last is None:
         return ()
     read = RequestReader(snapshot.cluster, snapshot.policy, frozenset()).read(last.verdict.ask)
@@ -140,6 +140,8 @@ def _launched(
 
 def _of_task(document: dict[str, Any], job: int, task: str | None) -> dict[str, Any]:
     """Only the parts of one task of an array. Raises NotFound if the job has no such task."""
+    from autoscaler.core.model.complexes import has_task
+
     if task is None:
         return document
     waiting = [row for row in document["waiting"] if has_task(str(row["jobs"][0]).partition(".")[2], int(task))]
@@ -152,6 +154,8 @@ def _of_task(document: dict[str, Any], job: int, task: str | None) -> dict[str, 
 
 
 def _host(invocation: Invocation, name: str, record: Path | None) -> dict[str, Any]:
+    from autoscaler.report.explain import explain_gone, explain_host
+
     seen = observe_and_plan(invocation, record)
     document = explain_host(seen.snapshot, seen.plan, name, seen.zone)
     if document is not None:

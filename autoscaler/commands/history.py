@@ -11,7 +11,6 @@ from autoscaler.commands._duration import Duration
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
-from autoscaler.report.history import document, history_report, print_history, write_csv
 
 
 @click.command("history")
@@ -31,6 +30,8 @@ def command(invocation: Invocation, since: float, step: float | None, array: str
     The numbers are means over the observed time of a period. The autoscaler keeps periods of 10 s for a day,
     minutes for a week, and hours for 400 days.
     """
+    from autoscaler.report.history import document, history_report, print_history, write_csv
+
     if step is not None and step < 1:
         raise click.BadParameter("a period is at least one second", param_hint="--step")
     if as_csv and as_json:

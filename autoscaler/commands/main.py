@@ -1,26 +1,26 @@
 """`sge-autoscaler`: finds its commands by module name, loads the one that is called, and ends with one exit code.
 
-A command is a module of this folder that exports `command`. An AutoscalerError becomes one line and the exit code of
-its class (`autoscaler.errors`); any other exception is a defect and shows its traceback.
+A command is a module of this folder that exports `command`. What only one command needs is imported when that command
+runs: an answer must not cost more than its content. An AutoscalerError becomes one line and the exit code of its class
+(`autoscaler.errors`); any other exception is a defect and shows its traceback.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from autoscaler import commands
+from autoscaler import CONFIG_ENV, commands
 from autoscaler.commands._echo import echo
-from autoscaler.commands.context import Invocation
 from autoscaler.errors import AutoscalerError
-from autoscaler.settings import CONFIG_ENV
+from autoscaler.garbage import collect_rarely
 
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
@@ -41,6 +41,20 @@ class Commands(click.Group):
         command = getattr(importlib.import_module(f"{commands.__name__}.{cmd_name}"), "command", None)
         return command if isinstance(command, click.Command) else None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does it, without importing any command."""
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, described(name).get_short_help_str(width)) for name in names])
+
+
+def described(name: str) -> click.Command:
+    """A command with nothing but its help, from the text of its module."""
+    tree = ast.parse((Path(commands.__path__[0]) / f"{name}.py").read_text(encoding="utf-8"))
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
+    return click.Command(name, help=next((ast.get_docstring(node) for node in found), None))
+
 
 @click.command(
     cls=Commands,
@@ -48,7 +62,7 @@ class Commands(click.Group):
     epilog="Exit codes: 0 done; 1 failed; 2 usage or settings; 3 not found; 4 Grid Engine or provider not observable; "
     "5 another autoscaler serves this cell; 130 Ctrl-C.",
 )
-@click.version_option(version("sge-autoscaler"), prog_name=NAME)
+@click.version_option(package_name=NAME, prog_name=NAME)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -59,11 +73,14 @@ def cli(context: click.Context, config: Path | None) -> None:
     """Rent machines for the waiting jobs of a Grid Engine, and give them back when they are idle."""
     if config is not None:
         os.environ[CONFIG_ENV] = str(config)  # so that every reader of settings, children included, sees the same file
+    from autoscaler.commands.context import Invocation
+
     context.obj = Invocation(os.environ)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the only place where errors become exit codes."""
+    collect_rarely()
     try:
         result = cli.main(args=None if arguments is None else list(arguments), prog_name=NAME, standalone_mode=False)
         return result if isinstance(result, int) else 0

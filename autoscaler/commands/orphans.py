@@ -19,8 +19,8 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.end_orphan import EndOrphanContext, end_orphan
 from autoscaler.engine.record import read_record
 from autoscaler.errors import AutoscalerError, NotFound, WriteRefused
+from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
-from autoscaler.report.schema import SCHEMA
 from autoscaler.report.tables import print_orphans
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store

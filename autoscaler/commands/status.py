@@ -8,8 +8,6 @@ import click
 
 from autoscaler.commands._observation import as_json, print_json, reading_store
 from autoscaler.commands.context import Invocation
-from autoscaler.report.status import Now, status, status_pairs
-from autoscaler.report.tables import print_pairs
 
 
 @click.command("status")
@@ -22,6 +20,9 @@ def command(invocation: Invocation, as_json: bool) -> None:
     The command also works while Grid Engine or the provider does not answer: it shows the last observation and its
     time.
     """
+    from autoscaler.report.status import Now, status, status_pairs
+    from autoscaler.report.tables import print_pairs
+
     who = invocation.running
     with reading_store(invocation) as store:
         document = status(

@@ -8,8 +8,6 @@ import click
 
 from autoscaler.commands._observation import as_json, from_record, observe_and_plan, print_json
 from autoscaler.commands.context import Invocation
-from autoscaler.report.fleet import worker_rows
-from autoscaler.report.tables import print_workers
 
 
 @click.command("workers")
@@ -18,6 +16,9 @@ from autoscaler.report.tables import print_workers
 @click.pass_obj
 def command(invocation: Invocation, record: Path | None, as_json: bool) -> None:
     """List workers and persistent hosts: machine, slots, verdict and why."""
+    from autoscaler.report.fleet import worker_rows
+    from autoscaler.report.tables import print_workers
+
     seen = observe_and_plan(invocation, record)
     document = seen.document()
     rows = worker_rows(seen.snapshot, document["workers"], seen.zone)

@@ -32,6 +32,7 @@ from autoscaler.store.store import Store
 from providers.interface import HasInterruptions, Provider, ProviderError
 from sge.cluster import Outputs, cluster_from, read_outputs
 from sge.notices import told_notices
+from sge.qstat import ListingReader
 from sge.reading import TIMEOUT, ConfigurationReader
 
 LISTING_DEADLINE = 60.0
@@ -101,6 +102,7 @@ class Observer:
     """Brings new evidence into the store; what cannot be had is none. Raises StateNotKept."""
     _listing: Future[Listing] | None = field(default=None, init=False)
     _configuration: ConfigurationReader = field(default_factory=ConfigurationReader, init=False)
+    _listings: ListingReader = field(default_factory=ListingReader, init=False)
 
     def observe(self) -> Observation:
         """Look once. Raises NotObservable when any part cannot be had, or all of it took too long."""
@@ -118,6 +120,7 @@ class Observer:
             zone=self.zone,
             timeout=self.grid_engine_timeout,
             reader=self._configuration,
+            listings=self._listings,
         )
         listed = self._end_listing(listing, began)
         read = self.stopwatch()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
 from autoscaler.core.snapshot import Plan
 from autoscaler.engine.observe import Observation
-from autoscaler.report.document import document
+from autoscaler.report.document import without_verdicts
 from autoscaler.report.sentence import news, sentence
 from autoscaler.report.wording import count, text
 from autoscaler.store.store import Store
@@ -41,19 +41,17 @@ class PassReporter:
             for verdict in verdict_lines(plan):
                 log.info(verdict)
         if self.store is not None:
-            told = document(observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone)
-            self.store.history.add_pass(number, observation.snapshot.now, line, abridged(told))
+            told = without_verdicts(observation.snapshot, plan, observation.timings, pass_number=number, zone=self.zone)
+            self.store.history.add_pass(number, observation.snapshot.now, line, told | _counts(plan))
         return True
 
 
-def abridged(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What the history keeps of a document: a month of passes over a thousand workers must fit on a master's disk.
-
-    Verdicts become counts; why a job waited and how long a worker lived is kept elsewhere, once and not by pass.
+def _counts(plan: Plan) -> dict[str, Any]:
+    """What the history keeps instead of verdicts: a month of passes over a thousand workers must fit on a master's
+    disk. Why a job waited and how long a worker lived is kept elsewhere, once and not by pass.
     """
-    kept = {name: value for name, value in told.items() if name not in ("shapes", "workers", "buckets")}
-    persistent = sum(worker["id"] is None for worker in told["workers"])
-    return kept | {"workers": {"additional": len(told["workers"]) - persistent, "persistent": persistent}}
+    persistent = sum(worker.id is None for worker in plan.workers)
+    return {"workers": {"additional": len(plan.workers) - persistent, "persistent": persistent}}
 
 
 def verdict_lines(plan: Plan) -> Iterator[str]:

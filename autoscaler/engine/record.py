@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -122,9 +122,9 @@ def read_record(directory: Path) -> Snapshot:
     for entry in sorted(directory.iterdir()):
         if entry.name not in FILES | BESIDE and not entry.name.startswith("."):
             raise SettingsError(f"{entry} is not part of a record; known are {', '.join(sorted(FILES | BESIDE))}")
-    now = read_now(directory)
-    zone = now.tzinfo or UTC
     outputs = _outputs(directory)
+    now = _now(directory / "now", lambda: outputs.qstat)
+    zone = now.tzinfo or UTC
     try:
         cluster = cluster_from(outputs, zone=zone, now=now.timestamp())
     except GridEngineNotObservable as error:
@@ -151,10 +151,13 @@ def read_record(directory: Path) -> Snapshot:
 
 def read_now(directory: Path) -> datetime:
     """When a record was made, with its zone; without the file, the newest time in `qstat.xml`, as UTC."""
-    file = directory / "now"
+    return _now(directory / "now", lambda: _qstat(directory))
+
+
+def _now(file: Path, qstat: Callable[[], bytes]) -> datetime:
     written = _text(file)
     if written is None:
-        times = [datetime.fromisoformat(found.decode()) for found in _XML_TIME.findall(_qstat(directory))]
+        times = [datetime.fromisoformat(found.decode()) for found in set(_XML_TIME.findall(qstat()))]
         if not times:
             raise SettingsError(
                 f"{file} is missing and qstat.xml contains no time: write the file with a time such as "

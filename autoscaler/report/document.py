@@ -9,8 +9,8 @@ from typing import Any
 from autoscaler.core.model.actions import Action
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.snapshot import BucketVerdict, JobCategoryVerdict, Plan, Snapshot, WorkerVerdict
+from autoscaler.report import SCHEMA
 from autoscaler.report.action_fields import json_fields
-from autoscaler.report.schema import SCHEMA
 from autoscaler.report.sentence import sentence
 from autoscaler.report.wording import text
 from sge.units import count_tasks
@@ -29,14 +29,27 @@ def document(
 
     `by_job` gives each job a row of its own; `zone` is that of `now` (default: this machine's).
     """
+    return without_verdicts(snapshot, plan, timings, pass_number=pass_number, zone=zone) | {
+        "shapes": list(_job_parts(snapshot, plan) if by_job else map(_shape_part, plan.shapes)),
+        "workers": [worker_part(verdict) for verdict in plan.workers],
+        "buckets": [_bucket_part(verdict) for verdict in plan.buckets],
+    }
+
+
+def without_verdicts(
+    snapshot: Snapshot,
+    plan: Plan,
+    timings: Mapping[str, float],
+    *,
+    pass_number: int | None = None,
+    zone: tzinfo | None = None,
+) -> dict[str, Any]:
+    """The same without what became of every job category, worker and bucket: its size does not grow with the cell's."""
     return {
         "schema": SCHEMA,
         "now": datetime.fromtimestamp(snapshot.now, UTC).astimezone(zone).isoformat(),
         "sentence": sentence(plan, pass_number),
         "actions": [action_part(action) for action in plan.actions],
-        "shapes": list(_job_parts(snapshot, plan) if by_job else map(_shape_part, plan.shapes)),
-        "workers": [worker_part(verdict) for verdict in plan.workers],
-        "buckets": [_bucket_part(verdict) for verdict in plan.buckets],
         "notes": [reason_part(note) for note in plan.notes],
         "waiting": plan.waiting,
         "counted": plan.counted,

@@ -20,10 +20,10 @@ from autoscaler.core.outcome.constraint_verdicts import rules_for_job, rules_of_
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan, Snapshot
+from autoscaler.report import SCHEMA
 from autoscaler.report.document import action_part, document, reason_part, worker_part
 from autoscaler.report.reasons.table import REASONS
 from autoscaler.report.rules import rule_lines, rule_rows
-from autoscaler.report.schema import SCHEMA
 from autoscaler.report.wording import count, duration, instant_of, shown, text
 from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any, TextIO
 
 from autoscaler.core.outcome.sample import ArraySample, Sample, merged
-from autoscaler.report.schema import SCHEMA
+from autoscaler.report import SCHEMA
 from autoscaler.report.tables import print_rows
 from autoscaler.report.wording import duration
 from autoscaler.store.samples import RESOLUTIONS, SampleTable

@@ -19,8 +19,6 @@ from autoscaler.core.model.actions import Action, ActionKind
 from autoscaler.report.action_fields import PAIRS, json_fields
 from autoscaler.report.reasons.table import REASONS
 
-SCHEMA = 1
-
 
 class Part(BaseModel):
     """Base of all parts: a misspelt field is an error on our side, never a silent extra."""

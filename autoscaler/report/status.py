@@ -9,9 +9,9 @@ from typing import Any
 
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.fleet import LaunchFailure
+from autoscaler.report import SCHEMA
 from autoscaler.report.document import reason_part
 from autoscaler.report.requests import asked_line, requests_document
-from autoscaler.report.schema import SCHEMA
 from autoscaler.report.wording import count, duration, instant_of
 from autoscaler.store.lock import Holder
 from autoscaler.store.store import Store

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from autoscaler.plain_text import plain
 from autoscaler.report.wording import count, duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -222,34 +223,19 @@ def _why(reason: Row) -> str:
     return f"{reason['text']} [{reason['code']}]"
 
 
-class _Table(Table):
-    """Of cells that others may have written."""
-
-    def add_row(self, *cells: Any, **more: Any) -> None:
-        super().add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in cells), **more)
-
-
-class _Console(Console):
-    """Prints a string as one line, whatever is in it; our own first line's end stays."""
-
-    def print(self, *objects: Any, **more: Any) -> None:
-        super().print(*(_line(each) if isinstance(each, str) else each for each in objects), **more)
-
-
-def _line(text: str) -> str:
-    begin = "\n" if text.startswith("\n") else ""
-    return begin + plain(text.removeprefix(begin))
-
-
 def _table(*columns: str) -> Table:
-    table = _Table(box=None, pad_edge=False, header_style="bold")
+    from autoscaler.report.plain_rich import PlainTable
+
+    table = PlainTable(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(plain(column), overflow="fold")
     return table
 
 
 def _console() -> Console:
-    return _Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+    from autoscaler.report.plain_rich import PlainConsole
+
+    return PlainConsole(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 
 def _print(console: Console, title: str, table: Table | None) -> None:

@@ -1,8 +1,9 @@
 """Settings: declared once in `table`, read in `loading`, written out as sample file and reference page in `pages`."""
 
+from autoscaler import CONFIG_ENV
 from autoscaler.settings.loading import POLICY_PREFIX, Origin, Settings, is_secret, load_settings, master_type_problem
 from autoscaler.settings.machine import Machine, this_machine
-from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings
+from autoscaler.settings.table import Process, QueueSettings
 
 __all__ = [
     "CONFIG_ENV",

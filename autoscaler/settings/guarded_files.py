@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaler import CONFIG_ENV
 from autoscaler.settings.loading import Settings
-from autoscaler.settings.table import CONFIG_ENV
 from autoscaler.strict_modes import GROUP_ENV, Exposure, exposure
 
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL")

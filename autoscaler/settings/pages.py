@@ -13,8 +13,9 @@ from types import MappingProxyType
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from autoscaler import CONFIG_ENV
 from autoscaler.settings.loading import Origin, Settings, is_secret
-from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
+from autoscaler.settings.table import Process, QueueSettings, extra, rows
 
 _HEADINGS: dict[type[BaseModel], str] = {
     Process: "For the whole autoscaler",

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from autoscaler import CONFIG_ENV
 from autoscaler.settings.loading import is_secret, read_file
-from autoscaler.settings.table import CONFIG_ENV, Process, QueueSettings, extra, rows
+from autoscaler.settings.table import Process, QueueSettings, extra, rows
 from autoscaler.strict_modes import GROUP_ENV
 
 PREFIX = "CP_CAP_"

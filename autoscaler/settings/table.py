@@ -748,7 +748,6 @@ class QueueSettings(_Section):
 
 
 SECTIONS: tuple[type[BaseModel], ...] = (Process, QueueSettings)
-CONFIG_ENV = "CP_CAP_AUTOSCALE_CONFIG"
 """Names the settings file; stands outside the table because it cannot be written in the file itself."""
 
 

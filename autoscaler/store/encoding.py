@@ -11,9 +11,10 @@ import sqlite3
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Value = TypeVar("Value")
 
@@ -31,7 +32,7 @@ def read(text: str | bytes, kind: type[Value]) -> Value:
     """The value of type `kind` that `write` made this text of. Raises Unreadable."""
     try:
         return cast("Value", _adapter(cast("Any", kind)).validate_json(text))
-    except ValidationError as error:
+    except ValueError as error:  # pydantic's is one
         raise Unreadable(f"no {getattr(kind, '__name__', kind)}: {error}") from error
 
 
@@ -74,4 +75,6 @@ def _key(key: object) -> Any:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # a fifth of a second, which many commands need not spend
+
     return TypeAdapter(kind)

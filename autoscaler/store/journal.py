@@ -99,6 +99,10 @@ OF_SETS: Migration = ("ALTER TABLE attempts ADD COLUMN offer INTEGER NOT NULL DE
 FOR_CATEGORIES: Migration = ("ALTER TABLE orders ADD COLUMN assignment TEXT NOT NULL DEFAULT '[]'",)
 
 
+_SHORT = "asked = json_set(asked, '$.boot_script', '', '$.key', '', '$.buckets', json('[]'))"
+"""What was asked, without what only the provider needs to hear it again: 13 kB a launch, with its secret."""
+
+
 class Result(StrEnum):
     """How an action ended."""
 
@@ -142,7 +146,9 @@ class Attempt:
     candidate: int
     """Number of the set."""
     asked: LaunchOrder
-    """The exact request, boot script included: clouds refuse the same token with another request."""
+    """The exact request, boot script included: clouds refuse the same token with another request. Once
+    answered, or given up, it has neither boot script nor key nor buckets any more.
+    """
     sent_at: float
     answered_at: float | None
     ids: tuple[str, ...]
@@ -362,11 +368,12 @@ class Journal:
     ) -> None:
         """Store a provider's final answer to one attempt.
 
-        Where all of a set has been asked for, and any of it gave an id, the order is closed as accepted.
+        Where all of a set has been asked for, and any of it gave an id, the order is closed as accepted. It is not
+        asked again, so nothing is kept of what would have been repeated to the letter.
         """
         with self._database.transaction():
             self._database.execute(
-                "UPDATE attempts SET answered_at = ?, ids = ?, message = ? WHERE token = ?",
+                f"UPDATE attempts SET answered_at = ?, ids = ?, message = ?, {_SHORT} WHERE token = ?",
                 (at, encoding.write(list(ids)), message, token),
             )
             if ends_set:
@@ -388,9 +395,12 @@ class Journal:
 
     def close_order(self, order_id: str, message: str, at: float) -> None:
         """Close this order: it is not requested again."""
-        self._database.execute(
-            "UPDATE orders SET closed_at = ?, message = ? WHERE id = ? AND closed_at IS NULL", (at, message, order_id)
-        )
+        with self._database.transaction():
+            self._database.execute(
+                "UPDATE orders SET closed_at = ?, message = ? WHERE id = ? AND closed_at IS NULL",
+                (at, message, order_id),
+            )
+            self._database.execute(f"UPDATE attempts SET {_SHORT} WHERE order_id = ?", (order_id,))
 
     def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
         """Note a failure against its bucket; of one worker only once, however often its end is tried."""

@@ -72,6 +72,7 @@ def hold(
     """Serve this cell alone until the end of the block. Raises LockHeld, which says by whom, when somebody does, and
     SettingsError where others could hold or delete the lock.
     """
+
     path = _path(key, directory)
     try:
         _make(directory)

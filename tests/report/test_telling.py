@@ -69,6 +69,17 @@ def test_the_history_stays_small_on_a_large_cluster(tmp_path: Path) -> None:
     assert (len(json.dumps(document)) < 2000, document["workers"]) == (True, {"additional": 1000, "persistent": 0})
 
 
+def test_no_verdict_is_written_out_for_a_history_that_only_counts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("_shape_part", "worker_part", "_bucket_part"):
+        monkeypatch.setattr(f"autoscaler.report.document.{part}", None)
+    store = Store.open(tmp_path / "s")
+    PassReporter(store).tell(SEEN, plan(disable("w1"), shapes=(waiting(2),), workers=(kept("w1"),)))
+    (row,) = store.history.passes()
+    assert row.document["workers"] == {"additional": 1, "persistent": 0}
+
+
 def test_news_are_kept_in_the_history(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store.sqlite")
     reporter = PassReporter(store)

@@ -56,10 +56,10 @@ def test_what_decides_over_a_job_tells_its_shape_from_others(other: str) -> None
     assert len(listing(waiting_job(7), other).shapes) == 2
 
 
-def test_jobs_stay_in_grid_engines_order_with_their_own_times_and_tasks() -> None:
+def test_jobs_stand_by_number_with_their_own_times_and_tasks() -> None:
     later = "<JB_submission_time>2026-11-21T09:05:00</JB_submission_time>"
     (shape,) = listing(waiting_job(9, tasks="5-19:2", time=later), waiting_job(7, tasks="1-3:1")).shapes
-    assert shape == JobCategory(shape.ask, (9, 7), ("5-19:2", "1-3:1"), (1795251900.0, 1795251863.0), 11)
+    assert shape == JobCategory(shape.ask, (7, 9), ("1-3:1", "5-19:2"), (1795251863.0, 1795251900.0), 11)
 
 
 def test_an_array_is_counted_and_never_expanded() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autoscaler.errors import GridEngineNotObservable
 from sge import job_categories as shapes
 from sge.markup import Aside
-from sge.qstat import Listing, read_qstat
+from sge.qstat import Listing, ListingReader, read_qstat
 from sge.units import Clock
 from tests.sge.printed import qstat, queue_list, running_job, waiting_job
 
@@ -105,3 +105,58 @@ def test_the_usual_job_is_never_read_carefully_twice(waiting: list[str]) -> None
     reader.read_waiting(data, 0, len(data))
     assert not careful
     assert sum(shape.count for shape in reader.shapes()) == len(re.findall(b"</job_list>", data))
+
+
+def reprioritized(element: str, digits: str) -> str:
+    """The same job with another priority, as a pass later."""
+    return re.sub(r"<JAT_prio>[0-9]\.[0-9]+</JAT_prio>", f"<JAT_prio>{digits}</JAT_prio>", element)
+
+
+priorities = st.sampled_from(["0.00000", "0.12345", "0.60000", "12.5", "1", "0", ".5", "nan", "0.5.5", "<b/>0.5"])
+moved = st.builds(reprioritized, st.one_of(jobs, torn), priorities)
+
+
+@given(st.lists(st.one_of(jobs, torn), min_size=1, max_size=5), st.data())
+def test_listings_read_one_after_the_other_are_those_read_alone(pool: list[str], data: st.DataObject) -> None:
+    reader = ListingReader()
+    known = st.sampled_from(pool)
+    again = st.lists(st.one_of(known, known, st.builds(reprioritized, known, priorities), moved), max_size=7)
+    for _ in range(4):
+        printed = qstat(data.draw(again), (queue_list("main.q@w1", *data.draw(again)), queue_list("main.q@w2")))
+        try:
+            found: Listing | str = reader.read(printed, UTC)
+        except GridEngineNotObservable as error:
+            found = str(error)
+        assert found == read(printed, fast=False)
+
+
+def test_a_category_is_the_same_object_until_its_jobs_change() -> None:
+    reader = ListingReader()
+    ann, bob = [waiting_job(number, owner="ann") for number in (4, 5)], waiting_job(6, owner="bob")
+    first = reader.read(qstat([*ann, bob]), UTC).shapes
+    moved = [reprioritized(job, prio) for job, prio in ((bob, "0.9"), (ann[1], "0.8"), (ann[0], "0.7"))]
+    assert reader.read(qstat(moved), UTC).shapes is first
+    later = reader.read(qstat([*ann[:1], bob]), UTC).shapes
+    assert [shape.jobs for shape in later] == [(4,), (6,)]
+    assert later[1] is first[1]
+
+
+def test_a_job_whose_priority_becomes_zero_is_another_one() -> None:
+    reader = ListingReader()
+    job = waiting_job(4)
+    found = [reader.read(qstat([reprioritized(job, prio)]), UTC).shapes[0] for prio in ("0.5", "0.00000", "0.4")]
+    assert [shape.ask.unscheduled for shape in found] == [False, True, False]
+
+
+def test_what_is_set_aside_is_told_of_every_listing() -> None:
+    reader = ListingReader()
+    torso = waiting_job(4)[:80] + waiting_job(5)
+    told = [reader.read(qstat([torso]), UTC).set_aside for _ in range(2)]
+    assert told[0] == told[1] != ()
+
+
+def test_every_field_of_what_a_running_job_requests_is_its_own() -> None:
+    requests = [f'<hard_request name="h_rt" resource_contribution="0.0">{n}</hard_request>' for n in (60, 90)]
+    running = [running_job(number, more=more) for number, more in enumerate(requests)]
+    (instance,) = read_qstat(qstat((), (queue_list("main.q@w1", *running),)), UTC).instances
+    assert [job.hard for job in instance.jobs] == [(("h_rt", "60"),), (("h_rt", "90"),)]

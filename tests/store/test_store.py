@@ -139,6 +139,27 @@ def test_an_attempt_is_kept_exactly_as_it_was_asked(store: Store) -> None:
     assert [attempt.asked for attempt in store.journal.orders(0)[0].attempts] == [order_for(0)]
 
 
+LONG = "#!/bin/sh\n" + "# the same on every machine\n" * 400
+
+
+def test_an_answered_attempt_keeps_no_boot_script_and_no_secret(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.send(replace(order_for(0), boot_script=LONG, key="secret"), 0, 101.0)
+    store.journal.answer("order0-0", ids=["i-1"], failures=(), message="", at=150.0)
+    (kept,) = store.database.rows("SELECT asked FROM attempts")
+    assert (len(kept["asked"]) < 300, "secret" in kept["asked"]) == (True, False)
+    (attempt,) = store.journal.orders(0)[0].attempts
+    assert attempt.asked == replace(order_for(0), boot_script="", buckets=())
+
+
+def test_an_attempt_that_was_given_up_keeps_no_boot_script_either(store: Store) -> None:
+    store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
+    store.journal.send(replace(order_for(0), boot_script=LONG), 0, 101.0)
+    store.journal.close_order("order0", "the provider gave no answer", 900.0)
+    (kept,) = store.database.rows("SELECT asked FROM attempts")
+    assert len(kept["asked"]) < 300
+
+
 def test_an_accepted_order_counts_what_was_given_since_it_was_given(store: Store) -> None:
     store.accept(Plan((LAUNCH,), MEMORY), pass_number=7, at=100.0)
     store.journal.send(order_for(0), 0, 101.0)

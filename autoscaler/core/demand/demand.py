@@ -7,21 +7,22 @@ trigger per queue: once one counted job of it has waited the timeout, all its co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.core.demand import access
-from autoscaler.core.demand.constraint_demand import ConstraintDemand
+from autoscaler.core.demand.constraint_demand import ConstraintDemand, Entries
 from autoscaler.core.demand.eligibility import CategoryPart, details_wanted, judge
 from autoscaler.core.demand.job_requests import ReadRequest, RequestReader
-from autoscaler.core.demand.shared_limits import SharedLimits
-from autoscaler.core.model.cluster import Cluster, JobDetail, JobRequest
+from autoscaler.core.demand.shared_limits import SharedLimits, Taken
+from autoscaler.core.model.cluster import Cluster, ExecutionHost, JobDetail, JobRequest
 from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.placement.placement import hardest_first
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.remembered import LastValue
 
 __all__ = ["PendingDemand", "details_wanted", "read_demand"]
 
@@ -63,97 +64,198 @@ def read_demand(
     """Everything that waits, counted or not. `our_hosts`: names of workers that jobs may be pinned to; `closed`: queues
     that start nothing now, and why.
     """
+    rests_on = _Grounds(
+        _without_loads(cluster),
+        Memory(details=memory.details, able_since=memory.able_since, unable=memory.unable),
+        policy,
+        our_hosts,
+        closed,
+    )
+    found = _LAST.value_of(rests_on, lambda: _read(rests_on, now))
+    if found.timely:
+        _LAST.forget()
+    return found.at(now, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grounds:
+    """All that what waits is judged by, but for the time. Where it is equal to that of the pass before, as where only
+    loads, usage and priorities changed, nothing is judged again.
+    """
+
+    cluster: Cluster
+    """Of its hosts, what runs on them and who may use them."""
+    memory: Memory
+    """Of single jobs only."""
+    policy: Policy
+    our_hosts: frozenset[str]
+    closed: Mapping[str, Reason]
+
+
+def _without_loads(cluster: Cluster) -> Cluster:
+    hosts = tuple(ExecutionHost(host.name, host.instances, access=host.access) for host in cluster.hosts)
+    return replace(cluster, hosts=hosts, set_aside=())
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What waits, before it is known which queues' jobs have waited long enough."""
+
+    demand: PendingDemand
+    """With nothing expired."""
+    timely: bool
+    """Whether it may be another one a moment later."""
+    _waited: frozenset[str] = frozenset()
+    _at: PendingDemand | None = None
+
+    def at(self, now: float, policy: Policy) -> PendingDemand:
+        expired = self._expired(now, policy)
+        if self._at is None or expired != self._waited:
+            wanted = tuple(
+                replace(want, expired=True) if not expired.isdisjoint(want.launches) else want
+                for want in self.demand.wanted
+            )
+            self._waited, self._at = expired, replace(self.demand, wanted=wanted)
+        return self._at
+
+    def _expired(self, now: float, policy: Policy) -> frozenset[str]:
+        """Queues of which one counted job has waited the timeout."""
+        oldest: dict[str, float] = {}
+        for want in self.demand.wanted:
+            for queue in want.launches:
+                oldest[queue] = min(oldest.get(queue, now), want.oldest)
+        return frozenset(
+            queue.name
+            for queue in policy.queues
+            if queue.name in oldest and now - oldest[queue.name] >= queue.scale_up_timeout
+        )
+
+
+_LAST = LastValue[_Judged]()
+
+
+def _read(grounds: _Grounds, now: float) -> _Judged:
+    cluster, memory, policy = grounds.cluster, grounds.memory, grounds.policy
     waiting = {job for shape in cluster.shapes for job in shape.jobs}
     needs = access.cluster_needs(cluster, policy)
     if needs.of_running:
         waiting |= {job.number for host in cluster.hosts for job in host.jobs}
     details = {job: detail for job, detail in {**memory.details, **cluster.details}.items() if job in waiting}
     eligible = judge(cluster.shapes, cluster.hosts, memory, details, now, cluster.max_array_tasks)
-    reader, budgets = RequestReader(cluster, policy, our_hosts, closed), SharedLimits(cluster, policy, details)
-    rules = ConstraintDemand(cluster, policy, details)
-    served: dict[tuple[object, ...], ReadRequest | Reason] = {}
-    merged: dict[tuple[Demand, tuple[str, ...]], list[CategoryPart]] = {}
-    uncounted: list[CategoryPart] = []
-    parts = rules.split(access.split(eligible.parts, details, needs))
-    for part in sorted(parts, key=lambda part: (part.oldest, part.jobs[:1])):
-        if part.reason is not None:
-            uncounted.append(part)
-            continue
-        entries = rules.entries(part)
-        asked = (
-            *_what_is_asked(part.ask),
-            *reader.rights.key(part.ask),
-            *(entry.place for entry in entries),
-            part.ask.array and bool(entries),
-        )
-        answer = served.get(asked)
-        if answer is None:
-            answer = reader.read(part.ask)
-            if not isinstance(answer, Reason):
-                answer = rules.ask(answer, entries, array=part.ask.array)
-            served[asked] = answer
-        if isinstance(answer, Reason):
-            uncounted.append(replace(part, reason=answer))
-            continue
-        allowed, reason = budgets.admit(part.ask, answer, part.count)
-        if entries:
-            allowed, reason = rules.admit(answer.demand, entries, allowed, reason)
-        within, beyond = _divide(part, allowed, reason)
-        uncounted.extend(beyond)
-        if within is not None:
-            merged.setdefault((answer.demand, answer.launches), []).append(within)
-    wanted = _wanted(merged, policy, now)
-    return PendingDemand(
+    admission = _Admission(grounds, details)
+    for part in _oldest_first(admission.rules.split(access.split(eligible.parts, details, needs))):
+        admission.add(part)
+    wanted = _wanted(admission.merged)
+    demand = PendingDemand(
         wanted=wanted,
-        counted=tuple(tuple(merged[want.demand, want.launches]) for want in wanted),
-        uncounted=tuple(uncounted),
+        counted=tuple(tuple(admission.merged[want.demand, want.launches]) for want in wanted),
+        uncounted=tuple(admission.uncounted),
         names=frozenset(name for want in wanted for name in _names(want.demand)),
         able_since=eligible.able_since,
         unable=eligible.unable,
         details=details,
     )
+    return _Judged(demand, timely=eligible.timely or policy.rules is not None)
 
 
-def _what_is_asked(ask: JobRequest) -> tuple[object, ...]:
-    """What a demand is made of; who asks makes a difference only where access is restricted."""
-    return ask.slots_min, ask.slots_max, ask.pe, ask.hard, ask.queues, ask.master_queues
+class _Admission:
+    """What counts, by what it asks of hosts and may use; and what does not. Ask oldest first: shared limits are
+    spent.
+    """
+
+    def __init__(self, grounds: _Grounds, details: Mapping[int, JobDetail]) -> None:
+        cluster, policy = grounds.cluster, grounds.policy
+        self.rules = ConstraintDemand(cluster, policy, details)
+        self.merged: dict[tuple[Demand, tuple[str, ...]], list[CategoryPart]] = {}
+        self.uncounted: list[CategoryPart] = []
+        self._reader = RequestReader(cluster, policy, grounds.our_hosts, grounds.closed)
+        self._budgets = SharedLimits(cluster, policy, details)
+        self._served: dict[object, _Served] = {}
+
+    def add(self, part: CategoryPart) -> None:
+        if part.reason is not None:
+            self.uncounted.append(part)
+            return
+        entries = self.rules.entries(part)
+        served = self._serve(part.ask, entries)
+        answer = served.answer
+        if isinstance(answer, Reason):
+            self.uncounted.append(replace(part, reason=answer))
+            return
+        subject = self._budgets.subject(part.ask)
+        taken = served.taken.get(subject)
+        if taken is None:
+            taken = served.taken[subject] = self._budgets.taken_by(part.ask, answer)
+        allowed, reason = self._budgets.spend(taken, part.count)
+        if entries:
+            allowed, reason = self.rules.admit(answer.demand, entries, allowed, reason)
+        if allowed >= part.count:
+            served.parts.append(part)
+            return
+        within, beyond = _divide(part, allowed, reason)
+        self.uncounted.append(beyond)
+        if within is not None:
+            served.parts.append(within)
+
+    def _serve(self, ask: JobRequest, entries: Entries) -> _Served:
+        """Read once for those that are asked alike."""
+        key: object = self._reader.alike.number(ask)
+        if entries or self._reader.rights.restricts:
+            key = (
+                key,
+                self._reader.rights.key(ask),
+                tuple(entry.place for entry in entries),
+                ask.array and bool(entries),
+            )
+        known = self._served.get(key)
+        if known is None:
+            answer = self._reader.read(ask)
+            parts: list[CategoryPart] = []
+            if not isinstance(answer, Reason):
+                answer = self.rules.ask(answer, entries, array=ask.array)
+                parts = self.merged.setdefault((answer.demand, answer.launches), [])
+            known = self._served[key] = _Served(answer, parts)
+        return known
 
 
-def _wanted(
-    merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[CategoryPart]], policy: Policy, now: float
-) -> tuple[CategoryDemand, ...]:
-    oldest: dict[str, float] = {}
-    for (_, launches), parts in merged.items():
-        for queue in launches:
-            oldest[queue] = min(oldest.get(queue, now), parts[0].oldest)
-    expired = {
-        queue.name
-        for queue in policy.queues
-        if queue.name in oldest and now - oldest[queue.name] >= queue.scale_up_timeout
-    }
+@dataclass(slots=True)
+class _Served:
+    """What jobs that are asked alike need."""
+
+    answer: ReadRequest | Reason
+    parts: list[CategoryPart]
+    """All that need the same, those included that are asked in other words."""
+    taken: dict[tuple[str | None, ...], Taken] = field(default_factory=dict)
+    """By who asks, as far as it matters."""
+
+
+def _oldest_first(parts: Sequence[CategoryPart]) -> list[CategoryPart]:
+    """Of those that wait as long, the first job first. Sorted twice, by one number each: faster than by both."""
+    by_number = sorted(parts, key=lambda part: part.jobs[0] if part.jobs else -1)
+    return sorted(by_number, key=lambda part: part.oldest)
+
+
+def _wanted(merged: Mapping[tuple[Demand, tuple[str, ...]], Sequence[CategoryPart]]) -> tuple[CategoryDemand, ...]:
     return tuple(
         CategoryDemand(
             demand=demand,
             count=sum(part.count for part in parts),
             oldest=parts[0].oldest,
-            expired=not expired.isdisjoint(launches),
+            expired=False,
             asks=tuple(part.ask for part in parts),
             launches=launches,
         )
         for (demand, launches), parts in sorted(
-            merged.items(), key=lambda item: (hardest_first(item[0][0]), item[0][1])
+            ((key, parts) for key, parts in merged.items() if parts),
+            key=lambda item: (hardest_first(item[0][0]), item[0][1]),
         )
     )
 
 
-def _divide(
-    part: CategoryPart, allowed: int, reason: Reason | None
-) -> tuple[CategoryPart | None, tuple[CategoryPart, ...]]:
-    """The tasks a budget lets through, and those beyond it: first come, first served."""
-    if allowed >= part.count:
-        return part, ()
+def _divide(part: CategoryPart, allowed: int, reason: Reason | None) -> tuple[CategoryPart | None, CategoryPart]:
+    """The tasks a budget lets through, fewer than all, and those beyond it: first come, first served."""
     if allowed <= 0:
-        return None, (replace(part, reason=reason),)
+        return None, replace(part, reason=reason)
     jobs: list[tuple[int, str]] = []
     others: list[tuple[int, str]] = []
     left = allowed
@@ -167,7 +269,7 @@ def _divide(
             others.append((job, rest))
     within = replace(part, jobs=_firsts(jobs), tasks=_seconds(jobs), count=allowed)
     beyond = replace(part, jobs=_firsts(others), tasks=_seconds(others), count=part.count - allowed, reason=reason)
-    return within, (beyond,)
+    return within, beyond
 
 
 def _firsts(pairs: Sequence[tuple[int, str]]) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from autoscaler.core.model.complexes import split_tasks, task_count
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
+from autoscaler.core.readable.remembered import PerCategory
 
 WAITING_STATES = frozenset({"qw", "Rq", "Rqw"})
 _UNABLE = frozenset({Code.HELD, Code.DEPENDENT, Code.FUTURE, Code.IN_ERROR})
@@ -42,6 +43,8 @@ class Eligibility:
     parts: tuple[CategoryPart, ...]
     able_since: Mapping[int, float]
     unable: tuple[int, ...]
+    timely: bool
+    """Whether any of it rests on what time it is."""
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class _Gathered:
 
 
 def judge(
-    shapes: Sequence[JobCategory],
+    shapes: tuple[JobCategory, ...],
     hosts: Sequence[ExecutionHost],
     memory: Memory,
     details: Mapping[int, JobDetail],
@@ -65,8 +68,18 @@ def judge(
     at once.
     """
     ledger = _Ledger(hosts, memory, details, now, max_array_tasks)
-    parts = tuple(part for shape in shapes for part in ledger.split(shape))
-    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)))
+    whole = zip(shapes, _WHOLE.each(shapes, _as_whole), strict=True)
+    parts = tuple(part for shape, all_of_it in whole for part in ledger.split(shape, all_of_it))
+    return Eligibility(parts, ledger.able_since, tuple(sorted(ledger.unable)), ledger.timely)
+
+
+_WHOLE = PerCategory[CategoryPart]()
+
+
+def _as_whole(shape: JobCategory) -> CategoryPart:
+    """The shape where nothing tells its jobs apart."""
+    reason = _state_reason(shape.ask)
+    return CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted), reason)
 
 
 class _Ledger:
@@ -83,33 +96,27 @@ class _Ledger:
         self._max_array_tasks = max_array_tasks
         self.able_since: dict[int, float] = {}
         self.unable: set[int] = set()
+        self.timely = False
         self._hosts = hosts
         self._since = memory.able_since
         self._was_unable = frozenset(memory.unable)
         self._details = details
+        self._remembered = self._was_unable.union(memory.able_since, details)
+        """Jobs that are told apart from others of their shape."""
         self._now = now
         self._rooms: dict[int, int] = {}
         self._running: dict[int, int] | None = None
 
-    def split(self, shape: JobCategory) -> Iterable[CategoryPart]:
-        reason = _state_reason(shape.ask)
-        if reason is not None:
-            if reason.code in _UNABLE:
+    def split(self, shape: JobCategory, whole: CategoryPart) -> Iterable[CategoryPart]:
+        if whole.reason is not None:
+            if whole.reason.code in _UNABLE:
                 self.unable.update(shape.jobs)
-            yield CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted), reason)
-        elif (
-            shape.ask.array
-            or shape.ask.unscheduled
-            or shape.undated
-            or not self._was_unable.isdisjoint(shape.jobs)
-            or self._remembers(shape)
-        ):
-            yield from self._split_by_job(shape)
-        else:
-            yield CategoryPart(shape.ask, shape.jobs, shape.tasks, shape.count, min(shape.submitted))
-
-    def _remembers(self, shape: JobCategory) -> bool:
-        return not (self._since.keys().isdisjoint(shape.jobs) and self._details.keys().isdisjoint(shape.jobs))
+            return (whole,)
+        ask = shape.ask
+        self.timely |= bool(shape.undated)
+        if ask.array or ask.unscheduled or shape.undated or not self._remembered.isdisjoint(shape.jobs):
+            return self._split_by_job(shape)
+        return (whole,)
 
     def _split_by_job(self, shape: JobCategory) -> Iterable[CategoryPart]:
         groups: dict[Reason | None, _Gathered] = {}
@@ -134,6 +141,7 @@ class _Ledger:
     def _able_since(self, job: int, submitted: float) -> float:
         since = self._now if job in self._was_unable else self._since.get(job, submitted)
         start = self._start(job)
+        self.timely |= job in self._was_unable or start is not None
         return start if start is not None and submitted < start <= self._now else max(since, submitted)
 
     def _start(self, job: int) -> float | None:
@@ -203,10 +211,18 @@ def details_wanted(
     Oldest first, at most `policy.detail_lookups`. Held and failed jobs can wait: they do not count anyway.
     """
     needs = needs.under(policy)
+
+    def may_be_asked(shape: JobCategory) -> bool:
+        """Of most shapes no job is: nothing is known of them, and nothing needs to be."""
+        if _state_reason(shape.ask) is not None:
+            return False
+        unknown = _urgency(shape.ask, None, policy, now, needs)
+        return unknown is not None or not memory.details.keys().isdisjoint(shape.jobs)
+
     wanted = [
         (rank, submitted, job)
         for shape in shapes
-        if _state_reason(shape.ask) is None
+        if may_be_asked(shape)
         for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
         if (rank := _urgency(shape.ask, memory.details.get(job), policy, now, needs)) is not None
     ]

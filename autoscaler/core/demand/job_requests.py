@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.core.demand.access import Rights
+from autoscaler.core.demand.alike import QUEUE_LIMITS, alike_in
 from autoscaler.core.model.cluster import Cluster, Complex, Consumable, JobRequest, ParallelEnvironment, Queue
 from autoscaler.core.model.complexes import TOO_MUCH, amount, by_any_name, canonical, matches, satisfies
 from autoscaler.core.model.demand_vector import Amounts, Demand, Property
@@ -23,10 +24,6 @@ from autoscaler.core.readable.values import fault_of_request
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.requests.group_names import group_id, is_of_group, pe_of
 
-QUEUE_LIMITS = frozenset(
-    f"{kind}_{what}" for kind in "sh" for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
-)
-"""Where not consumable these are limits that a queue sets, not properties of a host."""
 _QUEUE_ATTRIBUTES = frozenset({"qname", "rerun", "calendar", "seq_no", "tmpdir", "min_cpu_interval", "priority"})
 
 
@@ -76,6 +73,8 @@ class RequestReader:
             **{queue.name: Queue(queue.name, (), 0) for queue in policy.queues},
             **(cluster.pools or cluster.queues),
         }
+        self.alike = alike_in(cluster.complexes, self._queues)
+        """Requests by what makes a difference to `read`, but for who asks."""
         self._unread = frozenset(queue.name for queue in policy.queues) - cluster.queues.keys()
         self._defaults = {
             entry.name: value

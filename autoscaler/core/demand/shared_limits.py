@@ -46,6 +46,14 @@ class _Claim:
     """Why not even one such task ever fits within it, nobody else using it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one task takes of the budgets; `never`: why not even one such task ever fits within them."""
+
+    claims: Sequence[_Claim]
+    never: Reason | None
+
+
 class SharedLimits:
     """The shared budgets of one cluster; `admit` spends them, so ask oldest first."""
 
@@ -70,18 +78,29 @@ class SharedLimits:
 
     def admit(self, ask: JobRequest, served: ReadRequest, count: int) -> tuple[int, Reason | None]:
         """How many of these tasks the budgets still carry, and which one keeps the others back."""
+        return self.spend(self.taken_by(ask, served), count)
+
+    def subject(self, ask: JobRequest) -> tuple[str | None, ...]:
+        """What of who asks makes a difference to `taken_by`."""
+        return (ask.owner, ask.group, ask.project) if self._rules or self._cluster.max_user_jobs is not None else ()
+
+    def taken_by(self, ask: JobRequest, served: ReadRequest) -> Taken:
+        """What one such task takes of the budgets."""
         claims = [claim for claim in self._claims(ask, served) if claim.amount > 0 and claim.limit < inf]
         claimed = (claim.never for claim in claims if claim.never is not None)
-        never = more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None)
-        if never is not None:
-            return 0, never
+        return Taken(claims, more_than_the_cell_has(self._cluster, ask, served) or next(claimed, None))
+
+    def spend(self, each: Taken, count: int) -> tuple[int, Reason | None]:
+        """As `admit`, of tasks that take so much each."""
+        if each.never is not None:
+            return 0, each.never
         allowed, reason = count, None
-        for claim in claims:
+        for claim in each.claims:
             left = claim.limit - self._held_of(claim.budget) - self._spent.get(claim.budget, 0)
             tasks = max(int((left + 1e-9) // claim.amount), 0)
             if tasks < allowed:
                 allowed, reason = tasks, claim.reason
-        for claim in claims:
+        for claim in each.claims:
             self._spent[claim.budget] = self._spent.get(claim.budget, 0) + allowed * claim.amount
         return allowed, reason
 
@@ -208,6 +227,8 @@ def more_than_the_cell_has(cluster: Cluster, ask: JobRequest, served: ReadReques
     """That one such task asks for more than the whole cell was given of something, however little of it is used. None:
     it may be enough, or the value is a load sensor's and may rise.
     """
+    if not cluster.global_values:
+        return None
     complexes = by_any_name(cluster.complexes)
     asked = dict(served.asked)
     for name, text in cluster.global_values.items():

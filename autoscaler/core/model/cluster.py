@@ -239,7 +239,7 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class JobCategory:
-    """All waiting jobs that ask for the same things. `jobs`, `tasks` and `submitted` are parallel."""
+    """All waiting jobs that ask for the same things. `jobs` (by number), `tasks` and `submitted` are parallel."""
 
     ask: JobRequest
     jobs: tuple[int, ...]

@@ -56,7 +56,17 @@ def job_verdicts(
         if part.reason is not None
         for verdict in _doubted(part, part.reason, doubts if part.reason.code in _DOUBTED else {}, at)
     ]
-    return tuple(sorted(verdicts, key=lambda verdict: (verdict.jobs[:1], verdict.tasks[:1], not verdict.counted)))
+    return _by_job(verdicts)
+
+
+def _by_job(verdicts: list[JobCategoryVerdict]) -> tuple[JobCategoryVerdict, ...]:
+    """By first job, first tasks, and those that count first. Sorted by one value after the other: faster than by all of
+    them.
+    """
+    verdicts.sort(key=lambda verdict: not verdict.counted)
+    verdicts.sort(key=lambda verdict: verdict.tasks[0] if verdict.tasks else "")
+    verdicts.sort(key=lambda verdict: verdict.jobs[0] if verdict.jobs else -1)
+    return tuple(verdicts)
 
 
 def _besides(verdicts: list[JobCategoryVerdict], unhelped: Reason | None) -> list[JobCategoryVerdict]:
@@ -98,6 +108,7 @@ def _counted(
 ) -> list[JobCategoryVerdict]:
     verdicts: list[JobCategoryVerdict] = []
     left_now, left_coming = result.now, result.coming
+    reasons: dict[tuple[int, int, int], Reason] = {}
     for part in parts:
         now = min(part.count, left_now)
         coming = min(part.count - now, left_coming)
@@ -106,7 +117,8 @@ def _counted(
         if lacking and result.refusal is not None:
             verdicts += _doubted(part, result.refusal, doubts, at)
         else:
-            reason = _fitting(want, now, coming, lacking, policy, growth)
+            reason = reasons.get((now, coming, lacking)) or _fitting(want, now, coming, lacking, policy, growth)
+            reasons[now, coming, lacking] = reason
             delay = next((later[pool] for pool in sorted(want.demand.pools) if pool in later), None)
             if reason.code is Code.WAITS_FOR_COMING and delay is not None:
                 reason = delay

@@ -13,7 +13,7 @@ from autoscaler.core.model.cluster import Cluster
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import emptied_host
-from autoscaler.core.placement.placement import place
+from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.workers.observed import ObservedWorkers
 
 MOST = 20
@@ -39,4 +39,5 @@ def starving(
     serving = [each.host for each in observed.machines if each.host is not None and each.in_service]
     hosts = [emptied_host(host, cluster.complexes, names) for host in (*serving, *observed.others) if host.heard]
     reason = because(Code.OTHERS_FIRST, max_reservation=cluster.max_reservation)
-    return {position: reason for position in large if place(((wanted[position].demand, 1),), hosts).complete}
+    empty = OpenPlacement(hosts)
+    return {position: reason for position in large if empty.copy().place(((wanted[position].demand, 1),)).complete}

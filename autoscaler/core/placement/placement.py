@@ -84,7 +84,7 @@ def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=65536)
 def hardest_first(demand: Demand) -> tuple[object, ...]:
     """Sorting key: what is choosy first, then what needs the most of one host, then of many; at last anything fixed."""
     together = demand.per_host or 1
@@ -104,7 +104,7 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=65536)
 def _need(demand: Demand) -> _Need | None:
     """None where no number of hosts could ever do: a total that is no multiple of the slots per host."""
     visit = demand.per_host or 1
@@ -330,11 +330,19 @@ class OpenPlacement:
         placement._kinds = [*self._kinds, *([_kind_of(new, (), count)] if count > 0 else [])]
         return placement
 
+    def copy(self) -> OpenPlacement:
+        board = OpenPlacement()
+        board._kinds = list(self._kinds)
+        return board
+
     def place(self, wanted: Sequence[Want]) -> Placement:
         """Place as many tasks as fit beside what was placed before. `used` tells of these tasks only."""
         self._used, self._new_used = set(), 0
         placed = [0] * len(wanted)
-        for index in sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])):
+        order = sorted(range(len(wanted)), key=lambda i: hardest_first(wanted[i][0])) if self._kinds else ()
+        for index in order:
+            if not self._kinds:  # all are full
+                break
             demand, count = wanted[index]
             need = _need(demand)
             if need is not None and count > 0:

@@ -19,6 +19,7 @@ from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.model.request_sets import Requests
 from autoscaler.core.readable.numbers import LAST, all_times, fault, mended, odd_numbers, shown, times
+from autoscaler.core.readable.remembered import PerCategory
 from autoscaler.core.readable.values import fault_of_offer
 from autoscaler.core.snapshot import Snapshot
 
@@ -51,7 +52,11 @@ def _cluster(cluster: Cluster, now: float, faults: list[Reason]) -> Cluster:
     odd = {name: value for name, value in odd_numbers(cluster) if name in _INTERVALS}
     faults += [fault("the configuration", name, value) for name, value in odd.items()]
     hosts = tuple(_host(host, now, faults) for host in cluster.hosts)
-    shapes = tuple(_shape(shape, now, faults) for shape in cluster.shapes)
+    shapes = cluster.shapes
+    fine = _FINE.each(shapes, _is_fine)
+    if not all(fine):
+        pairs = zip(shapes, fine, strict=True)
+        shapes = tuple(shape if is_fine else _shape(shape, now, faults) for shape, is_fine in pairs)
     queues = _all(cluster.queues, "queue", now, faults)
     for name, queue in queues.items():
         bad = {host: slots for host, slots in queue.slots_by_host.items() if not 0 <= slots <= 10**9}
@@ -115,6 +120,13 @@ def _instance(instance: QueueInstance, now: float, faults: list[Reason]) -> Queu
         jobs = tuple(mended(job, f"job {shown(job.number)} on {instance.host}", now, faults) for job in instance.jobs)
         instance = replace(instance, jobs=jobs)
     return instance
+
+
+_FINE = PerCategory[bool]()
+
+
+def _is_fine(shape: JobCategory) -> bool:
+    return not odd_numbers(shape.ask) and all_times(shape.submitted) and not odd_numbers(shape)
 
 
 def _shape(shape: JobCategory, now: float, faults: list[Reason]) -> JobCategory:

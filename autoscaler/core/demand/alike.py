@@ -1,0 +1,61 @@
+"""What of a request makes a difference: jobs whose requests differ in nothing else are judged once.
+
+Workflow managers give every job a run time and a memory limit of its own. Where these are limits of queues, all that
+matters is which queues' limits they are beyond.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+from autoscaler.core.model.cluster import Complex, Consumable, JobRequest, Queue
+from autoscaler.core.model.complexes import amount, by_any_name
+
+QUEUE_LIMITS = frozenset(
+    f"{kind}_{what}" for kind in "sh" for what in ("rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem")
+)
+"""Where not consumable these are limits that a queue sets, not properties of a host."""
+
+
+class Alike:
+    """Requests by what makes a difference, in one configuration."""
+
+    def __init__(self, limits: Mapping[str, tuple[str, str, tuple[float, ...]]]) -> None:
+        """`limits`: by a name or shortcut of a complex, its name, its type, and what queues limit it to, in order."""
+        self._limits = limits
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def number(self, ask: JobRequest) -> int:
+        """The same one for all that are asked alike."""
+        asked = ask.slots_min, ask.slots_max, ask.pe, self._that_matter(ask.hard), ask.queues, ask.master_queues
+        return self._numbers.setdefault(asked, len(self._numbers))
+
+    def _that_matter(self, hard: Iterable[tuple[str, str]]) -> tuple[tuple[str, str | int], ...]:
+        """The requests, with the number of queues' limits that it is beyond for one that can be read and is limited by
+        queues alone; left out where it is beyond none.
+        """
+        found: list[tuple[str, str | int]] = []
+        for name, text in hard:
+            limited = self._limits.get(name)
+            value = amount(text, limited[1]) if limited is not None else None
+            if limited is None or value is None:
+                found.append((name, text))
+            elif beyond := bisect_left(limited[2], value):
+                found.append((limited[0], beyond))
+        return tuple(found)
+
+
+def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue]) -> Alike:
+    return Alike(
+        {
+            called: (entry.name, entry.type, _limits_of(entry, queues.values()))
+            for called, entry in by_any_name(complexes).items()
+            if entry.name in QUEUE_LIMITS and entry.consumable is Consumable.NO and entry.relop != "EXCL"
+        }
+    )
+
+
+def _limits_of(entry: Complex, queues: Iterable[Queue]) -> tuple[float, ...]:
+    values = {amount(queue.limits[entry.name], entry.type) for queue in queues if entry.name in queue.limits}
+    return tuple(sorted(value for value in values if value is not None))

@@ -1,0 +1,55 @@
+"""What a pure function gave in the pass before. Most of what waits is the same object in the next one, and need not be
+judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from autoscaler.core.model.cluster import JobCategory
+
+Value = TypeVar("Value")
+
+
+class PerCategory(Generic[Value]):
+    """Values of one pure function by job category, for the categories of the last call. One that is equal but another
+    object is asked about anew; so the values are those of the function, whoever else asks in between.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[JobCategory, Value]] = {}
+        self._shapes: tuple[JobCategory, ...] = ()
+        self._values: tuple[Value, ...] = ()
+
+    def each(self, shapes: tuple[JobCategory, ...], of: Callable[[JobCategory], Value]) -> tuple[Value, ...]:
+        """The function's value of each of these, in their order."""
+        if shapes is self._shapes:
+            return self._values
+        before, known, values = self._known, dict[int, tuple[JobCategory, Value]](), list[Value]()
+        for shape in shapes:
+            first = shape.jobs[0] if shape.jobs else 0
+            entry = before.get(first)
+            if entry is None or entry[0] is not shape:
+                entry = shape, of(shape)
+            known[first] = entry
+            values.append(entry[1])
+        self._known, self._shapes, self._values = known, shapes, tuple(values)
+        return self._values
+
+
+class LastValue(Generic[Value]):
+    """The value of a pure function for the arguments of the last call, for where that is likely to be asked again."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, Value] | None = None
+
+    def value_of(self, arguments: object, of: Callable[[], Value]) -> Value:
+        """`arguments`: all that the value rests on, as one value that never changes."""
+        last = self._last
+        if last is None or last[0] != arguments:
+            last = self._last = arguments, of()
+        return last[1]
+
+    def forget(self) -> None:
+        self._last = None

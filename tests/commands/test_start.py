@@ -1,0 +1,85 @@
+"""A command imports what it needs and no more: counted by modules, since times depend on the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from autoscaler.commands.main import cli, described
+
+SERVICE = ("fastapi", "starlette", "uvicorn", "jinja2", "structlog", "autoscaler.api.app", "autoscaler.engine.loop")
+CLOUDS = ("boto3", "botocore", "azure", "requests")
+DECIDING = ("autoscaler.core.plan", "autoscaler.engine.observe")
+HEAVY = (*SERVICE, *CLOUDS, *DECIDING, "pydantic", "pydantic_settings", "rich", "filelock", "psutil", "asyncio")
+QUICK = (
+    *("completion", "drain", "explain", "history", "jetpack", "jobs", "keep", "pause", "plan", "requests", "resume"),
+    *("retry", "status", "worker", "workers"),
+)
+PROGRAM = """
+import contextlib, io, json, sys
+from autoscaler.commands.main import main
+with contextlib.redirect_stdout(io.StringIO()) as said:
+    codes = [main(line) for line in json.loads(sys.argv[1])]
+print(json.dumps([codes, said.getvalue(), sorted(sys.modules)]))
+"""
+
+
+def imported_by(*lines: list[str], environ: Mapping[str, str] | None = None) -> tuple[set[str], str]:
+    """What a process that carries out these command lines has imported, and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(lines)],
+        env={**os.environ, **(environ or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    codes, said, modules = json.loads(done.stdout)
+    assert codes == [0] * len(lines), done.stderr
+    return set(modules), said
+
+
+def test_the_list_of_commands_and_the_version_import_no_command() -> None:
+    modules, _ = imported_by(["--help"], ["--version"])
+    of_commands = {name for name in modules if name.startswith("autoscaler.commands.")}
+    assert of_commands <= {"autoscaler.commands.main", "autoscaler.commands.context"}
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_the_help_of_a_command_imports_nothing_that_it_needs_later() -> None:
+    modules, _ = imported_by(*([name, "--help"] for name in QUICK))
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_status_imports_no_server_no_cloud_and_nothing_that_decides(tmp_path: Path) -> None:
+    common = tmp_path / "default" / "common"
+    common.mkdir(parents=True)
+    (common / "act_qmaster").write_text("master\n")
+    (common / "bootstrap").write_text("ignore_fqdn true\n")
+    modules, said = imported_by(
+        ["status"],
+        environ={
+            "SGE_ROOT": str(tmp_path),
+            "SGE_CELL": "default",
+            "XDG_STATE_HOME": str(tmp_path),
+            "CP_CAP_AUTOSCALE_WORKDIR": str(tmp_path),
+            "CP_CAP_AUTOSCALE_PROVIDER": "local",
+        },
+    )
+    assert "no pass was ever made here" in said
+    assert modules.isdisjoint((*SERVICE, *CLOUDS, *DECIDING))
+
+
+def test_the_list_describes_commands_as_they_describe_themselves() -> None:
+    with click.Context(cli) as context:
+        for name in cli.list_commands(context):
+            command = cli.get_command(context, name)
+            assert command is not None
+            assert described(name).get_short_help_str(99) == command.get_short_help_str(99)
