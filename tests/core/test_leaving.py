@@ -13,6 +13,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.workers.phases import FOR_GOOD
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -274,6 +275,20 @@ def test_a_kept_worker_is_never_disabled() -> None:
 def test_a_kept_worker_that_was_draining_is_enabled() -> None:
     made = plan(a_snapshot(a_worker(mark=IDLE, empty=99), Overrides(keep=frozenset({"w1"}))))
     assert acts(made) == [("enable", "w1")]
+
+
+@pytest.mark.parametrize("mark", sorted(FOR_GOOD))
+def test_one_that_leaves_for_good_and_that_a_person_keeps_is_neither_removed_nor_let_in(mark: Disabling) -> None:
+    made = plan(a_snapshot(a_job(), a_worker(mark=mark, empty=99), Overrides(keep=frozenset({"w1"}))))
+    assert ("enable", "w1") not in acts(made)
+    assert ("remove", "w1") not in acts(made)
+    assert told(made, "w1") == ("keep", Code.KEPT_BY_COMMAND)
+
+
+@pytest.mark.parametrize("mark", sorted(FOR_GOOD))
+def test_one_that_leaves_for_good_leaves_although_a_rule_would_keep_it(mark: Disabling) -> None:
+    made = plan(a_snapshot(a_worker(mark=mark, empty=99), keep_alive=("night",)))
+    assert acts(made) == [("remove", "w1")]
 
 
 def test_stop_now_disables_all_in_service_but_those_kept() -> None:
