@@ -191,6 +191,13 @@ def test_a_host_that_a_person_enabled_again_is_left_in_service() -> None:
     assert (acts(made), told(made, "w1")) == ([], ("keep", Code.ENABLED_BY_HAND))
 
 
+def test_once_it_is_seen_enabled_nothing_of_its_leaving_is_remembered() -> None:
+    """Else what it is disabled for the next time would begin with what was seen the last time."""
+    let_in = with_note(a_worker(mark=IDLE, used=1, empty=60, states=""), enabled_at=NOW - 5)
+    note = plan(a_snapshot(let_in)).memory.workers["i-w1"]
+    assert (note.disabling, note.disabled_at, note.seen_disabled, note.enabled_at) == (None, None, False, None)
+
+
 def test_a_host_that_a_person_enabled_again_must_be_idle_anew() -> None:
     note = plan(a_snapshot(a_worker(mark=IDLE, states="", empty=99))).memory.workers["i-w1"]
     assert (note.disabling, note.idle_since) == (None, NOW)

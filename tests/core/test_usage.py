@@ -77,3 +77,11 @@ def test_launches_in_the_window_count_unless_they_brought_nothing_or_a_person_re
     room = launches_paced(Brake(max_launches=4, window=60.0), [event], NOW, resumed_at)
     assert room is not None
     assert room.count == left
+
+
+def test_a_launch_amounts_to_the_most_of_its_candidates_each_for_itself() -> None:
+    """Many cheap small workers or a few dear large ones: whichever it gets is within the sum."""
+    many, dear = Candidate((a_bucket(LARGE, price=0.1),), 5), Candidate((a_bucket(XLARGE, price=0.9),), 3)
+    for candidates in ((many, dear), (dear, many)):
+        most = most_of(Launch("execute", candidates, because(Code.DEMAND)))
+        assert (most.workers, most.cores, most.price_per_hour) == (5, 12, pytest.approx(2.7))
