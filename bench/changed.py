@@ -50,7 +50,7 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
                 found.add(path)
             case (*_, name) if name.endswith(".py"):
                 direct = {test for test, imported in imports.items() if module in imported}
-                found |= direct or _tests_of_room(module.rpartition(".")[0], imports)
+                found |= direct or tests_of_room(module.rpartition(".")[0], imports)
             case (*_, name) if name.endswith(".md") or name == "Makefile":
                 found.add(DOCS)
             case _:
@@ -58,7 +58,7 @@ def select_tests(changed: Iterable[str], imports: dict[str, set[str]]) -> list[s
     return sorted(path for path in found or set(CORE) if (ROOT / path).exists() and not _is_within(path, found))
 
 
-def _tests_of_room(room: str, imports: dict[str, set[str]]) -> set[str]:
+def tests_of_room(room: str, imports: dict[str, set[str]]) -> set[str]:
     """Tests that import any module of the package."""
     return {test for test, imported in imports.items() if room and any(one.startswith(f"{room}.") for one in imported)}
 
@@ -68,10 +68,22 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
 
 
 def imports_of_tests() -> dict[str, set[str]]:
-    """Every unit test → what it imports, as modules and as names in them."""
-    files = (file for file in (ROOT / "tests").rglob("test_*.py"))
-    named = {file.relative_to(ROOT).as_posix(): file for file in files}
-    return {name: _imported(file) for name, file in sorted(named.items()) if not name.startswith(LONG)}
+    """Every unit test → what it imports, as modules and as names in them; also by way of what only helps tests."""
+    named = {file.relative_to(ROOT).as_posix(): file for file in (ROOT / "tests").rglob("*.py")}
+    imported = {name: _imported(file) for name, file in sorted(named.items())}
+    modules = {name.removesuffix(".py").replace("/", "."): name for name in imported}
+    tests = (name for name in imported if PurePath(name).match("test_*.py") and not name.startswith(LONG))
+    return {name: _with_helpers(name, imported, modules) for name in tests}
+
+
+def _with_helpers(test: str, imported: dict[str, set[str]], modules: dict[str, str]) -> set[str]:
+    found: set[str] = set()
+    left = [test]
+    while left:
+        new = imported[left.pop()] - found
+        found |= new
+        left += [modules[module] for module in new if module in modules]
+    return found
 
 
 def _imported(file: Path) -> set[str]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from autoscaler.background import on_thread
 from autoscaler.core.model.actions import Disable, Enable, Enrol, Remove, Terminate
-from autoscaler.core.model.fleet import InstanceType, MachineState, Worker
+from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState, Worker
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.workers.phases import Phase
 from autoscaler.errors import CommandTimedOut
 from autoscaler.report.status import Now, status, status_pairs
 from autoscaler.store.journal import Result
 from autoscaler.store.observations import LastObservation, SeenWorker
-from providers.interface import Refused
+from providers.interface import Launched, LaunchOrder, Refused
 from tests.act.test_launch import Bench, launch
 from tests.sge.grid_engine_model import Killed
+from tests.simulated.executor import Value, at_once
 
 REASON = because(Code.IDLE)
 
@@ -137,6 +141,61 @@ def test_every_outcome_is_in_the_journal(bench: Bench) -> None:
     assert told == [("remove", "done"), ("disable", "done"), ("enrol", "done")]
 
 
+@pytest.mark.parametrize("defect", (None, RuntimeError("no such attribute")), ids=("sound", "with a defect"))
+def test_a_providers_own_defect_is_told_and_the_loop_is_woken_all_the_same(
+    bench: Bench, caplog: pytest.LogCaptureFixture, defect: Exception | None
+) -> None:
+    """It counts as no answer: the order stays open, and is asked for again."""
+    woken: list[None] = []
+    bench.restart(on_late=lambda: woken.append(None))
+    give = bench.provider.launch
+
+    def launch_(order: LaunchOrder) -> Launched:
+        if defect is not None:
+            raise defect
+        return give(order)
+
+    bench.provider.launch = launch_  # type: ignore[method-assign]
+    bench.act(launch("m5.large"))
+    told = ["its contract does not know" in record.message for record in caplog.records if record.exc_info]
+    assert (told, len(woken)) == ([] if defect is None else [True], 1)
+    assert (OrderState.SENT in bench.states) is (defect is not None)
+
+
+def test_an_end_that_is_under_way_is_not_asked_for_again_and_the_journal_says_so(tmp_path: Path) -> None:
+    bench, answer = Bench(tmp_path, on_thread), Event()
+    calls: list[Sequence[str]] = []
+
+    def terminate(ids: Sequence[str]) -> None:
+        calls.append(ids)
+        answer.wait(60)
+
+    bench.provider.terminate = terminate  # type: ignore[method-assign]
+    for _ in range(2):
+        bench.act(Terminate("i-1", "w1", REASON))
+    told = [(row["result"], row["message"]) for row in bench.store.journal.outcomes_of("w1")]
+    answer.set()
+    bench.actor.finish(60)
+    assert (len(calls), told[0]) == (1, (Result.UNDER_WAY, "asked for by an earlier pass"))
+
+
+def test_what_never_joined_is_ended_by_eight_threads_at_most(tmp_path: Path) -> None:
+    """Each is asked for its last words first, which is slow."""
+    threads: list[str] = []
+
+    def executor(call: Callable[[], Value], name: str) -> Future[Value]:
+        threads.append(name)
+        return at_once(call, name)
+
+    bench = Bench(tmp_path, executor)
+    counts = []
+    for first, count in ((0, 1), (1, 3), (10, 20)):
+        threads.clear()
+        bench.act(*(Terminate(f"i-{first + number}", None, REASON, failure="boot") for number in range(count)))
+        counts.append(len(threads))
+    assert counts == [1, 3, 8]
+
+
 class TestEndingMany:
     """With few calls, and one that the provider refuses keeps no other."""
 
@@ -158,6 +217,10 @@ class TestEndingMany:
         calls, results = self.ends(bench, 1000)
         assert (len(calls), len({each for call in calls for each in call})) == (8, 1000)
         assert set(results.values()) == {Result.DONE}
+
+    def test_a_hundred_take_two(self, bench: Bench) -> None:
+        calls, _ = self.ends(bench, 100)
+        assert sorted(map(len, calls)) == [50, 50]
 
     def test_one_that_is_refused_keeps_no_other(self, bench: Bench) -> None:
         calls, results = self.ends(bench, 100, protected="i-42")

@@ -169,6 +169,22 @@ def test_a_job_that_refuses_to_be_told_is_in_the_outcome(bench: JobsBench) -> No
     assert bench.outcome(Annotate(("12",), REASON))[0] is Result.REFUSED
 
 
+def test_of_each_job_it_is_known_what_became_of_the_notice(bench: JobsBench) -> None:
+    """Also why, of each task of a job that refused it."""
+    words = {"12": "", "13": 'denied: job "13" does not exist', "14": "error: denied: job 14 is not yours"}
+    bench.words = {f"qalter {number}": said for number, said in words.items()}
+    assert bench.outcome(Annotate(("12", "13.2", "14.1", "14.7"), REASON)) == (
+        Result.REFUSED,
+        "14.1: error: denied: job 14 is not yours; 14.7: error: denied: job 14 is not yours; gone already: 13.2",
+    )
+
+
+def test_nobody_is_told_of_a_job_that_was_gone_when_its_notice_was_written(bench: JobsBench) -> None:
+    bench.words = {"qalter 13": 'denied: job "13" does not exist', "qdel": "root has deleted job 12"}
+    bench.act(Kill(("12", "13"), REASON, asks=(PLAIN, PLAIN)))
+    assert bench.told.told == [(("12",), "deleted")]
+
+
 def test_jobs_are_pushed_back_one_by_one_and_one_refusal_hides_no_other(bench: JobsBench) -> None:
     bench.words = {"qmod 12": "The job 12 is running in queue none where jobs are not rerunable."}
     result = bench.outcome(Reschedule(("12", "13"), "i-1", "w1", REASON))

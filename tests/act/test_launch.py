@@ -58,7 +58,7 @@ class Bench:
         self.groups: Groups | None = None
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, on_late: Callable[[], None] = lambda: None) -> None:
         means = ExecutionContext(
             Administrator(self.grid_engine),
             self.provider,
@@ -73,7 +73,7 @@ class Bench:
             groups=self.groups,
             batches=Batches(Administrator(self.grid_engine)),
         )
-        self.actor = Actor(means, patience=0.0)
+        self.actor = Actor(means, patience=0.0, on_late=on_late)
 
     def act(self, *actions: Action, carry_on: Callable[[], bool] = lambda: True) -> list[Outcome]:
         journalled = self.store.accept(Plan(actions, Memory()), pass_number=1, at=self.now)

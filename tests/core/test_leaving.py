@@ -13,6 +13,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.workers.phases import FOR_GOOD
 from tests.core.building import (
     LONG_AGO,
     NOW,
@@ -190,6 +191,13 @@ def test_a_host_that_a_person_enabled_again_is_left_in_service() -> None:
     assert (acts(made), told(made, "w1")) == ([], ("keep", Code.ENABLED_BY_HAND))
 
 
+def test_once_it_is_seen_enabled_nothing_of_its_leaving_is_remembered() -> None:
+    """Else what it is disabled for the next time would begin with what was seen the last time."""
+    let_in = with_note(a_worker(mark=IDLE, used=1, empty=60, states=""), enabled_at=NOW - 5)
+    note = plan(a_snapshot(let_in)).memory.workers["i-w1"]
+    assert (note.disabling, note.disabled_at, note.seen_disabled, note.enabled_at) == (None, None, False, None)
+
+
 def test_a_host_that_a_person_enabled_again_must_be_idle_anew() -> None:
     note = plan(a_snapshot(a_worker(mark=IDLE, states="", empty=99))).memory.workers["i-w1"]
     assert (note.disabling, note.idle_since) == (None, NOW)
@@ -274,6 +282,20 @@ def test_a_kept_worker_is_never_disabled() -> None:
 def test_a_kept_worker_that_was_draining_is_enabled() -> None:
     made = plan(a_snapshot(a_worker(mark=IDLE, empty=99), Overrides(keep=frozenset({"w1"}))))
     assert acts(made) == [("enable", "w1")]
+
+
+@pytest.mark.parametrize("mark", sorted(FOR_GOOD))
+def test_one_that_leaves_for_good_and_that_a_person_keeps_is_neither_removed_nor_let_in(mark: Disabling) -> None:
+    made = plan(a_snapshot(a_job(), a_worker(mark=mark, empty=99), Overrides(keep=frozenset({"w1"}))))
+    assert ("enable", "w1") not in acts(made)
+    assert ("remove", "w1") not in acts(made)
+    assert told(made, "w1") == ("keep", Code.KEPT_BY_COMMAND)
+
+
+@pytest.mark.parametrize("mark", sorted(FOR_GOOD))
+def test_one_that_leaves_for_good_leaves_although_a_rule_would_keep_it(mark: Disabling) -> None:
+    made = plan(a_snapshot(a_worker(mark=mark, empty=99), keep_alive=("night",)))
+    assert acts(made) == [("remove", "w1")]
 
 
 def test_stop_now_disables_all_in_service_but_those_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.replace.change import Change, Leaver, Readiness
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     GIB,
@@ -570,3 +572,19 @@ def test_idle_workers_are_kept_for_a_job_that_waits_for_busy_ones_besides() -> N
     busy_ones = (busy("w2", used=16, type_=X4LARGE), busy("w3", used=16, type_=X4LARGE))
     made = plan(a_spread_job_on_weak_workers(a_worker("w1", idle=99), *busy_ones))
     assert told(made, "w1") == ("keep", Code.NEEDED)
+
+
+def leavers(*readiness: Readiness) -> tuple[Leaver, ...]:
+    """The first is dry soonest."""
+    machine: Any = SimpleNamespace(worker=SimpleNamespace(id="i-w1"))
+    return tuple(Leaver(machine, None, each, NOW + at, 0.1) for at, each in enumerate(readiness))
+
+
+@pytest.mark.parametrize("reverse", (False, True))
+def test_of_several_that_make_room_the_last_one_says_how_soon(reverse: bool) -> None:
+    offer = SimpleNamespace(slots=2)
+    option: Any = SimpleNamespace(price=0.2, offer=offer, type=LARGE, price_type="on_demand")
+    leaving = leavers(Readiness.IDLE, Readiness.LATER)
+    change = Change(leaving[::-1] if reverse else leaving, option, 1, served=1, lost=0)
+    assert change.readiness is Readiness.LATER
+    assert (change.order[0], change.order[6]) == (Readiness.LATER, NOW + 1)

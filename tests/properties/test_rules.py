@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -21,8 +24,8 @@ from autoscaler.core.model.actions import (
     Terminate,
     WorkerAction,
 )
-from autoscaler.core.model.fleet import Fleet, MachineState, Order, OrderState
-from autoscaler.core.model.memory import Memory
+from autoscaler.core.model.fleet import Fleet, MachineState, Order, OrderState, Worker
+from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
@@ -30,6 +33,8 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from tests.properties.world import LIMITS, World
 
 PERSISTENT = frozenset({"h1"})
+MOMENT = 0.25
+"""Seconds."""
 
 
 class Rules(RuleBasedStateMachine):
@@ -38,7 +43,8 @@ class Rules(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.pending: Plan | None = None
+        self.before: tuple[Worker, ...] | None = None
+        """What the provider showed at the last pass."""
 
     # -- passes ----------------------------------------------------------------------------------------------------
 
@@ -70,8 +76,25 @@ class Rules(RuleBasedStateMachine):
     def a_pass_in_which_a_job_slips_in_before_the_removal(self) -> None:
         self.world.act(self.decide().actions, between=[1])
 
+    @rule(whole=st.integers(0, 2))
+    def a_pass_on_a_listing_that_is_cut_short(self, whole: int) -> None:
+        """The provider shows the first few of its machines only, whatever their age."""
+        world, before = self.world, set(self.world.unlisted)
+        world.unlisted |= set(sorted(world.machines)[whole:])
+        world.act(self.decide().actions)
+        world.unlisted = before & set(world.machines)
+
+    @precondition(lambda self: self.before is not None)
+    @rule()
+    def a_pass_on_a_stale_listing(self) -> None:
+        """The provider shows its machines as an earlier pass saw them: new ones are missing, ended ones still there."""
+        self.world.stale = self.before
+        self.world.act(self.decide().actions)
+        self.world.stale = None
+
     def decide(self) -> Plan:
         seen = self.world.snapshot()
+        self.before = self.world.listing()
         made = self.world.decide()
         check(seen, made, self.world)
         return made
@@ -190,10 +213,17 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
             case Reschedule():
                 pass
     check_launches(seen, made)
-    again = plan(replace(seen, memory=made.memory, fleet=with_orders(seen.fleet, made, seen.now)))
+    check_second_pass(seen, made)
+
+
+def check_second_pass(seen: Snapshot, made: Plan, decide: Callable[[Snapshot], Plan] = plan) -> None:
+    """Rule 9. In turn the second pass comes at once and a moment later: all deadlines here are at whole seconds."""
+    later = seen.now + MOMENT * (made.memory.passes % 2)
+    fleet = with_orders(seen.fleet, made, seen.now)
+    again = decide(replace(seen, memory=made.memory, fleet=fleet, now=later))
     assert again.actions == (), f"rule 9: nothing twice, but after {made.actions}"
-    assert forget_passes(again.memory) == forget_passes(made.memory), "rule 9: nothing changes"
-    assert plan(seen) == made, "equal snapshots give equal plans"
+    assert steady(again.memory) == steady(made.memory), "rule 9: nothing changes"
+    assert decide(seen) == made, "rule 9: equal snapshots give equal plans"
 
 
 def with_orders(fleet: Fleet, made: Plan, now: float) -> Fleet:
@@ -232,8 +262,13 @@ def check_launches(seen: Snapshot, made: Plan) -> None:
         assert (launch.candidates[0].count - 1) * slots < lacking * slots
 
 
-def forget_passes(memory: Memory) -> Memory:
-    return replace(memory, passes=0)
+def steady(memory: Memory) -> Memory:
+    """Without what counts passes or seconds, which goes on in an unchanged world."""
+    trials = {order: replace(trial, joined_s=0.0) for order, trial in memory.trials.items()}
+    workers = {
+        name: replace(note, silent_s=None if note.silent_s is None else 0.0) for name, note in memory.workers.items()
+    }
+    return replace(memory, passes=0, looked_at=0.0, trials=trials, workers=workers)
 
 
 TestRules: Any = Rules.TestCase
@@ -261,3 +296,80 @@ def test_everything_ends_when_nothing_waits_any_more() -> None:
                 world.finish(job)
         world.pass_time(5)
     assert (most, world.machines, set(world.hosts), world.waiting) == (3, {}, set(PERSISTENT), {})
+
+
+# -- planted bugs: what breaks rule 9 is noticed -----------------------------------------------------------------------
+
+
+def forgets_what_it_began(seen: Snapshot) -> Plan:
+    return replace(plan(seen), memory=seen.memory)
+
+
+def dates_anew_what_it_began_before(seen: Snapshot) -> Plan:
+    """Equal at the same time, so that only a later second pass tells."""
+    made = plan(seen)
+    notes = {name: replace(note, idle_since=note.idle_since and seen.now) for name, note in made.memory.workers.items()}
+    return replace(made, memory=replace(made.memory, workers=notes))
+
+
+def counts_on(seen: Snapshot) -> Plan:
+    made = plan(seen)
+    return replace(
+        made, memory=replace(made.memory, quarantines=(*seen.memory.quarantines, Event(seen.now, 1, "execute")))
+    )
+
+
+def launches_again_a_moment_later(seen: Snapshot) -> Plan:
+    made, last = plan(seen), seen.memory.looked_at
+    if last is None or not 0 < seen.now - last < 1:
+        return made
+    return replace(made, actions=plan(replace(seen, fleet=Fleet((), seen.fleet.buckets), memory=Memory())).actions)
+
+
+NUMBERS = itertools.count()
+
+
+def decides_by_chance(seen: Snapshot) -> Plan:
+    return replace(plan(seen), waiting=next(NUMBERS))
+
+
+def live(decide: Callable[[Snapshot], Plan]) -> None:
+    """From the submission of jobs until their workers are gone, every pass held against rule 9."""
+    world = World()
+    for _ in range(4):
+        world.submit(4)
+    for number in range(40):
+        seen = world.snapshot()
+        made = decide(seen)
+        check_second_pass(seen, made, decide)
+        world.memory = made.memory
+        world.act(made.actions)
+        world.list_all()
+        for worker_id in world.machines:
+            world.boot(worker_id)
+        for name in world.hosts:
+            world.hear(name)
+        world.dispatch()
+        for job in world.running if number > 20 else ():
+            world.finish(job)
+        world.pass_time(16)
+    assert not world.machines
+
+
+BUGS = (
+    forgets_what_it_began,
+    dates_anew_what_it_began_before,
+    counts_on,
+    launches_again_a_moment_later,
+    decides_by_chance,
+)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_noticed_by_rule_9(bug: Callable[[Snapshot], Plan]) -> None:
+    with pytest.raises(AssertionError, match="rule 9"):
+        live(bug)
+
+
+def test_without_a_bug_rule_9_holds_in_the_same_life() -> None:
+    live(plan)

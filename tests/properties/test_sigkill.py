@@ -6,30 +6,38 @@ could leave something half done, with a new process on the same store afterwards
 
 from __future__ import annotations
 
-import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX, AskGridEngine, Kill, ProbeHost, Question
 from autoscaler.core.model.evidence import Answer
+from autoscaler.core.model.fleet import Interruption
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Target
 from autoscaler.core.plan import plan
-from autoscaler.core.policy import NodeArrayPolicy
+from autoscaler.core.policy import Limits, LostJobs, NodeArrayPolicy
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.store.nodes import NodeRow
+from providers.fake import Machine
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
-from tests.simulated.cluster import ended_once
-from tests.simulated.killing import Instants, MortalNames, MortalProvider, MortalRunner, mortal_store, sampled
+from tests.simulated.killing import Instants, MortalNames, MortalRunner, mortal_store, sampled
+from tests.simulated.perils import ForgetfulCloud, NoticingProvider, PerilousCluster
 
 REASON = because(Code.UNKNOWN_PE, pe="local", queues=("main.q",), slots=9)
 PASSES = 80
 LAST_EVENT = 15
+SHARES, PAIRS, SAMPLE = 4, 6, 32
+"""A story's instants are shared among so many tests, which may run side by side; so many pairs of them are tried; and
+of a long story, where each life takes a second, so many instants are drawn, always the same.
+"""
+PERILS = {"silence_timeout": 60.0}
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,13 @@ class Story:
     decide: Callable[[Snapshot], Plan] = plan
     killed: int = 0
     """So many jobs are deleted by us."""
+    perils: Mapping[str, Any] | None = None
+    """Set: machines freeze and are taken, beside a persistent host of one slot; fields of the policy for that."""
+    long: bool = False
+    starts: int = 1
+    """So often a job may be started."""
+    shows: frozenset[Code] = frozenset()
+    """Codes of reasons that the journal must have in the end: without them the story is not what it says."""
 
 
 def _come_and_go(world: World) -> None:
@@ -127,6 +142,48 @@ def _workers_ask_to_stop(world: World) -> None:
     store.close()
 
 
+def _stronger_wanted(world: World) -> None:
+    """All that may be there is one weak worker, which is idle by the time that a job wants a stronger one."""
+    world.cluster.pe = "local"
+    world.cluster.submit(1, seconds=10)
+
+
+def _strong_job(world: World) -> None:
+    cluster = world.cluster
+    if len(cluster.jobs) == 1 and cluster.jobs[0].ended:
+        cluster.submit(1, seconds=20, slots=4)
+
+
+def _beside_a_persistent_host(world: World) -> None:
+    """One job on the persistent host, one on a worker."""
+    world.cluster.submit(2, seconds=100)
+
+
+def _one_may_not_start_again(world: World) -> None:
+    _beside_a_persistent_host(world)
+    world.cluster.fixed.add(2)
+
+
+def _served(world: World) -> Machine | None:
+    """The machine on which the second job runs for the first time."""
+    job = world.cluster.jobs[1]
+    names = {machine.name: machine for machine in world.cloud.living(TAG)}
+    return names.get(job.host) if job.host is not None and len(job.starts) == 1 else None
+
+
+def _freezes(world: World) -> None:
+    assert isinstance(world.cluster, PerilousCluster)
+    frozen, machine = world.cluster.truth.frozen, _served(world)
+    if machine is not None and not frozen:
+        frozen.add(machine.id)
+
+
+def _is_taken(world: World) -> None:
+    machine = _served(world)
+    if machine is not None and not world.cloud.notices:
+        world.cloud.notices.append(Interruption(machine.id, world.clock.now + 60, "terminate"))
+
+
 def _too_large(world: World) -> None:
     world.cluster.submit(1, slots=9)
 
@@ -164,6 +221,41 @@ STORIES = (
         array=replace(POLICY.node_arrays[0], boot_timeout=20.0),
     ),
     Story("a worker asks to stop", _one_job, _workers_ask_to_stop),
+    Story(
+        "a weak worker makes room",
+        _stronger_wanted,
+        _strong_job,
+        array=replace(POLICY.node_arrays[0], hybrid=True, limits=Limits(max_workers=1), idle_timeout=150.0),
+        long=True,
+        shows=frozenset({Code.SWAP}),
+    ),
+    Story(
+        "a worker is lost and its job requeued",
+        _beside_a_persistent_host,
+        _freezes,
+        perils=PERILS,
+        long=True,
+        starts=2,
+        shows=frozenset({Code.FENCED, Code.LOST_JOBS_RESCHEDULED}),
+    ),
+    Story(
+        "a worker is lost and its job may not start again",
+        _one_may_not_start_again,
+        _freezes,
+        perils={**PERILS, "lost_jobs": LostJobs.DELETE},
+        long=True,
+        killed=1,
+        shows=frozenset({Code.FENCED, Code.LOST_JOBS_DELETED}),
+    ),
+    Story(
+        "a worker is taken after a notice",
+        _beside_a_persistent_host,
+        _is_taken,
+        perils=PERILS,
+        long=True,
+        starts=2,
+        shows=frozenset({Code.TERMINATED_BEFORE_INTERRUPTION, Code.LOST_JOBS_RESCHEDULED}),
+    ),
 )
 
 
@@ -176,7 +268,12 @@ class Life:
     killing: frozenset[int]
 
     def __post_init__(self) -> None:
-        self.world = World(self.directory / "store.sqlite", policy=replace(POLICY, node_arrays=(self.story.array,)))
+        policy = replace(POLICY, node_arrays=(self.story.array,), **(self.story.perils or {}))
+        self.world = World(self.directory / "store.sqlite", policy=policy)
+        if self.story.perils is not None:
+            self.world.cloud = ForgetfulCloud(clock=self.world.clock, boot_delay=self.world.boot_delay)
+            self.world.cluster = cluster = PerilousCluster(self.world.cloud, self.world.clock, {"h1": 1})
+            cluster.begin()
         self.story.prepare(self.world)
         self.instants = Instants(self.killing)
         self.wrong: list[str] = []
@@ -189,12 +286,15 @@ class Life:
             self.story.later(self.world)
             self._step()
             self._check()
-            if number > LAST_EVENT and not left_over(self.world, self.loop) and not self.world.cluster.waiting:
+            if number > LAST_EVENT and not left_over(self.world, self.loop) and self._all_ended():
                 break
         self._step()  # one more look, so that the last machine's end is seen
         self._check_end()
         self.loop.store.close()
         return [f"{' and '.join(self.deaths) or 'undisturbed'}: {problem}" for problem in self.wrong]
+
+    def _all_ended(self) -> bool:
+        return all(job.ended for job in self.world.cluster.jobs)
 
     def _step(self) -> None:
         try:
@@ -203,13 +303,13 @@ class Life:
             self.deaths.append(str(death))
             self.loop.store.close()
             self._start()
-            step(self.world, self.loop)
+            self._step()
 
     def _start(self) -> None:
         """A new process, which may be killed while it starts."""
         world, instants = self.world, self.instants
         store = mortal_store(world.store_file, instants)
-        runner, provider = MortalRunner(world.cluster, instants), MortalProvider(world.provider(), instants)
+        runner, provider = MortalRunner(world.cluster, instants), NoticingProvider(world.provider(), instants)
         try:
             names = MortalNames(world.names, instants)
             decide = self.story.decide
@@ -224,28 +324,38 @@ class Life:
         world = self.world
         living = {machine.name for machine in world.cloud.living(TAG)}
         tokens = {attempt.token for record in self.loop.store.journal.orders(0) for attempt in record.attempts}
-        for job in world.cluster.jobs:
-            if job.host is not None and job.host not in living:
-                self.wrong.append(f"{job.host} was ended under job {job.number}")
+        if isinstance(world.cluster, PerilousCluster):
+            self.wrong += world.cluster.truth.twice
+        else:
+            self._check_hosts(living)
         if unknown := [machine.id for machine in world.cloud.machines.values() if machine.token not in tokens]:
             self.wrong.append(f"the journal does not know {unknown}")
-        if lost := world.cluster.workers - living:
-            self.wrong.append(f"execution hosts without a machine: {lost}")
         phantoms = {*world.cluster.attached, *world.cluster.slots, *world.names.there} - living
         if phantoms := {name for name in phantoms if name.startswith(PROBE_HOST_PREFIX)}:
             self.wrong.append(f"phantoms stayed: {phantoms}")
         if len(living) > self.story.array.limits.max_workers:
             self.wrong.append(f"{len(living)} workers at once")
 
+    def _check_hosts(self, living: set[str]) -> None:
+        """Where no machine ends but by us."""
+        cluster = self.world.cluster
+        for job in cluster.jobs:
+            if job.host is not None and job.host not in living:
+                self.wrong.append(f"{job.host} was ended under job {job.number}")
+        if lost := cluster.workers - living:
+            self.wrong.append(f"execution hosts without a machine: {lost}")
+
     def _check_end(self) -> None:
         world, store = self.world, self.loop.store
+        told = " ".join(row["action"] for row in store.database.rows("SELECT action FROM actions"))
+        self.wrong += [f"it never did {code}" for code in self.story.shows if f'"{code}"' not in told]
         if left := left_over(world, self.loop):
             self.wrong.append(f"leaked: {left}")
         if (deleted := sum(job.deleted for job in world.cluster.jobs)) != self.story.killed:
             self.wrong.append(f"{deleted} jobs were deleted")
         if silent := [job.number for job in world.cluster.jobs if job.deleted and not job.context]:
             self.wrong.append(f"deleted without a word: {silent}")
-        if not ended_once(world.cluster.jobs):
+        if any(not job.ended or len(job.starts) > self.story.starts for job in world.cluster.jobs):
             self.wrong.append(f"jobs: {[(job.number, job.ended, job.starts) for job in world.cluster.jobs]}")
         if unanswered := [record.id for record in store.journal.orders(0) if not record.closed]:
             self.wrong.append(f"orders without an end: {unanswered}")
@@ -281,17 +391,6 @@ def test_undisturbed_all_goes_well(story: Story, memory_directory: Callable[[], 
     assert (life.live(), life.launched > 0 or story.killed > 0) == ([], True)
 
 
-def killed_at(instants: Iterable[int], undisturbed: Life, memory_directory: Callable[[], Path]) -> list[str]:
-    """What goes wrong in lives of the same story that are killed once each, at these instants."""
-    wrong: list[str] = []
-    for instant in instants:
-        life = Life(undisturbed.story, memory_directory(), frozenset({instant}))
-        wrong += life.live()
-        if life.launched > undisturbed.launched:
-            wrong.append(f"{life.deaths}: launched {life.launched} instead of {undisturbed.launched}")
-    return wrong
-
-
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
     story: Story, memory_directory: Callable[[], Path]
@@ -299,22 +398,52 @@ def test_killed_around_a_call_or_commit_of_each_kind_it_converges(
     """A sample: one instant of each kind, always the same ones, and one of twelve of all others."""
     undisturbed = Life(story, memory_directory(), frozenset())
     undisturbed.live()
-    chosen = sampled(undisturbed.instants.names, chance=random.Random(story.name))
-    assert killed_at(chosen, undisturbed, memory_directory) == []
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_killed_at_any_instant_it_converges(story: Story, memory_directory: Callable[[], Path]) -> None:
-    undisturbed = Life(story, memory_directory(), frozenset())
-    undisturbed.live()
-    every = range(1, len(undisturbed.instants.names) + 1)
-    assert killed_at(every, undisturbed, memory_directory) == []
+    chosen = sampled(undisturbed.instants.names, chance=Random(story.name))
+    assert wrong_with([frozenset({instant}) for instant in chosen], undisturbed, memory_directory) == []
 
 
 def test_a_sample_has_an_instant_of_each_kind() -> None:
     names = ["before commit", "after commit"] * 30 + ["before launch", "after launch"]
-    chosen = sampled(names, chance=random.Random(1))
+    chosen = sampled(names, chance=Random(1))
     assert {names[instant - 1] for instant in chosen} == set(names)
-    assert chosen == sampled(names, chance=random.Random(1))
+    assert chosen == sampled(names, chance=Random(1))
     assert 4 < len(chosen) < 20
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_killed_at_any_instant_it_converges(story: Story, share: int, memory_directory: Callable[[], Path]) -> None:
+    undisturbed = Life(story, memory_directory(), frozenset())
+    undisturbed.live()
+    instants: Sequence[int] = range(1, len(undisturbed.instants.names) + 1)
+    if story.long and len(instants) > SAMPLE:
+        instants = Random(story.name).sample(instants, SAMPLE)
+    kills = [frozenset({instant}) for instant in instants[share::SHARES]]
+    assert wrong_with(kills, undisturbed, memory_directory) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_killed_twice_it_converges(story: Story, memory_directory: Callable[[], Path]) -> None:
+    """The second time soon after the first: while what was left half done is mended."""
+    undisturbed = Life(story, memory_directory(), frozenset())
+    undisturbed.live()
+    chance, most = Random(story.name), len(undisturbed.instants.names)
+    firsts = chance.sample(range(1, most), min(PAIRS, most - 1))
+    pairs = [frozenset({first, first + chance.randint(1, 12)}) for first in firsts]
+    assert wrong_with(pairs, undisturbed, memory_directory) == []
+
+
+def wrong_with(kills: Sequence[frozenset[int]], undisturbed: Life, memory_directory: Callable[[], Path]) -> list[str]:
+    """What goes wrong in lives of the same story that are killed at these instants. Where a machine is lost, whether
+    its job needs another one or finds room depends on the time of the kill.
+    """
+    wrong: list[str] = []
+    most = undisturbed.launched if undisturbed.story.perils is None else 2
+    for killing in kills:
+        life = Life(undisturbed.story, memory_directory(), killing)
+        wrong += life.live()
+        if life.launched > most:
+            wrong.append(f"{life.deaths}: launched {life.launched} instead of {most}")
+    return wrong

@@ -72,6 +72,8 @@ class World:
     hosts: dict[str, Host] = field(default_factory=lambda: {"h1": Host(2)})
     machines: dict[str, Worker] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
+    stale: tuple[Worker, ...] | None = None
+    """What the provider shows instead of what is there; None: it does not."""
     orders: dict[str, Order] = field(default_factory=dict)
     failures: list[LaunchFailure] = field(default_factory=list)
     waiting: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -98,12 +100,16 @@ class World:
             complexes=COMPLEXES,
             execution_hosts=frozenset(self.hosts),
         )
-        listed = tuple(worker for worker in self.machines.values() if worker.id not in self.unlisted)
+        listed = self.listing() if self.stale is None else self.stale
         orders = tuple(order for order in self.orders.values() if self.now - order.ordered_at < 3600)
         fleet = Fleet(listed, (BUCKET,), orders, tuple(self.failures))
         evidence = Evidence(answers=dict(self.answers))
         policy = in_force(POLICY, self.requests, arrays_present(fleet, self.memory))
         return Snapshot(cluster, fleet, self.wishes, self.memory, policy, self.now, evidence, self.requests)
+
+    def listing(self) -> tuple[Worker, ...]:
+        """The machines, without those that no listing shows yet."""
+        return tuple(worker for worker in self.machines.values() if worker.id not in self.unlisted)
 
     def _shapes(self) -> list[JobCategory]:
         return [

@@ -56,6 +56,10 @@ class SimulatedCluster(GridEngineModel):
         self.jobs: list[Job] = []
         self.silent: set[str] = set()
         """Machines whose execd never reports."""
+        self.fixed: set[int] = set()
+        """Jobs that may not be started again."""
+        self.pe = ""
+        """Its parallel environment, whose jobs have all slots on one host; '': it has none."""
         self.unobservable = 0
         """So many calls that only look still fail."""
         for name, slots in self.persistent.items():
@@ -139,9 +143,11 @@ class SimulatedCluster(GridEngineModel):
             case ("qconf", "-sql"):
                 return 0, f"{self.queue}\n"
             case ("qconf", "-spl"):
-                return 1, "no parallel environment defined"
+                return (0, f"{self.pe}\n") if self.pe else (1, "no parallel environment defined")
+            case ("qconf", "-sp", self.pe):
+                return 0, f"pe_name {self.pe}\nslots 999\nuser_lists NONE\nallocation_rule $pe_slots\n"
             case ("qconf", "-sq", self.queue):
-                return 0, self.answer(("qconf", "-sq", "*"))[1] + "pe_list NONE\n"
+                return 0, self.answer(("qconf", "-sq", "*"))[1] + f"pe_list {self.pe or 'NONE'}\n"
             case ("qalter", "-w", "v", *numbers):
                 answers = [self._verified(number) for number in numbers]
                 return max(code for code, _ in answers), "\n".join(text for _, text in answers)
@@ -151,6 +157,16 @@ class SimulatedCluster(GridEngineModel):
                 return self._each(numbers, lambda job: self._hold(job, held=program == "qhold"))
             case ("qdel", *words):
                 return self._each([word for word in words if word != "-f"], self._delete)
+            case ("qstat", "-j", numbers, "-xml"):
+                known = [number for number in numbers.split(",") if self.job(number)]
+                rows = (
+                    f"<element><JB_job_number>{number}</JB_job_number>"
+                    f"<JB_restart>{2 if int(number) in self.fixed else 1}</JB_restart></element>"
+                    for number in known
+                )
+                return 0, f"<detailed_job_info><djob_info>{''.join(rows)}</djob_info></detailed_job_info>"
+            case ("qmod", "-rj", number) if int(number) in self.fixed:
+                return 0, f"The job {number} is not restartable"
             case ("qmod", "-rj", number) | ("qmod", "-f", "-rj", number):
                 return self._of_job(number, self._push_back)
             case _:
@@ -197,7 +213,7 @@ class SimulatedCluster(GridEngineModel):
         return f"{ROOT.partition('@')[0]} has deleted job {job.number}"
 
     def _push_back(self, job: Job) -> str:
-        """Every job here may be started again."""
+        """One that may be started again, or is forced to."""
         if job.host is None:
             return f"Modify operation can not be applied on job-array task {job.number}.1 in pending/hold state"
         job.host, place = None, job.host

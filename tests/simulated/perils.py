@@ -63,8 +63,6 @@ class PerilousCluster(SimulatedCluster):
 
     def begin(self) -> None:
         self.truth, self.reported, self.delivered = Truth(), {}, set()
-        self.fixed: set[int] = set()
-        """Jobs that may not be started again."""
         self._next_report: dict[str, float] = {}
 
     # -- machines --------------------------------------------------------------------------------------------------
@@ -153,16 +151,6 @@ class PerilousCluster(SimulatedCluster):
 
     def answer(self, argv: tuple[str, ...]) -> tuple[int, str]:
         match argv:
-            case ("qstat", "-j", numbers, "-xml"):
-                known = [number for number in numbers.split(",") if self.job(number)]
-                rows = (
-                    f"<element><JB_job_number>{number}</JB_job_number>"
-                    f"<JB_restart>{2 if int(number) in self.fixed else 1}</JB_restart></element>"
-                    for number in known
-                )
-                return 0, f"<detailed_job_info><djob_info>{''.join(rows)}</djob_info></detailed_job_info>"
-            case ("qmod", "-rj", number) if int(number) in self.fixed:
-                return 0, f"The job {number} is not restartable"
             case ("qdel", "-f", *numbers):
                 return self._each(numbers, self._delete)
             case _:

@@ -303,6 +303,21 @@ def test_a_worker_missing_from_one_listing_lives_on_when_it_is_back(store: Store
     assert store.history.lifetimes()[0].ended_at is None
 
 
+@pytest.mark.parametrize("ended", (True, False), ids=("listed as ended", "listed no more"))
+def test_a_worker_ended_when_that_was_first_seen_however_often_it_is_seen_again(store: Store, ended: bool) -> None:
+    gone = [replace(WORKER, state=MachineState.TERMINATED)] if ended else []
+    for listing, at in (([WORKER], 10.0), (gone, 20.0), (gone, 30.0)):
+        store.history.see_workers(listing, [], at)
+    assert store.history.lifetimes()[0].ended_at == 20.0
+    assert (store.history.ended_after(19.0), store.history.ended_after(20.0)) == (frozenset({"i-1"}), frozenset())
+
+
+def test_a_worker_has_the_name_that_was_last_listed(store: Store) -> None:
+    for name, at in ((None, 10.0), ("w1", 20.0), (None, 30.0)):
+        store.history.see_workers([replace(WORKER, name=name)], [], at)
+    assert store.history.lifetimes()[0].name == "w1"
+
+
 def test_an_order_of_an_older_version_is_for_no_category(tmp_path: Path) -> None:
     file, before = tmp_path / "store.sqlite", MIGRATIONS[: MIGRATIONS.index(journal.FOR_CATEGORIES)]
     database = Database.open(file, before)

@@ -264,6 +264,21 @@ def test_a_machine_too_new_to_be_seen_is_ended_later(region: Region, connect: Co
     assert region.tell("billable")["billable"] == []
 
 
+def test_a_machine_that_no_listing_shows_yet_is_ended_unseen_and_only_once(region: Region, connect: Connect) -> None:
+    provider = connect()
+    ids = provider.launch(order(buckets(provider))).ids
+    region.tell("lag", seconds=60)
+    for _ in range(2):
+        provider.terminate(ids)
+    assert region.tell("billable")["billable"] == []
+    assert region.tell("calls")["recorded"].count("ec2:TerminateInstances") == 1
+
+
+def test_a_machine_that_is_not_visible_and_was_not_launched_just_now_is_gone(region: Region, connect: Connect) -> None:
+    connect().terminate(["i-0123456789abcdef0"])
+    assert "ec2:TerminateInstances" not in region.tell("calls")["recorded"]
+
+
 @pytest.mark.parametrize(
     ("code", "ending"),
     (

@@ -1,0 +1,263 @@
+"""`make mutants`: which small changes of the code do the fast tests notice? A seeded sample a room, in bounded time.
+
+pytest collects the tests that `bench.changed` finds for the chosen files, once. One run of them, without a change,
+tells which test calls which function. Then every mutant has a forked process of its own, where the function's code is
+exchanged in memory and only those tests run, up to the first that fails. No file of the product is ever written, so an
+interrupted run leaves nothing changed. A mutant that runs into its time limit counts as noticed.
+
+What survives is written to tests/mutants/survivors.md, and is tried again by every later run of its room. A person
+moves a line to the equivalent ones there, with the reason; such a line stays, and counts neither way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
+from types import CodeType, FrameType, FunctionType
+
+import pytest
+
+from bench.changed import CORE, imports_of_tests, select_tests, tests_of_room
+from bench.mutants_file import Room, Survivors
+from bench.mutations import Mutant, code_named, mutants_of, mutated_code
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("autoscaler/core", "autoscaler/engine", "autoscaler/store", "providers", "sge")
+SURVIVORS = ROOT / "tests/mutants/survivors.md"
+LEAST_SECONDS, MEMORY = 10.0, 4 << 30
+"""Of a mutant's process: so long it may run at least, and so many bytes it may take."""
+
+
+def room_of(path: str) -> str:
+    """The folder of a file, which is what figures are reported for."""
+    return str(PurePath(path).parent)
+
+
+def choose(rooms: Iterable[str], *, count: int, seed: int, listed: Survivors) -> list[Mutant]:
+    """`count` mutants of each room below one of `rooms`, and what survived there before; each room in turn."""
+    found: dict[str, list[Mutant]] = defaultdict(list)
+    for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
+        path = file.relative_to(ROOT).as_posix()
+        if path.startswith(tuple(rooms)):
+            found[room_of(path)] += mutants_of(path, file.read_text(encoding="utf-8"))
+    columns = []
+    for room, mutants in found.items():
+        old = [mutant for mutant in mutants if mutant.key in listed.open]
+        drawn = random.Random(f"{seed} {room}").sample(mutants, min(count, len(mutants)))
+        columns.append(old + [mutant for mutant in drawn if mutant not in old])
+    most = max(map(len, columns), default=0)
+    return [column[place] for place in range(most) for column in columns if place < len(column)]
+
+
+def relevant_tests(paths: Iterable[str]) -> list[str]:
+    """What may notice a change of these files: as for `make quick`, and all tests of the same room."""
+    imports, found = imports_of_tests(), set(select_tests(paths, imports_of_tests()))
+    for path in paths:
+        module = path.removesuffix(".py").replace("/", ".")
+        found |= {test for test, imported in imports.items() if module in imported}
+        if not path.startswith("autoscaler/core/"):
+            found |= tests_of_room(module.rpartition(".")[0], imports)
+    return sorted(test for test in found if test in CORE or not test.startswith(tuple(f"{one}/" for one in CORE)))
+
+
+class Sampler:
+    """A pytest plugin: instead of running the tests once it runs those that matter once a mutant."""
+
+    def __init__(self, mutants: Sequence[Mutant], *, root: Path, until: float, tell: Callable[[str], None]) -> None:
+        self.mutants = mutants
+        self._root, self._until, self._tell = root, until, tell
+        self.noticed: dict[Mutant, bool] = {}
+        """Without those that time did not suffice for, and those that are no Python."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Takes the place of pytest's own loop."""
+        session.config.pluginmanager.unregister(name="terminalreporter")
+        functions = {mutant: _functions_of(self._root / mutant.path, mutant.function) for mutant in self.mutants}
+        calls = _Calls.recorded(session.items, {id(f.__code__) for found in functions.values() for f in found})
+        for failed in calls.failed:
+            self._tell(f"left out, for it fails without any change: {session.items[failed].nodeid}")
+        for number, mutant in enumerate(self.mutants, 1):
+            if time.monotonic() > self._until:
+                self._tell(f"out of time: {len(self.mutants) - number + 1} mutants were not tried")
+                break
+            self._try(mutant, functions[mutant], calls, session.items)
+        return True
+
+    def _try(self, mutant: Mutant, functions: list[FunctionType], calls: _Calls, items: list[pytest.Item]) -> None:
+        file = self._root / mutant.path
+        try:
+            code = mutated_code(mutant, file.read_text(encoding="utf-8"), str(file))
+        except SyntaxError:
+            return
+        wanted = {number for f in functions for number in calls.of.get(id(f.__code__), ())}
+        limit = max(LEAST_SECONDS, 3 * sum(calls.seconds[number] for number in wanted))
+        tests = [items[number] for number in sorted(wanted, key=lambda number: calls.seconds[number])]
+
+        def run() -> bool:
+            for function in functions:
+                function.__code__ = code
+            return _all_pass(tests)
+
+        self.noticed[mutant] = bool(tests) and not _forked(run, limit)
+        if not self.noticed[mutant]:
+            self._tell(f"survives {len(tests)} tests: {mutant.path}:{mutant.line} {mutant.before} → {mutant.after}")
+
+
+class _Calls:
+    """Which test calls what, by the tests' numbers and the `id` of code."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, list[int]] = defaultdict(list)
+        self.seconds: dict[int, float] = {}
+        self.failed: list[int] = []
+
+    @classmethod
+    def recorded(cls, items: Sequence[pytest.Item], codes: set[int]) -> _Calls:
+        """Runs all tests in a process of its own."""
+        calls = cls()
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "calls.json"
+
+            def run() -> bool:
+                with file.open("w", encoding="utf-8") as out:
+                    for number, called, seconds, passed in _traced(items, codes):
+                        out.write(json.dumps([number, called, seconds, passed]) + "\n")
+                return True
+
+            if not _forked(run, limit=3600):
+                raise RuntimeError("the tests could not be run without a change; run them with pytest first")
+            for number, called, seconds, passed in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+                calls.seconds[number] = seconds
+                if not passed:
+                    calls.failed.append(number)
+                for code in called if passed else ():
+                    calls.of[code].append(number)
+        return calls
+
+
+def _traced(items: Sequence[pytest.Item], codes: set[int]) -> Iterator[tuple[int, list[int], float, bool]]:
+    called: set[int] = set()
+
+    def trace(frame: FrameType, event: str, arg: object) -> None:
+        if id(frame.f_code) in codes:
+            called.add(id(frame.f_code))
+
+    for number, item in enumerate(items):
+        called.clear()
+        began = time.monotonic()
+        threading.settrace(trace)
+        sys.settrace(trace)
+        passed = _all_pass([item], items[number + 1 : number + 2])
+        sys.settrace(None)
+        yield number, sorted(called), time.monotonic() - began, passed
+
+
+def _all_pass(items: Sequence[pytest.Item], then: Sequence[pytest.Item] = ()) -> bool:
+    """Whether all pass; stops at the first that does not. `then`: the test after them, for what fixtures they share."""
+    failed: list[str] = []
+
+    class Watch:
+        @staticmethod
+        def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+            failed.extend([report.nodeid] if report.failed else [])
+
+    watch = Watch()
+    for item, following in zip(items, [*items[1:], *then, None], strict=False):
+        item.config.pluginmanager.register(watch)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        item.config.pluginmanager.unregister(watch)
+        if failed:
+            return False
+    return True
+
+
+def _functions_of(file: Path, name: str) -> list[FunctionType]:
+    """The function objects of a file's function: none where no test imports the file."""
+    line = code_named(compile(file.read_text(encoding="utf-8"), str(file), "exec"), name).co_firstlineno
+    wanted = (str(file), name, line)
+
+    def place(code: CodeType) -> tuple[str, str, int]:
+        return code.co_filename, code.co_qualname, code.co_firstlineno
+
+    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and place(one.__code__) == wanted]
+
+
+def _forked(run: Callable[[], bool], limit: float) -> bool:
+    """What `run` returned in a process of its own; False where that died or took longer than `limit` seconds."""
+    child = os.fork()
+    if child == 0:
+        passed = False
+        try:
+            os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            passed = run()
+        finally:
+            os._exit(0 if passed else 1)
+    with contextlib.suppress(OSError):
+        os.setpgid(child, child)
+    deadline, status = time.monotonic() + limit, None
+    while status is None and time.monotonic() < deadline:
+        ended, result = os.waitpid(child, os.WNOHANG)
+        if ended:
+            status = result
+        else:
+            time.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError):  # also what the tests started
+        os.killpg(child, signal.SIGKILL)
+    if status is None:
+        os.waitpid(child, 0)
+    return status == 0
+
+
+def sample(mutants: Sequence[Mutant], tests: Sequence[str], *, root: Path, minutes: float) -> dict[Mutant, bool]:
+    """Mutant → whether a test noticed it. `tests`: files and folders for pytest. Call it once a process."""
+    until = time.monotonic() + 60 * minutes
+    plugin = Sampler(mutants, root=root, until=until, tell=lambda text: print(text, file=sys.__stderr__, flush=True))
+    options = ("-q", "-m", "not cell and not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=sys")
+    if pytest.main([*options, *tests], plugins=[plugin]) not in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
+        raise RuntimeError("the tests could not be collected; pytest says why above")
+    return plugin.noticed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a table of the rooms and write the survivors."""
+    parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rooms", nargs="*", default=FOLDERS, help=f"paths below the root; default: {' '.join(FOLDERS)}")
+    parser.add_argument("--count", type=int, default=10, help="mutants a room; 0: only what survived before")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    given = parser.parse_args(arguments)
+    listed = Survivors.read(SURVIVORS)
+    mutants = choose(given.rooms, count=given.count, seed=given.seed, listed=listed)
+    tests = relevant_tests({mutant.path for mutant in mutants})
+    noticed = sample(mutants, tests, root=ROOT, minutes=given.minutes)
+    listed.update(noticed)
+    if given.count:
+        for room in sorted({room_of(mutant.path) for mutant in noticed}):
+            of_room = {mutant: killed for mutant, killed in noticed.items() if room_of(mutant.path) == room}
+            equivalent = sum(mutant.key in listed.equivalent for mutant in of_room)
+            listed.rooms[room] = Room(len(of_room), sum(of_room.values()), equivalent)
+    SURVIVORS.write_text(listed.text(), encoding="utf-8")
+    print(listed.table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The file of mutants that survive: read before a run of `bench.mutants`, written after it, edited in between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.mutations import Mutant
+
+Key = tuple[str, str, str, str]
+
+LINE = re.compile(r"- `(?P<path>\S+?):(?P<line>\d+)` (?P<function>\S+): `` (?P<before>.*?) `` → `` (?P<after>.*?) ``"
+                  r"(?:: (?P<reason>.+))?$")  # fmt: skip
+ROW = re.compile(r"\| (?P<room>\S+) \| (?P<tried>\d+) \| (?P<noticed>\d+) \| (?P<equivalent>\d+) \|")
+ABOUT = """\
+# Mutants that survive
+
+`make mutants` changes the code in small ways and runs the fast tests (`bench/mutants.py`). Here is what none noticed.
+A survivor is killed by a test, or it is equivalent: no test could tell it from the code. Then move its line to the end
+and write the reason after a colon. Every run of a room tries its survivors again and writes this file anew.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The last sample of one folder."""
+
+    tried: int
+    noticed: int
+    equivalent: int
+
+    @property
+    def score(self) -> float:
+        """Of those that are not equivalent, the part that was noticed."""
+        return self.noticed / max(1, self.tried - self.equivalent)
+
+
+@dataclass
+class Survivors:
+    """By key, which does not change when lines move; with each its line in the file and the reason, if any."""
+
+    open: dict[Key, int] = field(default_factory=dict)
+    equivalent: dict[Key, tuple[int, str]] = field(default_factory=dict)
+    rooms: dict[str, Room] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, file: Path) -> Survivors:
+        """Nothing where there is no file. Raises ValueError for a line that is none."""
+        found = cls()
+        for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            if row := ROW.match(text):
+                found.rooms[row["room"]] = Room(int(row["tried"]), int(row["noticed"]), int(row["equivalent"]))
+            if not text.startswith("- "):
+                continue
+            if not (line := LINE.match(text)):
+                raise ValueError(f"{file}: not a mutant: {text}")
+            key = (line["path"], line["function"], line["before"], line["after"])
+            if line["reason"]:
+                found.equivalent[key] = int(line["line"]), line["reason"]
+            else:
+                found.open[key] = int(line["line"])
+        return found
+
+    def update(self, noticed: Mapping[Mutant, bool]) -> None:
+        """Take in what a run found."""
+        for mutant, was_noticed in noticed.items():
+            self.open.pop(mutant.key, None)
+            if was_noticed:
+                self.equivalent.pop(mutant.key, None)
+            elif mutant.key in self.equivalent:
+                self.equivalent[mutant.key] = mutant.line, self.equivalent[mutant.key][1]
+            else:
+                self.open[mutant.key] = mutant.line
+
+    def table(self) -> str:
+        """Figures of the rooms."""
+        rows = [
+            f"| {room} | {of.tried} | {of.noticed} | {of.equivalent} | {of.score:.0%} |"
+            for room, of in sorted(self.rooms.items())
+        ]
+        tried, noticed, equal = (
+            sum(getattr(of, name) for of in self.rooms.values()) for name in ("tried", "noticed", "equivalent")
+        )
+        rows.append(f"| all rooms | {tried} | {noticed} | {equal} | {Room(tried, noticed, equal).score:.0%} |")
+        return "\n".join(("| room | tried | noticed | equivalent | score |", "|---|---|---|---|---|", *rows))
+
+    def text(self) -> str:
+        """The file."""
+        left = [_line(key, line) for key, line in sorted(self.open.items())]
+        same = [f"{_line(key, line)}: {reason}" for key, (line, reason) in sorted(self.equivalent.items())]
+        parts = (ABOUT, self.table(), "\n## Survivors\n", *left, "\n## Equivalent\n", *same)
+        return "\n".join(parts).rstrip() + "\n"
+
+
+def _line(key: Key, line: int) -> str:
+    path, function, before, after = key
+    return f"- `{path}:{line}` {function}: `` {before} `` → `` {after} ``"

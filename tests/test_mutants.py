@@ -1,0 +1,129 @@
+"""`make mutants` tells which small changes the tests notice, and never writes a file of the product."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.mutants import relevant_tests
+from bench.mutants_file import Room, Survivors
+from bench.mutations import Mutant, mutants_of
+
+ROOT = Path(__file__).parents[1]
+PLANTED = '''"""Planted."""
+
+def noticed(x: int) -> int:
+    return x + 1
+
+def not_noticed(x: int) -> int:
+    return x + 1
+
+def not_called(x: int) -> int:
+    return x + 1
+
+def endless(x: int) -> int:
+    while x > 0:
+        x -= 1
+    return x
+'''
+TESTS = """
+from planted import endless, noticed, not_noticed
+
+def test_noticed():
+    assert noticed(1) == 2
+
+def test_not_noticed():
+    not_noticed(1)
+
+def test_endless():
+    assert endless(1) == 0
+
+def test_that_fails_anyway():
+    assert not_noticed(1) == 3
+"""
+RUN = """
+import json, sys
+from pathlib import Path
+from bench import mutants
+mutants.LEAST_SECONDS = 5.0
+root = Path.cwd()
+planted = [one for one in mutants.mutants_of("planted.py", (root / "planted.py").read_text()) if one.after in sys.argv]
+found = mutants.sample(planted, ["test_planted.py"], root=root, minutes=5)
+print(json.dumps({f"{one.function}: {one.after}": noticed for one, noticed in found.items()}))
+"""
+
+
+def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(tmp_path: Path) -> None:
+    files = {"planted.py": PLANTED, "test_planted.py": TESTS, "pytest.ini": "[pytest]\nmarkers =\n  cell\n  slow\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    argv = (sys.executable, "-B", "-c", RUN, "x - 1", "x += 1")
+    env = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=110)
+    assert json.loads(ran.stdout.splitlines()[-1]) == {
+        "noticed: x - 1": True,
+        "not_noticed: x - 1": False,
+        "not_called: x - 1": False,
+        "endless: x += 1": True,
+    }, ran.stderr
+    assert {name: (tmp_path / name).read_text() for name in files} == files, "only memory is changed"
+    assert "left out, for it fails without any change: test_planted.py::test_that_fails_anyway" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    (
+        ("return a < b", {"a <= b", "return None"}),
+        ("return a is None and b", {"a is not None", "a is None or b", "return None"}),
+        ("return max(a, b)", {"min(a, b)", "return None"}),
+        ("return f(a, b)", {"f(b, a)", "return None"}),
+        ("return replace(a, x=1)", {"replace(a)", "2", "return None"}),
+        ("return [x for x in a if x]", {"[… for x in a if not x]", "return None"}),
+        ("a.b = 1\nreturn not b", {"return", "pass", "2", "b", "return None"}),
+        ("while a:\n        continue", {"while not a:", "break"}),
+        ("log.info('%s', a)", set()),
+        ("raise ValueError(f'{1 + a}')", {"pass"}),
+    ),
+)
+def test_what_is_changed(body: str, changes: set[str]) -> None:
+    source = "def f(a: int = 1, b: int = 2) -> int:\n    " + body.replace("\nreturn", "\n    return")
+    assert {one.after for one in mutants_of("f.py", source)} == changes
+
+
+def mutant(name: str, line: int = 1) -> Mutant:
+    return Mutant("core/f.py", line, "f", "a < b", name, 0)
+
+
+def test_what_survives_stays_in_the_file_until_a_test_notices_it(tmp_path: Path) -> None:
+    file, listed = tmp_path / "survivors.md", Survivors()
+    listed.rooms["core"] = Room(10, 7, 1)
+    listed.update({mutant("a <= b"): False, mutant("a > b"): False, mutant("a | `b`"): False, mutant("pass"): True})
+    file.write_text(listed.text())
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(f"{line}: they are never equal" if "a <= b" in line else line for line in lines))
+    again = Survivors.read(file)
+    assert (len(again.open), again.equivalent) == (2, {mutant("a <= b").key: (1, "they are never equal")})
+    again.update({mutant("a <= b", 9): False, mutant("a > b"): True})
+    assert set(again.open) == {mutant("a | `b`").key}
+    assert again.equivalent == {mutant("a <= b").key: (9, "they are never equal")}
+    assert "| core | 10 | 7 | 1 | 78% |" in again.text()
+
+
+def test_a_line_that_is_none_of_it_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "survivors.md").write_text("- core/f.py is fine\n")
+    with pytest.raises(ValueError, match=r"not a mutant: - core/f.py is fine"):
+        Survivors.read(tmp_path / "survivors.md")
+
+
+def test_the_committed_file_can_be_read() -> None:
+    assert Survivors.read(ROOT / "tests/mutants/survivors.md").rooms
+
+
+def test_the_tests_of_a_module_and_of_its_room_are_run() -> None:
+    found = relevant_tests(["autoscaler/store/history.py", "autoscaler/core/outcome/sample.py"])
+    assert {"tests/core", "tests/store/test_store.py", "tests/store/test_samples.py"} <= set(found)
+    assert not any(test.startswith("tests/core/") for test in found)
