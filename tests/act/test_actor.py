@@ -157,7 +157,7 @@ def test_a_providers_own_defect_is_told_and_the_loop_is_woken_all_the_same(
 
     bench.provider.launch = launch_  # type: ignore[method-assign]
     bench.act(launch("m5.large"))
-    told = ["its contract does not know" in record.message for record in caplog.records if record.exc_info]
+    told = ["its contract does not allow" in record.message for record in caplog.records if record.exc_info]
     assert (told, len(woken)) == ([] if defect is None else [True], 1)
     assert (OrderState.SENT in bench.states) is (defect is not None)
 
@@ -176,7 +176,7 @@ def test_an_end_that_is_under_way_is_not_asked_for_again_and_the_journal_says_so
     told = [(row["result"], row["message"]) for row in bench.store.journal.outcomes_of("w1")]
     answer.set()
     bench.actor.finish(60)
-    assert (len(calls), told[0]) == (1, (Result.UNDER_WAY, "asked for by an earlier pass"))
+    assert (len(calls), told[0]) == (1, (Result.UNDER_WAY, "requested by an earlier pass"))
 
 
 def test_what_never_joined_is_ended_by_eight_threads_at_most(tmp_path: Path) -> None:
