@@ -25,5 +25,5 @@ def oldest_price(own: Path | None, cloud: str, region: str, *, only_own: bool = 
 def of_old_prices(oldest: date | None, remedy: str) -> Iterator[Problem]:
     """A warning where they are too old to go by."""
     if oldest is not None and (datetime.now(UTC).date() - oldest).days > OLD_PRICES:
-        what = f"prices are of {oldest}, older than {OLD_PRICES} days: a price cap goes by them"
+        what = f"the prices, which a price cap uses, are of {oldest}, older than {OLD_PRICES} days"
         yield Problem(what, remedy, fatal=False)

@@ -105,7 +105,7 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         queues = {name: replace(queue, pe_list=tuple(sorted(pes))) for name, queue in queues.items()}
     return Cluster(
         hosts=hosts,
-        shapes=tuple(_dated(shape, now) for shape in listing.shapes),
+        shapes=_dated(listing.shapes, now),
         queues=queues,
         pes=pes,
         complexes=configuration.complexes,
@@ -129,12 +129,23 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
     )
 
 
-def _dated(shape: JobCategory, now: float) -> JobCategory:
-    """Jobs of which no submission time is told are taken to come now; who has seen them before knows better."""
-    if not shape.undated:
-        return shape
-    times = zip(shape.jobs, shape.submitted, strict=True)
-    return replace(shape, submitted=tuple(now if job in shape.undated else at for job, at in times))
+def _dated(shapes: tuple[JobCategory, ...], now: float) -> tuple[JobCategory, ...]:
+    """Jobs of which no submission time is told are taken to come now; who has seen them before knows better. The same
+    object where every job has one: by its identity a plan knows what it has judged.
+    """
+    if not any(shape.undated for shape in shapes):
+        return shapes
+    return tuple(
+        replace(
+            shape,
+            submitted=tuple(
+                now if job in shape.undated else at for job, at in zip(shape.jobs, shape.submitted, strict=True)
+            ),
+        )
+        if shape.undated
+        else shape
+        for shape in shapes
+    )
 
 
 def _read_configuration(texts: Mapping[str, str], aside: Aside) -> _Configuration:

@@ -34,7 +34,7 @@ def test_a_warm_worker_takes_a_job_at_once_and_the_history_knows(
         until(lambda: f"(job {job} runs)" in autoscaling.said(), 20, "a pass saw it run")
         periods = until(lambda: began(autoscaling), 20, "the history knows of it")
         gate.open()
-        assert "policy:warm_buffer: asked by policy" in autoscaling.command("requests").stdout.decode()
+        assert "policy:warm_buffer: requested by policy" in autoscaling.command("requests").stdout.decode()
     targets = [period["arrays"].get("execute", {}).get("target_workers", 0) for period in periods]
     cost = sum(period["cost"] for period in periods)
     assert (max(targets), sum(period["began"] for period in periods), cost > 0) == (1, 1, True)

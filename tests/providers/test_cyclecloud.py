@@ -371,7 +371,7 @@ def test_old_prices_of_the_regions_served_are_told(
     lines = ['cloud = "azure"', 'region = "eastus"', f"as_of = {day}", "[types]"]
     (tmp_path / "mine.toml").write_text("\n".join([*lines, *(f'"{name}" = {{ on_demand = 0.5 }}' for name in names)]))
     provider = cloud.connect(CELL, catalog=str(tmp_path / "mine.toml"), location="eastus")
-    found = [problem for problem in provider.check() if problem.what.startswith("prices are of")]
+    found = [problem for problem in provider.check() if problem.what.startswith("the prices, which")]
     assert [problem.fatal for problem in found] == ([False] if old else [])
     assert type(provider).oldest_price(provider.settings) == day
 

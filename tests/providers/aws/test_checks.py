@@ -125,7 +125,7 @@ def test_a_setting_that_cannot_be_is_said_at_once(connect: Connect, settings: di
         connect(**settings)
 
 
-OLD = "prices are of 2026-01-19, older than 30 days: a price cap goes by them"
+OLD = "the prices, which a price cap uses, are of 2026-01-19, older than 30 days"
 
 
 def of_prices(provider: AwsProvider) -> list[str]:
