@@ -129,7 +129,7 @@ OLD = "the prices, which a price cap uses, are of 2026-01-19, older than 30 days
 
 
 def of_prices(provider: AwsProvider) -> list[str]:
-    return [problem.what for problem in provider.check() if problem.what.startswith("prices")]
+    return [problem.what for problem in provider.check() if problem.what.startswith("the prices, which")]
 
 
 @pytest.mark.parametrize(("told", "found"), (({"c5.large": 0.09}, []), ({}, [OLD])))
