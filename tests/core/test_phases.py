@@ -120,6 +120,7 @@ def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
 
 
 @given(seen=OBSERVATIONS)
+@example(Observation(age=20.0, mark=Disabling.SILENT, disabled=20.0, override="drain"))
 @example(
     Observation(listed=MachineState.PENDING, host="closed", heard=False, known=False, failure="boot", override="drain")
 )

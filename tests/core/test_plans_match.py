@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autoscaler.constraints.library import (
@@ -49,8 +49,22 @@ def above(children: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict
     )
 
 
+def has_nested_not(constraint: Any, below: bool = False) -> bool:
+    """Below a second `not` an amount is wanted again: a plan compares it with the whole node (docs/rules.md), matching
+    with what is left.
+    """
+    if isinstance(constraint, list):
+        return any(has_nested_not(one, below) for one in constraint)
+    if not isinstance(constraint, dict):
+        return False
+    return any(
+        (name == "not" and below) or has_nested_not(one, below or name == "not") for name, one in constraint.items()
+    )
+
+
 @given(st.recursive(LEAVES, above, max_leaves=5), st.integers(1, 8), st.booleans())
 def test_a_plan_launches_what_matching_opens(constraint: dict[str, Any], count: int, with_one: bool) -> None:
+    assume(not has_nested_not(constraint))
     document = {"default_resources": GIVEN, "constraints": [constraint]}
     rules = read_rules(json.dumps(document))
     bucket = Bucket(BucketKey(TYPE.name, node_array="execute"), TYPE)

@@ -82,7 +82,7 @@ def test_prices_of_now_are_no_problem(region: Region, tmp_path: Path) -> None:
     types = {name: f'"{name}" = {{ vcpus = 2, memory_gib = 8, on_demand = 0.1 }}' for name in eastus()}
     (tmp_path / "mine.toml").write_text("\n".join([*lines, *types.values(), ""]))
     provider = AzurePlane(region, catalog=str(tmp_path / "mine.toml")).connect(CELL)
-    assert not [problem for problem in provider.check() if problem.what.startswith("prices")]
+    assert not [problem for problem in provider.check() if problem.what.startswith("the prices, which")]
 
 
 def test_status_tells_of_old_prices_without_asking_azure(region: Region, tmp_path: Path) -> None:
