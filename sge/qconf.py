@@ -63,9 +63,13 @@ def read_queue(text: str) -> Queue:
     attributes = _object(text, "qname")
     slots, slots_by_host = split_overrides(attributes.get("slots", "0"))
     pes, pes_by_host = split_overrides(attributes.get("pe_list", ""))
-    rerun, _ = split_overrides(attributes.get("rerun", ""))
+    rerun, reruns = split_overrides(attributes.get("rerun", ""))
     values, values_by_host = split_overrides(attributes.get("complex_values", ""))
-    limits = {name: split_overrides(attributes[name])[0] for name in _LIMITS if name in attributes}
+    limits = {name: split_overrides(attributes[name]) for name in _LIMITS if name in attributes}
+    limits_by_host: dict[str, dict[str, str]] = {}
+    for name, (_, overrides) in limits.items():
+        for where, value in overrides.items():
+            limits_by_host.setdefault(_lower_host(where), {})[name] = value
     calendar, calendars = split_overrides(attributes.get("calendar", ""))
     access, access_by_host = _read_overridden_access(attributes)
     return Queue(
@@ -76,11 +80,13 @@ def read_queue(text: str) -> Queue:
         pe_list=_list(pes),
         pe_list_by_host={_lower_host(where): _list(value) for where, value in pes_by_host.items()},
         rerun=read_boolean(rerun) if rerun else False,
+        rerun_by_host={_lower_host(where): read_boolean(value) for where, value in reruns.items()},
         complex_values=read_assignments(values),
         complex_values_by_host={_lower_host(where): read_assignments(value) for where, value in values_by_host.items()},
         access=access,
         access_by_host=access_by_host,
-        limits={name: value for name, value in limits.items() if value and value.lower() != "infinity"},
+        limits={name: value for name, (value, _) in limits.items() if value and value.lower() != "infinity"},
+        limits_by_host=limits_by_host,
         calendar=calendar,
         calendar_by_host={_lower_host(where): value for where, value in calendars.items()},
         subordinates=_subordinates(attributes.get("subordinate_list", "")),

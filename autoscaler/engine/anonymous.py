@@ -36,7 +36,7 @@ _OF_JOB = {
 _OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_by", "stopped_by"})
 """Fields of JSON that hold names of users."""
 _LISTS = re.compile(r"^(?:x?user_lists|x?projects|acl|xacl|owner_list)\s+(.*)$", re.MULTILINE)
-_SCOPES = re.compile(r"\b(users|projects|hosts)\s+\{([^}]*)\}")
+_SCOPES = re.compile(r"\b(users|projects|hosts)\s+(\{[^}]*\}|\S+)")
 _KEPT = frozenset({"NONE", "none", "all", "root", "sgeadmin", "master", "global", "template", "sge", "default"})
 _KEPT |= {"arusers", "deadlineusers", "defaultdepartment"}
 """Names that every Grid Engine has."""

@@ -183,6 +183,17 @@ def test_a_job_that_runs_longer_than_the_queue_allows_does_not_count() -> None:
     assert fate(plan(a_snapshot(a_job(hard={"h_rt": "3601"}), queues=short))) is Code.RESTRICTED_QUEUE
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "on_workers", "counts"),
+    (("1:0:0", "100:0:0", True), ("1:0:0", "INFINITY", True), ("INFINITY", "1:0:0", False), ("100:0:0", "2:0:0", False)),
+)
+def test_the_limit_of_the_workers_host_group_decides(elsewhere: str, on_workers: str, counts: bool) -> None:
+    limits = {} if elsewhere == "INFINITY" else {"h_rt": elsewhere}
+    queues = {"main.q": replace(MAIN, limits=limits, limits_by_host={"@allhosts": {"h_rt": on_workers}})}
+    made = plan(a_snapshot(a_job(hard={"h_rt": "10:0:0"}), queues=queues))
+    assert (fate(made) is not Code.RESTRICTED_QUEUE, bool(made.actions)) == (counts, counts)
+
+
 def test_a_job_pinned_to_our_worker_counts_but_launches_nothing() -> None:
     made = plan(a_snapshot(a_job(hard={"h": "w1"}), a_worker("w1", used=2)))
     assert (fate(made), made.actions) == (Code.COUNTED, ())

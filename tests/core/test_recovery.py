@@ -250,6 +250,18 @@ def test_jobs_that_may_start_again_are_pushed_back_once_their_machine_is_gone(
     assert [(action.jobs, action.forced) for action in of(made, Reschedule)] == [(("9000",), forced)]
 
 
+@pytest.mark.parametrize("place", ("w1", "@allhosts"))
+@pytest.mark.parametrize("may", (True, False))
+def test_the_rerun_of_the_hosts_of_a_lost_job_decides(place: str, may: bool) -> None:
+    world = seen(lost(), details=(BY_QUEUE,), lost_jobs=LostJobs.DELETE)
+    queues = {"main.q": replace(world.cluster.queues["main.q"], rerun=not may, rerun_by_host={place: may})}
+    cluster = replace(world.cluster, queues=queues, host_groups={"@allhosts": ("h1", "w1")})
+    made = plan(replace(world, cluster=cluster))
+    assert [type(action) for action in made.actions if isinstance(action, Reschedule | Kill)] == [
+        Reschedule if may else Kill
+    ]
+
+
 def test_a_task_is_pushed_back_by_its_own_name() -> None:
     made = plan(seen(lost(HostJob(12, "3", "r", 1)), details=(replace(YES, job=12),)))
     assert [action.jobs for action in of(made, Reschedule)] == [("12.3",)]

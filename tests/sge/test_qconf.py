@@ -84,6 +84,15 @@ def test_only_limits_that_limit_are_kept() -> None:
     assert read_queue(QUEUE).limits == {"h_rt": "24:0:0", "h_vmem": "4G"}
 
 
+def test_limits_and_rerun_may_differ_by_host_and_host_group() -> None:
+    queue = read_queue("qname q\nslots 1\nh_rt 01:00:00,[@big=INFINITY],[W1=2:0:0]\nrerun FALSE,[@big=TRUE]\n")
+    assert (queue.limits, queue.limits_by_host) == (
+        {"h_rt": "01:00:00"},
+        {"@big": {"h_rt": "INFINITY"}, "w1": {"h_rt": "2:0:0"}},
+    )
+    assert (queue.rerun, queue.rerun_by_host) == (False, {"@big": True})
+
+
 def test_access_lists_and_projects_make_a_queue_restricted() -> None:
     queue = read_queue(QUEUE)
     assert (queue.restricted, queue.rerun) == (("projects=blue green",), True)

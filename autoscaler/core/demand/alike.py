@@ -57,5 +57,6 @@ def alike_in(complexes: Mapping[str, Complex], queues: Mapping[str, Queue]) -> A
 
 
 def _limits_of(entry: Complex, queues: Iterable[Queue]) -> tuple[float, ...]:
-    values = {amount(queue.limits[entry.name], entry.type) for queue in queues if entry.name in queue.limits}
+    told = (limits for queue in queues for limits in (queue.limits, *queue.limits_by_host.values()))
+    values = {amount(limits[entry.name], entry.type) for limits in told if entry.name in limits}
     return tuple(sorted(value for value in values if value is not None))

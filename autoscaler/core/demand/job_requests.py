@@ -249,15 +249,24 @@ class RequestReader:
         barred = self.rights.barred_hosts(ask, queues, self._cluster.host_groups)
         return [f"!({'|'.join(barred)})"] if barred else []
 
+    def _refusal(self, queue: Queue, resources: _Resources) -> Reason | None:
+        """The limit that keeps the job out: of a queue of ours on a new worker, of others anywhere."""
+        if not resources.limits:
+            return None
+        places = [array.host_group for array in self._policy.node_arrays if array.queue == queue.name]
+        if self._policy.queue(queue.name) is None:
+            places = ["", *queue.limits_by_host]
+        refusals = [self._refusal_at(queue, place, resources) for place in dict.fromkeys(places or [""])]
+        return None if None in refusals else refusals[0]
+
     @staticmethod
-    def _refusal(queue: Queue, resources: _Resources) -> Reason | None:
+    def _refusal_at(queue: Queue, place: str, resources: _Resources) -> Reason | None:
+        limits = {**queue.limits, **queue.limits_by_host.get(place, {})}
         for entry, text in resources.limits:
-            limit = amount(queue.limits.get(entry.name, "INFINITY"), entry.type)
+            limit = amount(limits.get(entry.name, "INFINITY"), entry.type)
             asked = amount(text, entry.type)
             if asked is not None and limit is not None and asked > limit:
-                return because(
-                    Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{entry.name}={queue.limits[entry.name]}",)
-                )
+                return because(Code.RESTRICTED_QUEUE, queue=queue.name, by=(f"{entry.name}={limits[entry.name]}",))
         return None
 
     def _other_value(self, pool: str, resources: _Resources) -> Reason | None:

@@ -100,6 +100,8 @@ class Queue:
     pe_list_by_host: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Overrides `[host=pe pe]` and `[@group=pe]`: there these hold instead of `pe_list`."""
     rerun: bool = False
+    rerun_by_host: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=TRUE]` and `[@group=TRUE]`."""
     complex_values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     complex_values_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     access: Access = Access()
@@ -107,6 +109,8 @@ class Queue:
     """Overrides `[host=list]` and `[@group=list]`: place → attribute → names that hold there instead."""
     limits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """h_rt, s_rt, h_vmem, … where not INFINITY: a job that asks for more never starts here."""
+    limits_by_host: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    """Overrides `[host=value]` and `[@group=value]`: place → limit → what holds there instead, INFINITY included."""
     calendar: str = ""
     """Name of the calendar that opens and closes it; '' for none."""
     calendar_by_host: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -40,13 +40,13 @@ class Restart(Enum):
     """Grid Engine has not been asked yet."""
 
 
-def restart_of(job: HostJob, queue: Queue | None, detail: JobDetail | None) -> Restart:
+def restart_of(job: HostJob, may_rerun: bool, detail: JobDetail | None) -> Restart:
     """`-r` comes before all else, `-r n` too; then checkpointing; then the queue's `rerun`."""
     if detail is None:
         return Restart.UNKNOWN
     if detail.rerun is not None:
         return Restart.YES if detail.rerun else Restart.NO
-    if queue is not None and queue.rerun:
+    if may_rerun:
         return Restart.YES
     return Restart.BY_FORCE if detail.restarts else Restart.NO
 
@@ -65,14 +65,29 @@ class JobPlaces:
     gone: frozenset[str]
     """Hosts whose machine is certain to be gone."""
     queues: Mapping[str, Queue]
+    host_groups: Mapping[str, tuple[str, ...]]
     details: Mapping[int, JobDetail]
     asked: frozenset[int]
     """Jobs that an earlier pass asked about: without a detail now they have none."""
     held_back: Mapping[str, HeldBack]
 
     def restart(self, job: HostJob, queue: str) -> Restart:
-        found = restart_of(job, self.queues.get(queue), self.details.get(job.number))
+        found = restart_of(job, self._may_rerun(job, self.queues.get(queue)), self.details.get(job.number))
         return Restart.YES if found is Restart.UNKNOWN and job.number in self.asked else found
+
+    def _may_rerun(self, job: HostJob, queue: Queue | None) -> bool:
+        """The queue's `rerun` on the hosts of the job; where they differ, TRUE: Grid Engine refuses the rest."""
+        if queue is None:
+            return False
+        return any(self._rerun_on(host, queue) for host in self.places.get(name_of(job), ("",)))
+
+    def _rerun_on(self, host: str, queue: Queue) -> bool:
+        own = queue.rerun_by_host.get(host)
+        if own is not None:
+            return own
+        groups = (name for name in queue.rerun_by_host if host in self.host_groups.get(name, ()))
+        group = next(groups, None)
+        return queue.rerun if group is None else queue.rerun_by_host[group]
 
     def alive(self, job: HostJob) -> tuple[str, ...]:
         """Hosts on which it may still run."""
@@ -89,6 +104,7 @@ def job_places(cluster: Cluster, memory: Memory, gone: frozenset[str], oldest: f
         places={job: frozenset(hosts) for job, hosts in places.items()},
         gone=gone,
         queues=cluster.queues,
+        host_groups=cluster.host_groups,
         details={
             job: detail for job, detail in {**memory.details, **cluster.details}.items() if detail.looked_at >= oldest
         },

@@ -338,7 +338,8 @@ def _described(queue: Queue) -> tuple[object, ...]:
     """What of a queue decides who may run there; its hosts come and go."""
     overrides = sorted((place, _sorted(values)) for place, values in queue.complex_values_by_host.items())
     pes = (sorted(queue.pe_list), sorted(queue.pe_list_by_host.items()))
-    return queue.name, pes, _sorted(queue.complex_values), overrides, queue.restricted, _sorted(queue.limits)
+    limits = _sorted(queue.limits), sorted((place, _sorted(own)) for place, own in queue.limits_by_host.items())
+    return queue.name, pes, _sorted(queue.complex_values), overrides, queue.restricted, limits
 
 
 def _bare(rule: QuotaRule) -> QuotaRule:
