@@ -78,6 +78,7 @@ def _chain(path: Path) -> list[Path]:
             place = place.parent if part == ".." else place / part
             while place.is_symlink() and left > 0:
                 left -= 1
+                found.setdefault(place)  # whoever owns a link leads it elsewhere
                 place = walk(place.parent / place.readlink())
             found.setdefault(place)
         return place
@@ -94,7 +95,8 @@ def _judged(path: Path, allowed: int | None, *, private: bool = False) -> Exposu
         return None
     quoted, mode = shlex.quote(str(path)), seen.st_mode
     if seen.st_uid not in (0, os.geteuid()):
-        return Exposure(path, f"belongs to {_user(seen.st_uid)}", f"chown {_user(os.geteuid())} {quoted}")
+        chown = "chown -h" if stat.S_ISLNK(mode) else "chown"
+        return Exposure(path, f"belongs to {_user(seen.st_uid)}", f"{chown} {_user(os.geteuid())} {quoted}")
     if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
         return None
     if private and mode & (stat.S_IRWXO & ~stat.S_IXOTH):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -51,6 +52,15 @@ def test_who_comes_first_acts_and_the_second_is_refused_once_the_first_shows_its
     with pytest.raises(LockHeld, match="process 11 of root on master"):
         second.check()
     assert both == (True, False)
+
+
+@pytest.mark.parametrize(("first_pid", "taken"), ((os.getpid(), False), (2**22 + 1, True)), ids=("alive", "dead"))
+def test_on_the_same_machine_too_only_one_acts_while_the_other_lives(
+    machines: Machines, first_pid: int, taken: bool
+) -> None:
+    """The lock keeps a second one away, until somebody deletes its file."""
+    first, second = machines.autoscaler(replace(ANNA, pid=first_pid)), machines.autoscaler(replace(ANNA, pid=12))
+    assert (acts(first), acts(second)) == (True, taken)
 
 
 def test_a_lease_that_is_renewed_never_expires(machines: Machines) -> None:

@@ -64,6 +64,20 @@ def test_a_link_is_judged_by_where_it_stands_and_by_where_it_leads(file: Path, t
     assert (whole, led.path, stood.path) == (None, file.parent, tmp_path / "links")
 
 
+def test_whoever_owns_a_link_may_lead_it_elsewhere(file: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives a link away")
+    (tmp_path / "sticky").mkdir(mode=0o1777)
+    (tmp_path / "sticky").chmod(0o1777)
+    link = tmp_path / "sticky" / "a.toml"
+    link.symlink_to(file)
+    whole = exposure(link)
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    found = exposure(link)
+    assert found is not None
+    assert (whole, found.path, found.mend.startswith("chown -h root ")) == (None, link, True)
+
+
 def test_links_without_an_end_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

@@ -37,11 +37,17 @@ class Journalled:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                await keep()  # before the caller has the answer, or calls come faster than they are written down
             await send(message)
 
-        try:
-            await self._app(scope, receive, noting)
-        finally:
+        kept = False
+
+        async def keep() -> None:
+            nonlocal kept
+            if kept:
+                return
+            kept = True
             query = scope.get("query_string", b"").decode("ascii", "replace")
             call = Call(
                 at=clock(),
@@ -53,6 +59,11 @@ class Journalled:
                 seconds=round(time.monotonic() - began, 4),
             )
             await run_in_threadpool(_keep, calls, call)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            await keep()
 
 
 def _keep(calls: CallLog, call: Call) -> None:

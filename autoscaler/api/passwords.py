@@ -26,7 +26,6 @@ COST, BLOCK, PARALLEL = 2**14, 8, 1
 """scrypt's parameters for new entries: 16 MiB and some 50 ms for each guess."""
 _MEMORY = 64 * 1024 * 1024
 _MOST_COST = 2**17
-_FORBIDDEN = frozenset(":\n\r\0")
 
 
 def hashed(password: str, *, salt: bytes | None = None, cost: int = COST) -> str:
@@ -52,8 +51,9 @@ def set_password(path: Path, user: str, password: str, role: Role | None = None)
     """Write a user's entry into the file (made with mode 0600); tells whether the user is new. Whole or not at all.
     Without a role a user keeps their own; a new one is an admin.
     """
-    if not user or _FORBIDDEN.intersection(user):
-        raise SettingsError(f"{user!r} is not a user name: it must not contain a colon or a line break")
+    if ":" in user or user.startswith("#") or user != user.strip() or not user or not user.isprintable():
+        why = "no colon, no control character, no space around it, and no # before it"
+        raise SettingsError(f"{user!r} is not a user name: {why}")
     if not password:
         raise SettingsError("the password is empty: give one")
     entries = _read(path) if path.exists() else {}

@@ -97,6 +97,10 @@ def calls(invocation: Invocation, limit: int) -> None:
         log.close()
 
 
+MOST_DAYS = 3650
+"""A token that outlives the people who know of it is no use to anybody but a thief."""
+
+
 @command.group("token")
 def token() -> None:
     """Tokens, in the place of user and password: `Authorization: Bearer TOKEN`."""
@@ -118,6 +122,8 @@ def create_token(invocation: Invocation, name: str, role: str, expires: float) -
     from autoscaler.api import tokens
     from autoscaler.api.principal import Role
 
+    if expires > MOST_DAYS * 86_400:
+        raise click.BadParameter(f"a token is good for {MOST_DAYS} days at most", param_hint="--expires")
     echo(tokens.create(token_file(invocation), name, Role[role.upper()], time.time() + expires))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from autoscaler.errors import SettingsError
 
 MAX_DEPTH = 64
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+|"', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
 class _Named(dict[str, Any]):
@@ -33,7 +33,7 @@ def read_json(text: str, where: str = "") -> Any:
         raise SettingsError(f"{where or 'the document'}: it is nested too deeply") from error
     except ValueError as error:
         raise SettingsError(f"{where or 'the document'}: {error}") from error
-    _sound(value, where, MAX_DEPTH)
+    _sound(value, where)
     return value
 
 
@@ -92,11 +92,18 @@ def _refused(word: str) -> Any:
     raise ValueError(f"{word} is not a number")
 
 
-def _sound(value: Any, where: str, depth: int) -> None:
-    if depth < 0:
-        raise SettingsError(f"{where[:MAX_DEPTH]}…: it is nested too deeply")
+def _sound(value: Any, where: str, path: tuple[str | int, ...] = ()) -> None:
+    """The place is put together for an error only: a document has many elements, and names may be long."""
+    if len(path) > MAX_DEPTH:
+        raise SettingsError(f"{_place(where, path)[:MAX_DEPTH]}…: it is nested too deeply")
     if isinstance(value, _Named) and value.twice is not None:
-        raise SettingsError(f"{below(where, value.twice)}: it is given twice")
+        raise SettingsError(f"{below(_place(where, path), value.twice)}: it is given twice")
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, part in parts:
-        _sound(part, below(where, f"[{name}]" if isinstance(value, list) else str(name)), depth - 1)
+        _sound(part, where, (*path, name))
+
+
+def _place(where: str, path: tuple[str | int, ...]) -> str:
+    for step in path:
+        where = below(where, f"[{step}]" if isinstance(step, int) else step)
+    return where

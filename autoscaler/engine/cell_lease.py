@@ -169,7 +169,7 @@ class CellLease:
     def _lose(self, number: int) -> None:
         other = self.store.read(number)
         self._held = None
-        if other is None or other.holder in (FREE, self.own.holder):
+        if other is None or self._free(other):
             return  # that one is gone, too
         self._lost = LockHeld(f"another autoscaler has taken this cell over: {other.who}")
         raise self._lost
@@ -178,7 +178,7 @@ class CellLease:
         """Take the lease where it is free, ours, or has not changed for long enough."""
         number, now = self.store.newest(), self.clock()
         found = self.store.read(number) if number else None
-        if found is None or found.holder in (FREE, self.own.holder):
+        if found is None or self._free(found):
             self._take(number + 1, found)
             return
         if self._seen is None or self._seen.number != found.number:
@@ -188,6 +188,11 @@ class CellLease:
         elif now - self._since >= EXPIRES:
             log.warning("the lease of %s has expired: this autoscaler serves the cell now", found.who)
             self._take(number + 1, found)
+
+    def _free(self, found: Lease) -> bool:
+        """Given back, or of a process of ours that lives no more: a lock that was deleted keeps nobody away."""
+        ours = found.holder == self.own.holder
+        return found.holder == FREE or (ours and (found.pid == self.own.pid or not _lives(found.pid)))
 
     def _take(self, number: int, before: Lease | None) -> None:
         began, wanted = self.clock(), replace(self.own, number=number, beat=0)
@@ -213,6 +218,16 @@ class CellLease:
             if held is not None:
                 with contextlib.suppress(AutoscalerError):
                     self.store.put(replace(held, holder=FREE, beat=held.beat + 1))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _user() -> str:

@@ -185,7 +185,12 @@ def test_a_job_that_runs_longer_than_the_queue_allows_does_not_count() -> None:
 
 @pytest.mark.parametrize(
     ("elsewhere", "on_workers", "counts"),
-    (("1:0:0", "100:0:0", True), ("1:0:0", "INFINITY", True), ("INFINITY", "1:0:0", False), ("100:0:0", "2:0:0", False)),
+    (
+        ("1:0:0", "100:0:0", True),
+        ("1:0:0", "INFINITY", True),
+        ("INFINITY", "1:0:0", False),
+        ("100:0:0", "2:0:0", False),
+    ),
 )
 def test_the_limit_of_the_workers_host_group_decides(elsewhere: str, on_workers: str, counts: bool) -> None:
     limits = {} if elsewhere == "INFINITY" else {"h_rt": elsewhere}

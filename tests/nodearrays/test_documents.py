@@ -6,6 +6,7 @@ import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -524,3 +525,18 @@ def test_one_that_is_not_is_refused_with_its_place_and_what_to_write(value: str,
     said = told(json.dumps({"default_resources": [{"name": "a", "value": value}]}))
     assert said.startswith("default_resources[0].value: ")
     assert error in said
+
+
+LONG = (
+    '{"arrays": "' + '\\"' * 30_000 + "\x01",
+    '{"' + "k" * 500_000 + '": [' + ",".join("0" * 250_000) + ', {"a": 1, "a": 2}]}',
+)
+
+
+@pytest.mark.parametrize("text", LONG, ids=("quotes", "a long name"))
+def test_a_text_costs_no_more_than_its_length(text: str) -> None:
+    """Both took over ten seconds, in which nothing else of the process ran."""
+    began = process_time()
+    with pytest.raises(SettingsError):
+        read_json(text)
+    assert process_time() - began < 4

@@ -217,8 +217,10 @@ def check(seen: Snapshot, made: Plan, world: World) -> None:
 
 
 def check_second_pass(seen: Snapshot, made: Plan, decide: Callable[[Snapshot], Plan] = plan) -> None:
-    """Rule 9. In turn the second pass comes at once and a moment later: all deadlines here are at whole seconds."""
-    later = seen.now + MOMENT * (made.memory.passes % 2)
+    """Rule 9. In turn the second pass comes at once and a moment later: all deadlines here are at whole seconds. Not
+    where a job is suspected: what is done about it waits for a second observation that is later than the first.
+    """
+    later = seen.now + (0.0 if made.memory.suspicions else MOMENT * (made.memory.passes % 2))
     fleet = with_orders(seen.fleet, made, seen.now)
     again = decide(replace(seen, memory=made.memory, fleet=fleet, now=later))
     assert again.actions == (), f"rule 9: nothing twice, but after {made.actions}"

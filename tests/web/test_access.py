@@ -196,3 +196,10 @@ def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="TLS") as told:
         Server(None, address("127.0.0.1:0", tmp_path / "cert.pem", tmp_path / "key.pem"))
     assert isinstance(told.value.__cause__, ssl.SSLError | OSError)
+
+
+@pytest.mark.parametrize("name", ("", "a:b", "a\nb", "v\x0bt", "#hash", " lead", "trail "))
+def test_a_name_that_would_break_the_file_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is not a user name"):
+        set_password(tmp_path / "passwords", name, "one")
+    assert not (tmp_path / "passwords").exists()
