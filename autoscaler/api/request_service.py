@@ -16,7 +16,7 @@ from typing import Any
 
 from autoscaler.constraints.documents import known, table
 from autoscaler.constraints.json_text import read_json
-from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION, ask
+from autoscaler.constraints.request_documents import DEFAULT_EXPIRATION, WANTING, ask
 from autoscaler.core.model.request_sets import STANDARD
 from autoscaler.errors import AutoscalerError, SettingsError
 from autoscaler.report.requests import requests_document
@@ -101,6 +101,8 @@ class RequestService:
         set_name = STANDARD if set_name is None else set_name
         interval = DEFAULT_EXPIRATION if interval is None else interval  # nobody from outside asks for ever by a null
         self._refuse_foreign(set_name, by if own_only else None)
+        if own_only:
+            self._refuse_defining(given["arrays"], by)
         now = self.clock()
         asked = ask(
             self.store,
@@ -126,6 +128,19 @@ class RequestService:
         other = next((one.by for one in sets if one.name == set_name and one.by != by), None)
         if other is not None:
             raise NotYours(f"request set {set_name} was asked for by {other}: only they, or an admin, may change it")
+
+    def _refuse_defining(self, arrays: Any, by: str) -> None:
+        """What defines a node array (`MaxCount`, `MachineType`, `KeepAlive` …) holds for all who use it: of arrays of
+        the settings, and of those that others request, only an admin may say it.
+        """
+        named = [one for one in arrays if isinstance(one, dict)] if isinstance(arrays, list) else []
+        sets = self.store.requests.load(self.clock()).sets
+        whose = {name: f"that {one.by} requests" for one in sets if one.by != by for name in one.arrays}
+        whose |= dict.fromkeys(self.node_arrays(), "of the settings")
+        for one in named:
+            defining, name = sorted(one.keys() - {*WANTING}), str(one.get("Name"))
+            if defining and name in whose:
+                raise NotYours(f"{name} is a node array {whose[name]}: only an admin may set {', '.join(defining)}")
 
     def _answered(self, do: Callable[[], dict[str, Any]]) -> Answer:
         try:

@@ -45,7 +45,6 @@ from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
-from autoscaler.process import Runner
 from autoscaler.report.admission_file import AdmissionFile
 from autoscaler.report.log import configure_log
 from autoscaler.report.run_log import RunLog
@@ -126,7 +125,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         guard = QmasterGuard(invocation.runner)
         lookup = Lookup(guard, timeout)
         administrator = Administrator(guard, timeout=timeout)
-        decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup, guard)).guarded(plan)
+        decide = plan if dry_run else stack.enter_context(_lease(invocation, wakeup)).guarded(plan)
         means = ExecutionContext(
             grid_engine=administrator,
             provider=provider,
@@ -168,9 +167,11 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
         )
 
 
-def _lease(invocation: Invocation, wakeup: Wakeup, runner: Runner) -> AbstractContextManager[CellLease]:
-    """Keeps an autoscaler on another machine away from this cell."""
-    leases = Leases(Administrator(runner, timeout=invocation.settings.process.grid_engine_timeout))
+def _lease(invocation: Invocation, wakeup: Wakeup) -> AbstractContextManager[CellLease]:
+    """Keeps an autoscaler on another machine away from this cell. Its commands are as many a minute whatever happens:
+    they are not the guard's to bound.
+    """
+    leases = Leases(Administrator(invocation.runner, timeout=invocation.settings.process.grid_engine_timeout))
     return CellLease(leases, own_lease(lock_directory()), wakeup.ring).kept()
 
 

@@ -41,7 +41,9 @@ _DEFINING = (
     *("MachineType", "Configuration", "Extends", "Dynamic", "Interruptible", "MaxCount", "MaxCoreCount"),
     *("HealthCheck", "KeepAlive"),
 )
-MEANT = ("Name", *_TARGETS, *_SIZES, *_DEFINING)
+WANTING = ("Name", *_TARGETS, *_SIZES)
+"""What an update says of its own request set alone."""
+MEANT = (*WANTING, *_DEFINING)
 """Names that are acted upon."""
 CLUSTER = "ClusterName"
 """Says nothing where it is ours, and is refused where it is another."""

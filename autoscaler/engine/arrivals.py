@@ -25,6 +25,11 @@ class Arrivals:
         self._since: dict[tuple[str, Code], float] = {}
         """When each worker was first seen waiting for this."""
 
+    @property
+    def expected(self) -> bool:
+        """Whether a worker was on its way at the last look: it costs already, and jobs wait for it."""
+        return bool(self._since)
+
     def next_look(self, workers: Iterable[WorkerVerdict], now: float, took: float) -> float | None:
         """Seconds from now, after a pass that `took` so many; None: no worker is on its way."""
         waiting = {

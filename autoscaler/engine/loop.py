@@ -44,6 +44,9 @@ LOOK_ROUND = 1.0
 """Seconds between two looks for wishes while waiting, and longest time between two signs of life."""
 PERSONS_WAIT = 5.0
 """Seconds for which what a person asked for may be put off so that qmaster is left alone."""
+LONG_REST = 10.0
+"""Seconds between passes from which people are told why."""
+RESTING = "our commands to Grid Engine take more than 5 % of the time: passes are up to a minute apart"
 LAST_CALLS = 35.0
 """Seconds that the end waits for calls to the provider: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
@@ -246,6 +249,8 @@ class Loop:
             found.append(f"no events of Grid Engine ({why}): it is polled every {self._poll:g} s")
         if self.guard is not None and (slow := self.guard.trouble(self.poll)):
             found.append(slow)
+        if self.guard is not None and self.guard.rest(self.poll) > max(LONG_REST, 2 * self.poll):
+            found.append(RESTING)
         before, self._troubles = self._troubles, tuple(found)
         for trouble in self._troubles:
             if trouble not in before:
@@ -332,11 +337,13 @@ class Loop:
 
     def _rest(self, pause: float, *, at_least: float) -> None:
         """Wait for the poll or for a reason to look earlier; never less than the last pass took, so that a storm of
-        events leaves this machine half of its time, nor less than qmaster is to be left alone. A person waits for that
-        a few seconds at most.
+        events leaves this machine half of its time, nor less than qmaster is to be left alone. A person, and a worker
+        on its way, wait for that a few seconds at most.
         """
         began = self.stopwatch()
         alone = 0.0 if self.guard is None else self.guard.rest(self.poll)
+        if self._arrivals.expected:
+            alone = min(alone, PERSONS_WAIT)
         pause, earliest, person = max(pause, alone), began + max(at_least, alone), False
         gathered: float | None = None
         while not self._stop and not self._reload_wanted:

@@ -89,7 +89,7 @@ class QmasterGuard:
     def _note(self, seconds: float, *, listed: bool) -> None:
         with self._lock:
             self._refill()
-            self._credit = max(self._credit - seconds, -SHARE * WINDOW)
+            self._credit = max(self._credit - seconds, -SHARE * LONGEST_REST)
             if listed:
                 self._judge(seconds)
 

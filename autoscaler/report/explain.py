@@ -29,6 +29,9 @@ from autoscaler.store import encoding
 from autoscaler.store.history import Explanation, Lifetime
 from autoscaler.store.journal import OrderRecord
 
+_STARTS_WITHOUT = frozenset({Code.FITS, Code.WAITS_FOR_COMING})
+"""Of jobs that start without a further launch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -89,7 +92,10 @@ def explain_job(
         action_part(action)
         for action in plan.actions
         if isinstance(action, Launch)
-        and any(v.counted and _serves(snapshot.policy, action.node_array, v.ask) for v in verdicts)
+        and any(
+            v.counted and v.reason.code not in _STARTS_WITHOUT and _serves(snapshot.policy, action.node_array, v.ask)
+            for v in verdicts
+        )
     ]
     return {
         "schema": SCHEMA,

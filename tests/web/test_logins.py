@@ -258,6 +258,23 @@ def test_a_caller_changes_no_request_set_of_another(api: Served, callers: dict[s
     assert told == [200, 403, 403, 200, 200]
 
 
+@pytest.mark.parametrize("given", ('"MaxCount": 0', '"MachineType": "p3.2xlarge"', '"KeepAlive": true'))
+def test_a_caller_defines_no_node_array_of_the_settings_or_of_others(
+    api: Served, callers: dict[str, dict[str, str]], given: str
+) -> None:
+    """What it says of one would hold for everybody, and longer than its own request set lives."""
+
+    def update(who: str, name: str, more: str = "") -> int:
+        array = f'{{"Name": "{name}", "TargetCount": 1{more}}}'
+        body = f'{{"arrays": [{array}], "request_set": "of-{who}-{name}"}}'
+        return ask(api, callers[who], "POST", "/autoscale", data=body).status_code
+
+    made = update("other", "burst", ', "Dynamic": true, "MachineType": "m5.large"')
+    refused = [update("caller", name, f", {given}") for name in ("execute", "burst")]
+    taken = [update("caller", "execute"), update("caller", "burst"), update("admin", "execute", f", {given}")]
+    assert (made, refused, taken) == (200, [403, 403], [200, 200, 200])
+
+
 def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, dict[str, str]]) -> None:
     from tests.web.served import until
 

@@ -126,8 +126,9 @@ def _shown(asked: Property, allowed: Allowed) -> str:
 
 
 def _offered(asked: Property, demand: Demand, allowed: Allowed) -> tuple[str, ...]:
-    """What allowed hosts have of it instead."""
-    found = {host.properties[asked.name] for host in allowed.hosts(demand) if asked.name in host.properties}
+    """What new workers would have of it instead: load values of hosts that are there differ in every pass."""
+    kinds = (kind.host for each in allowed.of(demand) for kind in each.kinds)
+    found = {host.properties[asked.name] for host in kinds if asked.name in host.properties}
     told = [_shown(replace(asked, relop="==", value=value), allowed).partition("=")[2] for value in found]
     return tuple(sorted(told, key=lambda text: (len(text), text)))
 
