@@ -350,6 +350,16 @@ def test_memory_in_use_now_does_not_make_a_persistent_host_too_small() -> None:
     }
 
 
+def test_an_owner_is_told_once_however_the_load_of_persistent_hosts_changes() -> None:
+    history = a_history(a_job(hard={"mem_free": "900G"}), a_host("big", slots=1), answer=None)
+    told = 0
+    for free in ("8G", "7G", "6.5G", "8G", "5G"):
+        host = a_host("big", slots=1, load={"mem_free": free, "mem_total": "16G"})
+        history.world = replace(history.world, cluster=replace(history.world.cluster, hosts=(host,)))
+        told += sum(isinstance(action, Annotate) for action in history.look(20).actions)
+    assert told == 1
+
+
 def test_a_silent_persistent_host_might_be_what_it_asks_for_and_is_named() -> None:
     host = a_host("big", slots=4, heard=False)
     made = a_history(a_job(hard={"mem_total": "400G"}), host).look()
