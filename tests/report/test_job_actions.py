@@ -24,7 +24,7 @@ from autoscaler.report.explain import (
 )
 from autoscaler.store.journal import Result
 from autoscaler.store.store import Store
-from tests.core.building import a_job, a_snapshot, a_worker
+from tests.core.building import a_host, a_job, a_snapshot, a_worker
 from tests.report.plans import plan, waiting
 
 WHY = because(Code.UNKNOWN_PE, pe="mpi", queues=("main.q",), slots=100)
@@ -125,6 +125,13 @@ def test_of_a_job_that_runs_it_is_told_what_becomes_of_its_worker() -> None:
     assert told is not None
     assert told["running"][0]["worker"]["reason"]["code"] in {"NO_LOAD_REPORT", "SILENT", "RUNS_JOBS", "ALL_SILENT"}
     assert any(line.startswith("w1 (i-w1): ") for line in job_lines(told))
+
+
+def test_a_job_that_starts_without_a_launch_gets_no_worker_of_it() -> None:
+    world = a_snapshot(a_host("h1", slots=1), a_job(1, slots=1), a_job(2, slots=2))
+    made = decide(world)
+    told = {job: explain_job(world, made, job, UTC) for job in (1, 2)}
+    assert {job: bool(each and each["launches"]) for job, each in told.items()} == {1: False, 2: True}
 
 
 def test_letters_of_a_queue_instance_are_told_with_what_they_mean() -> None:
