@@ -5,6 +5,7 @@ headers are not, and nothing of workers' calls, whose paths hold tokens.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import time
 from typing import cast
 
@@ -69,5 +70,5 @@ class Journalled:
 def _keep(calls: CallLog, call: Call) -> None:
     try:
         calls.add(call)
-    except StateNotKept as error:
+    except (StateNotKept, sqlite3.Error) as error:  # it is answered all the same
         log.warning("a call was not recorded: %s", error)

@@ -275,6 +275,19 @@ def test_a_caller_defines_no_node_array_of_the_settings_or_of_others(
     assert (made, refused, taken) == (200, [403, 403], [200, 200, 200])
 
 
+def test_a_call_is_in_the_journal_before_it_is_answered(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    """Else calls pile up behind the journal, until those of others are refused."""
+    for number in range(30):
+        path = f"/clusters/demo/nodes/{number}"
+        ask(api, callers["reader"], "GET", path)
+        assert api.calls.newest()[0].target == path
+
+
+def test_a_call_that_cannot_be_recorded_is_answered(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    api.calls.close()
+    assert ask(api, callers["reader"], "GET", "/clusters/demo/status").status_code == 200
+
+
 def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, dict[str, str]]) -> None:
     from tests.web.served import until
 
