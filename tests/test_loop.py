@@ -24,7 +24,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
 from autoscaler.core.snapshot import Plan, Snapshot
-from autoscaler.engine.loop import Loop, staying
+from autoscaler.engine.loop import LONG_REST, RESTING, Loop, staying
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
@@ -349,6 +349,19 @@ def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
     loop.run()
     wisher.join()
     assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_that_qmaster_is_left_alone_for_long_is_told_and_its_end(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, guard = start(world, decide=nothing), Calm(rest=3 * LONG_REST)
+    loop.guard = guard
+    loop._tell_troubles()
+    loop._tell_troubles()
+    assert (loop._troubles, caplog.messages.count(RESTING)) == ((RESTING,), 1)
+    loop.guard = Calm()
+    loop._tell_troubles()
+    assert loop._troubles == ()
 
 
 def test_a_slow_qmaster_is_polled_less_often(world: World) -> None:

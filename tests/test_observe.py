@@ -71,7 +71,7 @@ def test_jobs_that_did_not_change_are_not_read_again(world: World) -> None:
     assert second is first
 
 
-def test_a_queue_master_that_does_not_answer_is_not_observable(world: World) -> None:
+def test_a_qmaster_that_does_not_answer_is_not_observable(world: World) -> None:
     world.cluster.unobservable = 1
     with pytest.raises(GridEngineNotObservable):
         observer(world).observe()

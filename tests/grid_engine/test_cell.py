@@ -123,7 +123,7 @@ def test_a_host_that_dies_takes_its_jobs_along_and_the_cell_lives(cell: Cell, un
     assert cell.out("qconf", "-sh").split() == ["master"]
 
 
-def test_a_queue_master_that_died_starts_again_with_its_jobs(cell: Cell) -> None:
+def test_a_qmaster_that_died_starts_again_with_its_jobs(cell: Cell) -> None:
     cell.submit("-h", "-b", "y", "true")
     cell.stop_qmaster()
     cell.start_qmaster()

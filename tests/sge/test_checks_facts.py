@@ -95,7 +95,7 @@ def test_none_in_the_configuration_is_nothing() -> None:
     assert (facts().configuration["max_unheard"], facts().configuration["jsv_url"]) == ("00:00:20", "")
 
 
-def test_a_queue_master_that_does_not_answer_is_a_fact() -> None:
+def test_a_qmaster_that_does_not_answer_is_a_fact() -> None:
     def silent(argv: Sequence[str], **_: object) -> Completed:
         return Completed(tuple(argv), 1, b"", b"error: commlib error: got select error (Connection refused)", 0.0)
 
