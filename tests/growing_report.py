@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import BinaryIO
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
@@ -22,27 +21,25 @@ class JUnitFile:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: BinaryIO = path.open("wb")
-        self._file.write(HEAD.encode())
-        self._end = self._file.tell()
-        self._finish()
+        self._file = path.open("wb", buffering=0)
+        self._end = 0
+        self._write(HEAD)
 
     def add(self, report: pytest.TestReport) -> None:
         """One element for each test that ran or was skipped; one more for what failed around it."""
         if report.when != "call" and report.passed:
             return
-        self._file.seek(self._end)
-        self._file.write(_element(report).encode())
-        self._end = self._file.tell()
-        self._finish()
+        self._write(_element(report))
 
     def close(self) -> None:
         self._file.close()
 
-    def _finish(self) -> None:
-        self._file.write(TAIL.encode())
-        self._file.truncate()
-        self._file.flush()
+    def _write(self, told: str) -> None:
+        """In one call, end included: a kill finds the file before it or after it. It only grows, so nothing is cut."""
+        grown = told.encode()
+        self._file.seek(self._end)
+        self._file.write(grown + TAIL.encode())
+        self._end += len(grown)
 
 
 def _element(report: pytest.TestReport) -> str:
