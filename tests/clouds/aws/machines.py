@@ -39,14 +39,18 @@ def rent_out_hosts(layer: Layer, tree: Path) -> str:
             _end(machine, FAILED, str(error))
 
     def looked_at(machines: Sequence[Any]) -> None:
-        for machine in machines:
-            if machine.state == "running" and not hosts.lives(name_of(machine)):
-                _end(machine, SHUT_DOWN, "Instance initiated shutdown")
+        with layer.launching.guard:  # moto calls a machine of a launch under way running, whose host is yet to come
+            for machine in machines:
+                if machine.state == "running" and not hosts.lives(name_of(machine)):
+                    _end(machine, SHUT_DOWN, "Instance initiated shutdown")
+
+    def ended(machine: Any) -> None:
+        with layer.launching.guard:
+            hosts.end(name_of(machine))
 
     serve_metadata(partial(metadata, layer))
     layer.launching.on_launched = launched
-    layer.on_look = looked_at
-    layer.on_ended = lambda machine: hosts.end(name_of(machine))
+    layer.on_look, layer.on_ended = looked_at, ended
     return str(subnet.id)
 
 

@@ -137,8 +137,8 @@ class Platform:
             run = self.add(**asked)
             if name in self.short_of:
                 run.doom = (self.timing.initialized, "Insufficient instance capacity.")
-        self.on_running(run)
-        return run
+            self.on_running(run)  # nobody lists it before, without its host's name and address
+            return run
 
     def find(self, number: int) -> Run:
         with self.guard:

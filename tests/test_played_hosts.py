@@ -1,0 +1,93 @@
+"""Machines of played clouds are hosts, which take a moment to start. Who lists them meanwhile is told nothing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import RLock, Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.clouds.aws import machines as aws
+from tests.clouds.cloud_pipeline.platform import Run, usual_platform
+
+MACHINE = SimpleNamespace(id="i-1", state="running", private_dns_name="ip-10-1-0-4.ec2.internal")
+
+
+class SlowHosts:
+    """One host. While it starts, somebody else does something, as far as that gets."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.meanwhile, self.living = meanwhile, False
+
+    def start(self, *_: object) -> str:
+        self.meanwhile()
+        self.living = True
+        return "10.1.0.4"
+
+    def lives(self, _: str) -> bool:
+        return self.living
+
+    def end(self, _: str) -> None:
+        self.living = False
+
+
+def beside(act: Callable[[], object], begun: list[Thread]) -> Callable[[], None]:
+    """Lets another thread do this, and waits for it no longer than a moment."""
+
+    def begin() -> None:
+        begun.append(Thread(target=act))
+        begun[-1].start()
+        begun[-1].join(0.2)
+
+    return begin
+
+
+@pytest.mark.parametrize("what", ("looked at", "ended"))
+def test_a_machine_of_aws_whose_host_starts_has_neither_shut_down_nor_outlives_its_end(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    ended: list[str] = []
+    begun: list[Thread] = []
+    launching = SimpleNamespace(guard=RLock())
+    layer: Any = SimpleNamespace(
+        launching=launching,
+        backend=lambda: SimpleNamespace(
+            create_vpc=lambda _: SimpleNamespace(id="vpc"), create_subnet=lambda *_, **__: SimpleNamespace(id="subnet")
+        ),
+    )
+    doing = {"looked at": lambda: layer.on_look([MACHINE]), "ended": lambda: layer.on_ended(MACHINE)}
+    hosts = SlowHosts(beside(doing[what], begun))
+    monkeypatch.setattr(aws, "RealHosts", SimpleNamespace(of=lambda _: hosts))
+    monkeypatch.setattr(aws, "serve_metadata", lambda _: None)
+    monkeypatch.setattr(aws, "_end", lambda machine, *_: ended.append(machine.id))
+    monkeypatch.setattr(aws, "script_of", lambda _: "#!/bin/sh")
+    aws.rent_out_hosts(layer, Path("tree"))
+
+    with launching.guard:  # as a call that launches holds it
+        launching.on_launched(MACHINE, {"InstanceType": "c5.large"})
+    begun[0].join(60)
+
+    assert (ended, hosts.living) == ([], what == "looked at")
+
+
+def test_nobody_lists_a_run_whose_host_starts() -> None:
+    platform, master = usual_platform()
+    begun: list[Thread] = []
+    listed: list[str] = []
+
+    def running(run: Run) -> None:
+        beside(
+            lambda: listed.extend(str(platform.record(each).get("podIP")) for each in platform.listed()[:1]), begun
+        )()
+        run.address = "10.1.0.4"
+
+    platform.on_running = running
+    platform.launch(
+        {"instanceType": "m5.large", "parentRunId": master.id, "params": {"parent-id": {"value": master.id}}}
+    )
+    begun[0].join(60)
+
+    assert listed == ["10.1.0.4"]
