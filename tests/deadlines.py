@@ -1,8 +1,8 @@
 """How long a test may wait on the machine that it runs on.
 
 A limit holds for an idle machine like the one that it was chosen on. A busy or slow machine gets as many times that as
-a piece of work takes there. The work is measured only when a limit is over, so a run in which nothing is late never
-measures, and again while the test waits on, because load comes and goes.
+a piece of work takes there. The work is measured at each quarter of a limit and while the test waits on, because load
+comes and goes: what delayed the test may be over when its limit is. What happens at once never measures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ MOST = 20.0
 """No limit is stretched further: a fact that never comes must fail the test some day."""
 MEASURED_FOR = 2.0
 """Seconds that a measurement stands for."""
+LOOKS = 4
+"""How often the work is measured before a limit is over."""
 
 
 def work() -> float:
@@ -52,7 +54,7 @@ class Deadline:
 
     def __init__(self, seconds: float, machine: Machine = THIS, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._machine, self._clock = seconds, machine, clock
-        self._began, self._most = clock(), 1.0
+        self._began, self._most, self._looks = clock(), 1.0, 0
 
     @property
     def waited(self) -> float:
@@ -61,9 +63,10 @@ class Deadline:
 
     def over(self) -> bool:
         """Whether all that time has gone by: that of the slowest moment since it was set."""
-        if self.waited <= self.seconds * self._most:
-            return False
-        self._most = max(self._most, self._machine.slower())
+        looks = int(self.waited * LOOKS / self.seconds) if self.seconds else LOOKS
+        if looks > self._looks:
+            self._looks = looks
+            self._most = max(self._most, self._machine.slower())
         return self.waited > self.seconds * self._most
 
 

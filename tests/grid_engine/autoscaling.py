@@ -72,7 +72,7 @@ class Autoscaling:
         try:
             yield running
         finally:
-            running.terminate(10.0)
+            running.terminate(120.0)
 
     def said(self) -> str:
         """All that the running autoscaler has logged."""

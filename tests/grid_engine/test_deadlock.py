@@ -190,7 +190,8 @@ def test_what_is_held_is_released_when_its_owner_asks_for_less(
 
 def test_nobody_is_deleted_where_nothing_is_known_or_seen(cell: Cell, until: Until, show_on_failure: Shown) -> None:
     qconf = StandIn(cell, "qconf")
-    scaling = Autoscaling(cell, {**CALM, "PATH": qconf.path, "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "2"})
+    scaling = Autoscaling(cell, {**CALM, "PATH": qconf.path})
+    hurried = Autoscaling(cell, {**scaling.settings, "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "2"})
     show_on_failure["autoscaler"] = lambda: told(scaling)
     gate, passes = Gate(cell), Passes(scaling)
     job, mpi = gate.submit("-pe", "local", "100"), gate.submit("-pe", "mpi", "256")
@@ -201,7 +202,7 @@ def test_nobody_is_deleted_where_nothing_is_known_or_seen(cell: Cell, until: Unt
     empty = Passes(Autoscaling(cell, {**scaling.settings, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "x9.none"}))
     unknown = empty.all(3)
     cell.stop_qmaster()
-    down = scaling.command("once").returncode
+    down = hurried.command("once").returncode
     cell.start_qmaster()
     until(lambda: waiting(cell) == {job, mpi})
     after = passes.once()

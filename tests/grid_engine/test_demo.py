@@ -56,7 +56,7 @@ def test_a_demo_that_is_ended_in_the_middle_leaves_nothing_behind(number: signal
         os.kill(demo.pid, number)
         until(lambda: demo.poll() is not None, 15, "the demo ended")
         until(lambda: not any(place.exists() for place in mine), 15, "its place was removed")
-        assert processes_in(mine) == []
+        until(lambda: processes_in(mine) == [], 15, "its last process ended")
 
 
 def test_nothing_of_a_demo_is_written_outside_of_its_place() -> None:

@@ -25,8 +25,11 @@ def starting(cell: Cell, host: str | None = None) -> Starter:
 def test_a_submitted_job_wakes(cell: Cell, until: Until) -> None:
     with Events(starting(cell)) as events:
         until(lambda: events.alive, message="qevent said nothing")
-        threading.Timer(0.1, cell.submit, ("-b", "y", "-h", "sleep", "1")).start()
-        assert events.wait(120.0)
+        submitting = threading.Timer(0.1, cell.submit, ("-b", "y", "-h", "sleep", "1"))
+        submitting.start()
+        woken = events.wait(120.0)
+        submitting.join()  # qsub may return after the event
+    assert woken
 
 
 LISTEN_AND_CLOSE = """

@@ -76,7 +76,7 @@ def test_a_worker_that_a_person_disabled_is_neither_enabled_nor_removed(
 def test_with_the_store_lost_a_worker_is_found_by_its_tag_and_looked_at_anew(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
-    settings = {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "0", "CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "2"}
+    settings = {"CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "0", "CP_CAP_AUTOSCALE_LOCAL_BOOT_DELAY": "4"}
     scaling = Autoscaling(empty_cell, settings)
     show_on_failure["autoscaler"] = lambda: told(scaling)
     job = empty_cell.submit("-b", "y", "sleep", "1")

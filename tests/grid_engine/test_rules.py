@@ -35,9 +35,13 @@ def make_complexes(cell: Cell) -> None:
 
 
 def write(path: Path, **changed: object) -> None:
+    put(path, {**RULES, **changed})
+
+
+def put(path: Path, document: object) -> None:
     """In one step, as an editor does: the file is read at any moment."""
     draft = path.with_suffix(".new")
-    draft.write_text(json.dumps({**RULES, **changed}))
+    draft.write_text(json.dumps(document))
     draft.replace(path)
 
 
@@ -60,7 +64,7 @@ def test_rules_choose_the_type_give_its_gpu_and_keep_it_until_they_no_longer_do(
         until(lambda: autoscaling.ended_well(job), 30, "the job did not end well")
         until(lambda: f"{host} (kept by rules)" in autoscaling.said(), 10, "it is not kept")
         kept = autoscaling.living()
-        rules.write_text('{"keep_alive": {"execute": 2}}')
+        put(rules, {"keep_alive": {"execute": 2}})
         until(lambda: "keep_alive.execute: true or false is expected" in autoscaling.said(), 10, "it was not told")
         still = autoscaling.living()
         write(rules, keep_alive=False)

@@ -127,7 +127,7 @@ def drip_headers(handler: http.server.BaseHTTPRequestHandler) -> None:
     try:
         for number in range(95):  # a client takes no more than 100
             handler.wfile.write(f"X-{number}: y\r\n".encode())
-            time.sleep(0.1)
+            time.sleep(0.6)
     except OSError:
         pass
 
@@ -230,7 +230,7 @@ def test_an_answer_that_drips_ends_with_the_deadline(serve: Serve, slow: Any) ->
     script, began = serve(slow), time.monotonic()
     with pytest.raises(Unreachable, match="not answered in time"):
         rest(script.url, limits=Limits(connect=30, read=30, total=0.2, tries=1)).ask("GET", "nodes")
-    assert time.monotonic() - began < 9
+    assert time.monotonic() - began < 50, "each drips for a minute"
 
 
 def test_silence_ends_with_the_read_timeout(serve: Serve) -> None:

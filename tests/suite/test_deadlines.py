@@ -44,11 +44,25 @@ def test_a_machine_that_is_slower_gets_as_many_times_the_limit() -> None:
     assert [bench.after(29, deadline), bench.after(2, deadline)] == [False, True]
 
 
-def test_nothing_is_measured_before_a_limit_is_over() -> None:
+def test_nothing_is_measured_for_what_happens_soon() -> None:
     bench = Bench(slower=3)
     deadline = bench.deadline(10)
-    bench.after(10, deadline)
+    bench.after(2.4, deadline)
     assert bench.measured == 0
+
+
+def test_load_that_has_gone_when_the_limit_is_over_counts() -> None:
+    bench = Bench(slower=3)
+    deadline = bench.deadline(10)
+    told = [bench.after(5, deadline)]
+    bench.slower = 1
+    told += [bench.after(5.1, deadline), bench.after(19, deadline), bench.after(1, deadline)]
+    assert (told, bench.measured) == ([False, False, False, True], 3)
+
+
+def test_a_limit_of_no_time_is_stretched_to_no_time() -> None:
+    bench = Bench(slower=3)
+    assert bench.after(0.1, bench.deadline(0))
 
 
 def test_load_that_comes_while_a_test_waits_counts_and_what_it_took_is_not_lost_when_it_goes() -> None:
