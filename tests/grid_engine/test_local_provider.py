@@ -68,7 +68,7 @@ class TreePlane(ControlPlane):
             case Fault.QUOTA:
                 self.chosen = {"max_machines": 0}
             case Fault.LAG:
-                self.chosen = {"listing_lag": 0.8}
+                self.chosen = {"listing_lag": 3600}
             case Fault.LOST_ANSWER:
                 self.hosts = DyingHosts(self.tree)
             case Fault.ACCEPTED_THEN_DEAD:

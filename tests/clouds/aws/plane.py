@@ -18,7 +18,7 @@ from tests.clouds.played import Region
 LAUNCHES = ("RunInstances", "CreateFleet")
 NOWHERE = "http://127.0.0.1:9"
 """A port that nobody serves: calls are refused at once."""
-LAG = 2.0
+LAG = 3600.0
 """Seconds: longer than a launch and a listing take on a busy machine."""
 _clients: dict[bool, Calls] = {}
 

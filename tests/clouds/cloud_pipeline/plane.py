@@ -101,7 +101,7 @@ class CloudPipelinePlane(ControlPlane):
             case Fault.LOST_ANSWER:
                 self.process.control("fault", call="POST run", kind="lost")
             case Fault.LAG:
-                self.process.control("set", lag=0.3)
+                self.process.control("set", lag=3600.0)
             case Fault.ACCEPTED_THEN_DEAD:
                 self.process.control("set", short_of=["c5.large", "m5.large"])
             case _:
