@@ -27,7 +27,9 @@ from sge.jsv import Conversation, OutOfStep, read_request
 
 SCHEMA = 1
 PATIENCE = 0.05
-"""Seconds for a judgement; a job that would take longer is accepted."""
+"""Seconds of processor time for a judgement; a job that would take longer is accepted."""
+HELD_UP = 1.0
+"""Seconds for a judgement in all: on a busy machine it waits for the processor."""
 FUTURE = 60.0
 """Seconds that a file may be newer than the clock."""
 
@@ -67,13 +69,16 @@ class Verifier:
         return {} if wildcard is None else {"pe_name": wildcard}
 
     def _within_patience(self, judge: Judge, parameters: Mapping[str, str]) -> str | None:
-        signal.signal(signal.SIGALRM, _give_up)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        for number in (signal.SIGPROF, signal.SIGALRM):
+            signal.signal(number, _give_up)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+        signal.setitimer(signal.ITIMER_REAL, HELD_UP)
         try:
             ask = read_request(parameters)
             reason = None if ask is None else judge.refusal(ask)
             return None if reason is None else text(reason)
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _current(self) -> Judge | None:

@@ -54,7 +54,7 @@ def test_what_commands_and_the_guides_scripts_ask_for_comes_together_and_goes_as
         until(lambda: serving(scaling) == {"execute": 3, "dynamic_array": 3}, 40)
         (one, *_) = [life.name for life in scaling.lifetimes() if life.name and life.node_array == "dynamic_array"]
         asked = empty_cell.tree.host_runner(one)(
-            (PROGRAM, "worker", "config", "get", "application_version"), timeout=30.0
+            (PROGRAM, "worker", "config", "get", "application_version"), timeout=120.0
         )
         script(scaling, CORES)
         scaling.command("requests", "--end", "early")

@@ -14,6 +14,7 @@ from autoscaler.core.model.fleet import Ending
 from autoscaler.engine.boot_script import WorkerBoot
 from autoscaler.lab.cell import Cell, ExecHost
 from tests.grid_engine.autoscaling import Autoscaling
+from tests.grid_engine.gate import Gate
 from tests.grid_engine.renting import Rented, worker_boot
 from tests.grid_engine.waiting import Shown, Until
 
@@ -78,9 +79,11 @@ def test_a_worker_keeps_the_end_of_a_job_that_it_could_not_tell_yet(
 ) -> None:
     """The job's processes are gone by then. The master, back again, hears of it 30 s later."""
     worker = rent(replace(boot, lease=1))
-    job = empty_cell.submit("-b", "y", "sleep", "2")
+    gate = Gate(empty_cell)
+    job = gate.submit()
     until(lambda: worker.joined() and Autoscaling(empty_cell).running_on(job))
     empty_cell.stop_qmaster()
+    gate.open()
     look = empty_cell.host_runner(worker.name)
     until(lambda: look(("pgrep", "sge_shepherd"), timeout=60.0).returncode == 1)
     later = worker.provider.clock() + 3.0

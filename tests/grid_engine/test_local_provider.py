@@ -21,6 +21,7 @@ from providers.interface import LaunchOrder
 from providers.local.hosts import TreeHosts
 from providers.local.provider import LocalProvider
 from providers.local.settings import LocalSettings
+from tests.deadlines import stretched
 from tests.grid_engine.waiting import Until
 
 
@@ -185,17 +186,18 @@ def test_a_worker_listed_from_inside_the_cell_is_the_one_launched_from_outside(e
 
 
 def test_a_worker_dies_suddenly_with_all_it_runs(empty_cell: Cell, until: Until) -> None:
-    provider = provider_of(empty_cell, sudden_death=1)
-    (worker_id,) = provider.launch(order(empty_cell)).ids
+    lives_on = provider_of(empty_cell)
+    (worker_id,) = lives_on.launch(order(empty_cell)).ids
     until(lambda: "sge_execd" in processes_of(worker_id))
 
+    provider = provider_of(empty_cell, sudden_death=1)
     until(lambda: not [worker for worker in provider.workers() if worker.exists])
 
     until(lambda: processes_of(worker_id) == [])
 
 
 def test_a_worker_waits_its_boot_delay_before_it_runs_the_script(empty_cell: Cell, until: Until) -> None:
-    provider = provider_of(empty_cell, boot_delay=1)
+    provider = provider_of(empty_cell, boot_delay=stretched(2))
     (worker_id,) = provider.launch(order(empty_cell)).ids
     first = (provider.workers()[0].state, provider.console(worker_id))
 

@@ -21,6 +21,8 @@ from tests.grid_engine.evidence import Shown, journal, machines, notes, told
 from tests.grid_engine.waiting import Until
 
 QUICK = {"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": "2", "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3"}
+SOON_UNHEARD = {"max_unheard": "00:00:04", "load_report_time": "00:00:01"}
+"""A busy machine's execd may miss a report or two, and is heard all the same."""
 _WITNESSED = """\
 #!/bin/sh
 echo "start $(hostname)" >>{log}
@@ -117,7 +119,7 @@ def test_a_worker_whose_execd_fell_silent_is_ended_before_its_job_starts_again(
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, {**QUICK, "CP_CAP_AUTOSCALE_MIN_WORKERS": "2"}), Witness(empty_cell)
     show_on_failure["autoscaler"] = lambda: told(scaling)
-    empty_cell.configure(max_unheard="00:00:03")
+    empty_cell.configure(**SOON_UNHEARD)
     job = witness.submit("-r", "y")
     with scaling.running():
         first = until(runs_on(scaling, job), 40)
@@ -231,7 +233,7 @@ def test_a_silent_worker_that_a_person_disabled_is_neither_ended_nor_enabled_whe
 ) -> None:
     scaling, witness = Autoscaling(empty_cell, QUICK), Witness(empty_cell)
     show_on_failure["autoscaler"] = lambda: told(scaling)
-    empty_cell.configure(max_unheard="00:00:03")
+    empty_cell.configure(**SOON_UNHEARD)
     job = witness.submit("-r", "y")
     with scaling.running():
         name = until(runs_on(scaling, job), 40)

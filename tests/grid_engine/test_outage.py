@@ -15,7 +15,8 @@ from tests.grid_engine.waiting import Until
 
 NOT_OBSERVABLE = "cannot observe Grid Engine or the provider, so nothing is done"
 LONGER_THAN_THREE_POLLS = 4
-HURRIED = {"CP_CAP_AUTOSCALE_POLLING_DELAY": "0.5", "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "1"}
+HURRIED = {"CP_CAP_AUTOSCALE_POLLING_DELAY": "0.5", "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT": "2"}
+"""On a busy machine a command may take as long once, so what was said before an outage is no part of it."""
 
 
 def test_while_the_queue_master_is_down_no_worker_comes_or_goes_and_its_job_runs_on(
@@ -29,17 +30,18 @@ def test_while_the_queue_master_is_down_no_worker_comes_or_goes_and_its_job_runs
     with scaling.running():
         (worker,) = until(lambda: scaling.running_on(job), 40)
         waiting = gate.submit("-pe", "local", "2")
+        before = scaling.said().count(NOT_OBSERVABLE)
         empty_cell.stop_qmaster()
-        until(lambda: NOT_OBSERVABLE in scaling.said())
+        until(lambda: scaling.said().count(NOT_OBSERVABLE) > before)
         blind, calls = journal(scaling), len(qstat.calls())
         until(lambda: len(qstat.calls()) > calls + LONGER_THAN_THREE_POLLS)
-        during = (scaling.said().count(NOT_OBSERVABLE), journal(scaling))
+        during = (scaling.said().count(NOT_OBSERVABLE) - before, journal(scaling))
         empty_cell.start_qmaster()
         (other,) = until(lambda: scaling.running_on(waiting), 40)
         lives = empty_cell.host_runner(worker)(("pgrep", "-f", str(gate.script)), timeout=60.0).returncode == 0
     assert during == (1, blind)
-    (attempts,) = re.findall(r"can be observed again after (\d+)", scaling.said())
-    assert int(attempts) > LONGER_THAN_THREE_POLLS
+    attempts = re.findall(r"can be observed again after (\d+)", scaling.said())
+    assert int(attempts[before]) > LONGER_THAN_THREE_POLLS
     assert (set(scaling.running_on(job)), lives) == ({worker}, True)
     assert scaling.rented() == {worker, other}
 
@@ -56,6 +58,7 @@ def test_a_listing_that_is_none_is_not_an_empty_cluster(
     job = gate.submit()
     with scaling.running():
         until(lambda: scaling.running_on(job), 40)
+        before = scaling.said().count(NOT_OBSERVABLE)
         gate.open()  # an empty cluster would let its worker go
         match answer:
             case "cut-off":
@@ -64,11 +67,11 @@ def test_a_listing_that_is_none_is_not_an_empty_cluster(
                 qstat.answer(b"")
             case _:
                 qstat.hang()
-        until(lambda: NOT_OBSERVABLE in scaling.said())
+        until(lambda: scaling.said().count(NOT_OBSERVABLE) > before)
         blind, calls = journal(scaling), len(qstat.calls())
         until(lambda: len(qstat.calls()) > calls + 2)
-        during = (scaling.said().count(NOT_OBSERVABLE), journal(scaling), len(scaling.rented()))
+        during = (scaling.said().count(NOT_OBSERVABLE) - before, journal(scaling), len(scaling.rented()))
         qstat.let_through()
-        until(lambda: [entry.kind for entry in journal(scaling)[len(blind) :]] == ["disable"], 40)
+        until(lambda: [entry.kind for entry in journal(scaling)[len(blind) :]][:1] == ["disable"], 40)
     assert during == (1, blind, 1)
     assert scaling.ended_well(job)

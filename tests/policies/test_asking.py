@@ -219,7 +219,7 @@ def test_a_slow_policy_holds_up_one_pass_and_no_more() -> None:
             return THREE
 
     slow, bench = threading.Event(), Bench([])
-    policies = Policies({"slow": Slow(iter(()))}, bench.store, patience=(patience := stretched(0.3)))
+    policies = Policies({"slow": Slow(iter(()))}, bench.store, patience=(patience := stretched(1.0)))
     spent = []
     for _ in range(4):
         began = policies.stopwatch()

@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -22,6 +22,7 @@ from autoscaler.report import admission
 from autoscaler.report.admission import Verifier, build
 from autoscaler.report.admission_file import AdmissionFile, archive, code
 from autoscaler.store import encoding
+from sge.jsv import read_request
 from sge.jsv_setup import Place
 from tests.core.building import PES, a_bucket, a_host, a_snapshot, a_worker
 from tests.deadlines import Deadline
@@ -34,7 +35,8 @@ WORLD = a_snapshot(a_host("h1"), a_worker("w1"), limits=None)
 @pytest.fixture(autouse=True)
 def _a_machine_that_is_never_too_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a verifier answers here is not a matter of how soon; the tests of its patience set that anew."""
-    monkeypatch.setattr(admission, "PATIENCE", 120.0)
+    for name in ("PATIENCE", "HELD_UP"):
+        monkeypatch.setattr(admission, name, 120.0)
 
 
 def kept(folder: Path, snapshot: Snapshot = WORLD, *, poll: float = 10.0, installed: bool = True) -> AdmissionFile:
@@ -135,15 +137,42 @@ def test_no_file_refuses_nobody_until_there_is_one(tmp_path: Path) -> None:
     assert one.refusal(TOO_LARGE) == SENTENCE
 
 
-def test_a_judgement_that_takes_too_long_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def work_on(_: object) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("takes_long", "limits"),
+    ((lambda _: time.sleep(120), {"HELD_UP": 0.1}), (work_on, {"PATIENCE": 0.05})),
+    ids=("it is held up", "it works on"),
+)
+def test_a_judgement_that_takes_too_long_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_long: Callable[[object], None], limits: dict[str, float]
+) -> None:
     kept(tmp_path)
     one = verifier(tmp_path)
     assert one.refusal(TOO_LARGE) == SENTENCE
-    monkeypatch.setattr(admission, "PATIENCE", 0.05)
-    monkeypatch.setattr(admission, "read_request", lambda _: time.sleep(120))
+    for name, seconds in limits.items():
+        monkeypatch.setattr(admission, name, seconds)
+    monkeypatch.setattr(admission, "read_request", takes_long)
     began = time.monotonic()
     assert one.refusal(TOO_LARGE) is None
     assert time.monotonic() - began < 60
+
+
+def test_a_judgement_that_waits_for_the_processor_of_a_busy_machine_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(parameters: Mapping[str, str]) -> object:
+        time.sleep(0.2)
+        return read_request(parameters)
+
+    kept(tmp_path)
+    monkeypatch.setattr(admission, "PATIENCE", 0.1)
+    monkeypatch.setattr(admission, "read_request", late)
+    assert verifier(tmp_path).refusal(TOO_LARGE) == SENTENCE
 
 
 def test_a_defect_refuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

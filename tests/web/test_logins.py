@@ -55,17 +55,17 @@ def test_who_proved_a_password_never_waits_for_those_who_guess(logins: Logins, m
 
     def guess(password: str, entry: str) -> bool:
         began.release()
-        assert answered.wait(30)
+        assert answered.wait(300)
         return False
 
     monkeypatch.setattr(module, "proves", guess)
     with ThreadPoolExecutor(60) as threads:
         guesses = [threads.submit(status, logins, basic(USER, f"no{n}"), f"10.0.1.{n}") for n in range(60)]
         for _ in range(AT_ONCE):
-            assert began.acquire(timeout=20)
+            assert began.acquire(timeout=300)
         proven = [status(logins, RIGHT, f"10.0.1.{n}") for n in range(60)]
         answered.set()
-        told = [guess.result(30) for guess in guesses]
+        told = [guess.result(300) for guess in guesses]
     assert (set(proven), set(told) <= {401, 503}, told.count(401) >= AT_ONCE) == ({200}, True, True)
 
 
