@@ -76,7 +76,10 @@ def test_more_refused_calls_than_may_be_open_whose_bodies_never_come_keep_nobody
     assert api.client.get("status").status_code == 200
 
 
-def test_fifty_idle_connections_are_left_alone(api: Served, connections: Connections) -> None:
+def test_fifty_idle_connections_are_left_alone(
+    api: Served, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "HEAD", 600.0)
     idle = [connections.open() for _ in range(50)]
     assert (api.client.get("status").status_code, [one for one in idle if ended(one)]) == (200, [])
 
