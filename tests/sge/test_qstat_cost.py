@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_the_benchmark_measures_floors_and_both_passes() -> None:
-    found = measure(Mix(jobs=200, hosts=2), rounds=1)
+    found = measure(Mix(jobs=2_000, hosts=2), rounds=1)
     assert 0 < found.bare < found.walk
     assert min(found.first_cluster, found.next_cluster, found.memory) > 0
     assert (found.first > found.first_cluster, found.next > found.next_cluster) == (True, True)
