@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from autoscaler import namespaces
 from autoscaler.store import lock
-from tests import growing_report
+from tests import growing_report, samples
 from tests.order import spread
 
 # Before any test module imports it: its assertions explain themselves like those of a test module.
@@ -63,6 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--thorough"):
+        os.environ[samples.THOROUGH] = "yes"
     growing_report.register(config)
 
 

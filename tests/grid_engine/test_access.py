@@ -11,6 +11,7 @@ from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.test_doctor import findings
 from tests.grid_engine.waiting import Shown, Until
+from tests.samples import sample
 
 GAMES, MAIL, NEWS = ("games", "60"), ("mail", "8"), ("news", "9")
 MANY = {"CP_CAP_AUTOSCALE_WORKERS": "9", "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "9"}
@@ -137,7 +138,9 @@ def test_projects_of_a_queue_let_only_their_jobs_scale(empty_cell: Cell) -> None
     assert (made[jobs[0]][1], made[jobs[2]][1]) == ("NO_PROJECT", "NO_PROJECT_ACCESS")
 
 
-@pytest.mark.parametrize("rule", ("projects blue", "projects {*}", "users @staff", "users {@staff}"))
+@pytest.mark.parametrize(
+    "rule", sample(("projects blue", "projects {*}", "users @staff", "users {@staff}"), "projects blue")
+)
 def test_a_quota_of_a_project_or_list_bounds_what_is_rented(
     empty_cell: Cell, until: Until, show_on_failure: Shown, rule: str
 ) -> None:

@@ -126,6 +126,7 @@ def ended(scaling: Autoscaling) -> set[str]:
     return {machine.id for machine in machines(scaling) if machine.ended_at is not None}
 
 
+@pytest.mark.thorough
 def test_of_a_crowd_that_asks_at_once_as_many_stop_as_are_too_many_and_no_job_is_touched(
     empty_cell: Cell, until: Until, show_on_failure: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from sge.calendars import read_calendar
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
 from tests.grid_engine.waiting import Shown, Until
+from tests.samples import sample
 
 MANY = {"CP_CAP_AUTOSCALE_WORKERS": "6", "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE": "6"}
 PASSES = 15
@@ -125,7 +126,11 @@ def times(chance: random.Random, now: datetime) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("close", "reopen", "code"), (("-d", "-e", "QUEUE_DISABLED_BY_HAND"), ("-sq", "-usq", "QUEUE_SUSPENDED_BY_HAND"))
+    ("close", "reopen", "code"),
+    (
+        ("-d", "-e", "QUEUE_DISABLED_BY_HAND"),
+        pytest.param("-sq", "-usq", "QUEUE_SUSPENDED_BY_HAND", marks=pytest.mark.thorough),
+    ),
 )
 def test_nothing_is_rented_for_a_queue_that_a_person_closed_until_it_is_opened(
     cell: Cell, until: Until, show_on_failure: Shown, close: str, reopen: str, code: str
@@ -148,6 +153,7 @@ def test_nothing_is_rented_for_a_queue_that_a_person_closed_until_it_is_opened(
     assert len(autoscaling.lifetimes()) == 1, "four jobs on the persistent hosts, two on one worker"
 
 
+@pytest.mark.thorough
 def test_workers_whose_queue_keeps_them_in_alarm_are_ordered_once_and_run_the_jobs_when_it_ends(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -174,7 +180,7 @@ def test_workers_whose_queue_keeps_them_in_alarm_are_ordered_once_and_run_the_jo
     assert len(autoscaling.lifetimes()) == 2
 
 
-@pytest.mark.parametrize("state", ("disabled", "enabled"))
+@pytest.mark.parametrize("state", sample(("disabled", "enabled"), "disabled"))
 def test_workers_of_a_queue_with_an_initial_state_are_opened_once_and_run_its_jobs(
     empty_cell: Cell, until: Until, show_on_failure: Shown, state: str
 ) -> None:

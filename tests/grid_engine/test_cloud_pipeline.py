@@ -22,6 +22,7 @@ from tests.grid_engine.test_groups import IN_GROUPS, groups_left, hosts_of, prep
 from tests.grid_engine.test_rules import make_complexes
 from tests.grid_engine.test_sigkill import STARTED_AGAIN
 from tests.grid_engine.waiting import Shown, Until
+from tests.samples import sample
 
 SETTINGS = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.large", **IN_GROUPS}
 RULES = {
@@ -87,7 +88,7 @@ def kept_secret(cell: Cell, autoscaling: Autoscaling) -> None:
     assert [text for text in (autoscaling.said(), *consoles) if "/autostop/" in text] == []
 
 
-@pytest.mark.parametrize("call", ("-mattr*", "-aattr hostgroup*"))
+@pytest.mark.parametrize("call", sample(("-mattr*", "-aattr hostgroup*"), "-aattr hostgroup*"))
 def test_killed_around_a_call_that_completes_a_worker_each_is_still_let_in_whole(
     empty_cell: Cell, cloud: PlayedCloud, until: Until, show_on_failure: Shown, call: str
 ) -> None:

@@ -16,6 +16,7 @@ from autoscaler.lab.played_cloud import PlayedCloud, played_cloud
 from autoscaler.worker_configuration import INSTANCE_ID
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.waiting import Shown, Until
+from tests.samples import sample
 
 ASK = "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1], b'{}')).read())"
 SCENARIOS: Mapping[str, Mapping[str, str]] = {
@@ -29,7 +30,7 @@ KNOW_THEMSELVES = ("aws", "azure", "cloud_pipeline")
 """Providers whose machines learn from their cloud's metadata, or environment, by which id they are listed."""
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", sample(SCENARIOS, "azure"))
 def test_a_job_runs_on_a_machine_that_was_ordered_joined_and_is_ended_again(
     empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
 ) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
+
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.core.model.memory import Memory
 from autoscaler.lab.cell import Cell
@@ -127,6 +129,7 @@ def test_what_may_yet_run_survives_beside_what_never_can(empty_cell: Cell, show_
     ]
 
 
+@pytest.mark.thorough
 def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_survive(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -150,6 +153,7 @@ def test_jobs_beyond_a_quota_and_arrays_with_a_running_task_survive(
     )
 
 
+@pytest.mark.thorough
 def test_what_asks_more_than_the_whole_cell_has_is_deleted_though_some_is_in_use(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -174,6 +178,7 @@ def test_what_asks_more_than_the_whole_cell_has_is_deleted_though_some_is_in_use
     assert any(text.startswith("it requests lic=5; the whole cell has 3") for text in texts)
 
 
+@pytest.mark.thorough
 def test_what_is_held_is_released_when_its_owner_asks_for_less(
     cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from autoscaler.lab import cell_folder
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.waiting import Until
+from tests.samples import sample
 
 ARGV = (sys.executable, "-m", "autoscaler.commands.main", "demo")
 
@@ -49,7 +50,7 @@ def processes_in(places: set[Path]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
+@pytest.mark.parametrize("number", sample((signal.SIGINT, signal.SIGTERM, signal.SIGKILL), signal.SIGKILL))
 def test_a_demo_that_is_ended_in_the_middle_leaves_nothing_behind(number: signal.Signals, until: Until) -> None:
     with a_demo() as (demo, places):
         mine = {place for place in places if _holds(place, demo.pid)} or places

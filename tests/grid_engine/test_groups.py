@@ -7,6 +7,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from autoscaler.core.model.request_sets import ArrayDefinition, Target
 from autoscaler.lab.cell import Cell
 from sge.admin import Administrator
@@ -80,6 +82,7 @@ def test_each_mpi_job_has_all_its_hosts_in_one_group_and_groups_leave_as_a_whole
     assert len(autoscaling.lifetimes()) == 4
 
 
+@pytest.mark.thorough
 def test_killed_before_and_after_a_call_nothing_of_a_group_is_left(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -38,7 +38,7 @@ def test_ten_tasks_end_well_on_the_master_and_at_most_two_workers_of_its_type_wh
     ("instance_type", "free_cores", "slots"),
     (
         pytest.param("m5.xlarge", "1", 3, id="kept back"),
-        pytest.param("m5.large", "2", 2, id="all serve where none would be left"),
+        pytest.param("m5.large", "2", 2, id="all serve where none would be left", marks=pytest.mark.thorough),
     ),
 )
 def test_free_cores_are_kept_back_on_every_worker(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from providers.interface import LaunchOrder
 from providers.local import failures
@@ -173,6 +175,7 @@ def test_a_worker_that_shuts_itself_down_leaves_no_trace_and_no_failure(
     assert (kinds(scaling, name)[-2:], rests) == (["disable", "remove"], [])
 
 
+@pytest.mark.thorough
 def test_a_name_that_returns_with_another_machine_brings_back_neither_its_jobs_nor_its_entry(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:
@@ -228,6 +231,7 @@ class OneName:
         return [self._name]
 
 
+@pytest.mark.thorough
 def test_a_silent_worker_that_a_person_disabled_is_neither_ended_nor_enabled_when_it_is_heard_again(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

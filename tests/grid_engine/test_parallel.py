@@ -24,7 +24,8 @@ done < $PE_HOSTFILE
 
 
 @pytest.mark.parametrize(
-    ("asked", "least"), (pytest.param("mpi 4-12", 4, id="range"), pytest.param("m* 6", 6, id="wildcard"))
+    ("asked", "least"),
+    (pytest.param("mpi 4-12", 4, id="range", marks=pytest.mark.thorough), pytest.param("m* 6", 6, id="wildcard")),
 )
 def test_a_job_gets_the_slots_that_it_asks_of_a_parallel_environment(
     empty_cell: Cell, until: Until, show_on_failure: Shown, asked: str, least: int

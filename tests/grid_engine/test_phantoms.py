@@ -198,6 +198,7 @@ print(ProbeHosts(SystemRunner(), HostsFile()).ask([int(sys.argv[1])], [ProbeHost
 """
 
 
+@pytest.mark.thorough
 def test_what_a_killed_process_left_the_next_one_takes_away(cell: Cell, show_on_failure: Shown) -> None:
     """Killed right before the question, then right after it; `once` only looks, and puts all back as it was."""
     job = cell.submit("-b", "y", "-h", "sleep", "60")

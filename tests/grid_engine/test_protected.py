@@ -15,6 +15,7 @@ from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, told
 from tests.grid_engine.waiting import Until
+from tests.samples import sample
 
 SOON = {"CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT": "6", "CP_CAP_AUTOSCALE_WORKERS": "20"}
 FAILURES = 2
@@ -60,7 +61,9 @@ def real(program: str, cell: Cell) -> str:
     return found
 
 
-@pytest.mark.parametrize("cause", (failing_prolog, no_slots), ids=lambda cause: str(cause.__name__))
+@pytest.mark.parametrize(
+    "cause", sample((failing_prolog, no_slots), failing_prolog), ids=lambda cause: str(cause.__name__)
+)
 def test_launches_that_help_nobody_become_rarer_and_the_jobs_run_once_the_cause_is_gone(
     empty_cell: Cell, until: Until, show_on_failure: Shown, cause: Callable[[Cell], Callable[[], object]]
 ) -> None:

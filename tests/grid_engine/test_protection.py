@@ -59,8 +59,8 @@ def reserve(cell: Cell, _job: str, host: str, until: Until) -> Release:
 @pytest.mark.parametrize(
     "protect",
     (
-        pytest.param(suspend, id="a suspended job"),
-        pytest.param(occupy_another_queue, id="a job in another queue"),
+        pytest.param(suspend, id="a suspended job", marks=pytest.mark.thorough),
+        pytest.param(occupy_another_queue, id="a job in another queue", marks=pytest.mark.thorough),
         pytest.param(reserve, id="a reserved slot"),
     ),
 )
@@ -86,6 +86,7 @@ def test_a_worker_stays_as_long_as_it_has(
     assert ends_in_order(autoscaling) == [other, kept]
 
 
+@pytest.mark.thorough
 def test_a_job_dispatched_while_its_host_is_being_disabled_runs_to_its_end(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.gate import Gate
@@ -43,6 +45,7 @@ def test_each_queue_gets_workers_of_its_own_which_never_serve_the_other(
     assert {end.host for end in autoscaling.ends(second)} == {hosts["execute_1"]}
 
 
+@pytest.mark.thorough
 def test_two_queues_share_the_limit_of_the_whole_cell(empty_cell: Cell, until: Until, show_on_failure: Shown) -> None:
     """Each might cost 0.1 an hour, which pays for one worker; so does the cell, and they come one after the other."""
     prices = {"CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR": "0.1", "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR_1": "0.1"}

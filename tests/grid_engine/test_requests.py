@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Target
 from autoscaler.lab.cell import Cell
 from autoscaler.store.nodes import NodeRow
@@ -91,6 +93,7 @@ def test_a_created_node_keeps_its_worker_until_somebody_drains_it(
         until(lambda: nodes(autoscaling) == {}, 15, "the node outlived its machine")
 
 
+@pytest.mark.thorough
 def test_idle_workers_stay_for_a_set_that_keeps_them_alive_and_go_when_it_lapses(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

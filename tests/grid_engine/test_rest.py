@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoscaler.api.passwords import set_password
 from autoscaler.lab.cell import Cell
 from providers.local import failures
@@ -83,6 +85,7 @@ def test_a_node_is_created_runs_a_job_and_is_drained_by_the_documentations_lines
     assert (list(still_running), scaling.ended_well(job), len(machines(scaling))) == ([node["Hostname"]], True, 1)
 
 
+@pytest.mark.thorough
 def test_the_documentations_four_nodes_of_a_placement_group_join_where_the_provider_has_none(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

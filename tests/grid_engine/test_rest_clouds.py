@@ -18,6 +18,7 @@ from tests.grid_engine.evidence import Shown, told
 from tests.grid_engine.test_clouds import SCENARIOS, billable
 from tests.grid_engine.test_rest import said, serving
 from tests.grid_engine.waiting import Until
+from tests.samples import sample
 from tests.web.seed_lines import CREATE_TOGETHER, NODE, NODES, STATUS, TERMINATE
 
 TELL = (
@@ -44,7 +45,7 @@ def nodes(cell: Cell) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", sample(SCENARIOS, "cyclecloud"))
 def test_nodes_are_created_kept_over_a_kill_and_ended_on_every_cloud(
     empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
 ) -> None:
@@ -70,7 +71,7 @@ def test_nodes_are_created_kept_over_a_kill_and_ended_on_every_cloud(
         assert billable(empty_cell, cloud) == []
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", sample(GROUPS))
 def test_nodes_near_each_other_are_asked_for_by_the_placement_groups_name(
     empty_cell: Cell, until: Until, show_on_failure: Shown, name: str
 ) -> None:

@@ -19,8 +19,8 @@ STARTED_AGAIN = ("sh", "-c", "until sge-autoscaler run; do sleep 0.2; done")
     ("program", "calls"),
     (
         pytest.param("nsenter", "*first_process.py*", id="while-an-order-is-sent"),
-        pytest.param("nsenter", "*hostname ip-*", id="while-a-machine-is-half-made"),
-        pytest.param("qmod", "-e*", id="between-enrol-and-enable"),
+        pytest.param("nsenter", "*hostname ip-*", id="while-a-machine-is-half-made", marks=pytest.mark.thorough),
+        pytest.param("qmod", "-e*", id="between-enrol-and-enable", marks=pytest.mark.thorough),
         pytest.param("qconf", "-de*", id="between-disable-and-terminate"),
     ),
 )

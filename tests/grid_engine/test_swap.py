@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling, most_at_once
 from tests.grid_engine.gate import Gate
@@ -70,6 +72,7 @@ def test_a_busy_weak_worker_runs_dry_first(empty_cell: Cell, until: Until, show_
     assert most_at_once(autoscaling.lifetimes()) == 1
 
 
+@pytest.mark.thorough
 def test_a_worker_is_let_in_again_when_nothing_needs_its_room_any_more(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

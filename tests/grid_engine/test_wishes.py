@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoscaler.lab.cell import Cell
 from tests.grid_engine.autoscaling import Autoscaling
 from tests.grid_engine.evidence import Shown, journal, machines, told
@@ -43,6 +45,7 @@ def test_stop_drain_serves_what_waits_and_launches_no_more(
     assert (scaling.ended_well(job), scaling.ended_well(waiting), len(scaling.lifetimes())) == (True, True, 1)
 
 
+@pytest.mark.thorough
 def test_stop_now_gives_all_workers_back_and_cuts_no_job_off(
     empty_cell: Cell, until: Until, show_on_failure: Shown
 ) -> None:

@@ -23,6 +23,7 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.unsatisfiable.admission import Judge, admission_of
 from autoscaler.report.wording import text
 from tests.core.building import COMPLEXES, M5, MAIN, a_bucket, a_host, a_job, a_snapshot, a_worker
+from tests.samples import examples
 
 NAMES = frozenset(COMPLEXES)
 asks = st.fixed_dictionaries(
@@ -87,7 +88,7 @@ def persistent(snapshot: Snapshot) -> list[Host]:
     return [emptied_host(host, cluster.complexes, NAMES) for host in cluster.hosts if host.name.startswith("h")]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(worlds(tall_asks) | worlds())
 def test_what_is_refused_is_out_of_reach_of_plan(snapshot: Snapshot) -> None:
     if not refused(snapshot):
@@ -101,7 +102,7 @@ def test_what_is_refused_is_out_of_reach_of_plan(snapshot: Snapshot) -> None:
     assert plan(snapshot).fitting == 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(worlds(tall_asks))
 def test_the_owner_is_told_what_plan_would_tell(snapshot: Snapshot) -> None:
     """What plan adds is how far its own proof has got."""
@@ -112,7 +113,7 @@ def test_the_owner_is_told_what_plan_would_tell(snapshot: Snapshot) -> None:
     assert told.startswith(text(reason) + "; ")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(worlds(), st.lists(st.sampled_from(M5), max_size=6))
 def test_what_fits_on_any_allowed_mix_is_accepted(snapshot: Snapshot, mix: list[InstanceType]) -> None:
     array = snapshot.policy.node_arrays[0]
@@ -133,7 +134,7 @@ def test_what_fits_on_any_allowed_mix_is_accepted(snapshot: Snapshot, mix: list[
     assert not (fits and refused(snapshot))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(worlds())
 def test_more_allowed_workers_never_refuse_more(snapshot: Snapshot) -> None:
     assume(not refused(snapshot))

@@ -27,6 +27,7 @@ from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.unsatisfiable.best_cluster import allowed_by
 from autoscaler.core.unsatisfiable.probe_hosts import probe_hosts_for
 from tests.core.building import GIB, M5, MAIN, NOW, PES, a_bucket, a_host, a_job, a_snapshot
+from tests.samples import examples
 
 LIMITS = (
     Limits(max_workers=2),
@@ -299,7 +300,7 @@ class Deadlocks(RuleBasedStateMachine):
             assert self.memory.suspicions.keys() <= {job for _, _, jobs in self.record for job in jobs}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     asked=st.builds(
         Asked,
@@ -329,4 +330,4 @@ def test_phantoms_offer_whatever_an_allowed_cluster_could(
 
 
 TestDeadlocks: Any = Deadlocks.TestCase
-TestDeadlocks.settings = settings(max_examples=20, stateful_step_count=25)
+TestDeadlocks.settings = settings(max_examples=examples(20), stateful_step_count=25)

@@ -25,6 +25,7 @@ from autoscaler.core.requests.group_names import is_of_workers
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import LARGE, NOW, XLARGE, a_bucket, a_job
 from tests.properties.world import POLICY, World
+from tests.samples import examples
 
 LIMITS = Limits(max_workers=12, max_cores=40)
 TYPES = (XLARGE, LARGE)
@@ -365,5 +366,5 @@ def check_whole(action: Enable, seen: Snapshot, made: Plan, world: GroupWorld) -
     assert len(enabled.intersection(worker.id for worker in members)) >= want_of(members[0])
 
 
-Groups.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+Groups.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 TestGroups = Groups.TestCase

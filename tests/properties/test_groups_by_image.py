@@ -15,6 +15,7 @@ from autoscaler.core.model.cluster import ExecutionHost
 from autoscaler.core.snapshot import Snapshot
 from tests.properties.test_groups import Groups, GroupWorld
 from tests.properties.world import Host
+from tests.samples import examples
 
 
 @dataclass
@@ -79,4 +80,4 @@ class GroupsByImage(Groups):
 
 
 TestGroupsByImage = GroupsByImage.TestCase
-TestGroupsByImage.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+TestGroupsByImage.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from autoscaler.core.model.fleet import Interruption
 from autoscaler.core.policy import LostJobs
+from tests.samples import examples
 from tests.sge.grid_engine_model import Killed
 from tests.simulated.autoscaler import POLICY, TAG, World, left_over, start, step
 from tests.simulated.killing import Instants, MortalRunner, mortal_store
@@ -160,4 +161,4 @@ class Lost(RuleBasedStateMachine):
 
 
 TestLost: Any = Lost.TestCase
-TestLost.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+TestLost.settings = settings(max_examples=examples(15), stateful_step_count=40, deadline=None)

@@ -42,6 +42,7 @@ from tests.core.building import (
     looked_at,
 )
 from tests.properties.poison import Path, leaves, planted, poisons_for
+from tests.samples import examples
 
 ORDINARY = 1
 """The job that has nothing to do with any of it."""
@@ -178,7 +179,7 @@ MATTERS_TO_ALL = (
 """What is said of the queue and PE of the ordinary job itself, what the brake counts, what rests, what is coming."""
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(odd_worlds())
 def test_one_odd_value_costs_nobody_else_anything(odd: tuple[Path, object]) -> None:
     path, poison = odd

@@ -16,6 +16,7 @@ from autoscaler.core.snapshot import Plan
 from autoscaler.store.memory import memory_from_json, memory_to_json
 from tests.core.building import NOW
 from tests.properties.barren import BOOT, Barren, Cause
+from tests.samples import examples
 
 HOUR = 3600.0
 BARREN = (Cause.ALARM, Cause.CALENDAR, Cause.ERROR, Cause.NO_SLOTS, Cause.DIES)
@@ -40,7 +41,7 @@ def most(hours: float, deletions: int) -> int:
     return 2 + ceil(log2(LONGEST_WAIT / BOOT)) + ceil(hours) + deletions
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     slots=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     owners=st.lists(st.sampled_from(("ann", "bob")), min_size=4, max_size=4),
@@ -69,7 +70,7 @@ def test_where_no_launch_helps_launches_of_a_category_are_few(
     assert len(world.memory.trials) <= 4 + bound
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     arrivals=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 4), st.sampled_from(("ann", "bob"))), max_size=30),
     poll=st.sampled_from((10.0, 30.0)),

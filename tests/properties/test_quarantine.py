@@ -14,6 +14,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.scale_down.quarantine import SHARE, WINDOW
 from autoscaler.core.snapshot import Snapshot
 from tests.core.building import NOW, AWorker, a_snapshot, a_worker
+from tests.samples import examples
 
 KINDS = ("well", "black hole", "sick", "in error")
 PASSES = 10
@@ -47,7 +48,7 @@ def world(kinds: list[str], quarantined: set[str], now: float, before: Memory | 
     return replace(snapshot, memory=before or snapshot.memory, evidence=evidence(kinds, now))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=9), step=st.sampled_from((60.0, 300.0, WINDOW)))
 def test_no_more_than_a_share_is_quarantined_in_any_window(kinds: list[str], step: float) -> None:
     quarantined: dict[str, float] = {}

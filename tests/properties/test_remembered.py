@@ -24,6 +24,7 @@ from bench.generate import NOW
 from bench.world import snapshot_of, world
 from sge.cluster import Outputs, cluster_from
 from sge.qstat import ListingReader, read_qstat
+from tests.samples import examples
 from tests.sge.printed import host, qhost, qstat, queue_list, queue_of_host, running_job, waiting_job
 
 Reading = tuple[Outputs, dict[int, JobDetail], float]
@@ -135,7 +136,7 @@ def forget(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(screening, "_FINE", PerCategory())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(readings())
 def test_passes_that_remember_decide_as_those_that_do_not(
     told: list[Reading],

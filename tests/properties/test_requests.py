@@ -27,6 +27,7 @@ from autoscaler.core.requests.created_nodes import bindings
 from autoscaler.core.snapshot import Plan
 from tests.properties.test_rules import Rules
 from tests.properties.world import LIMITS, World
+from tests.samples import examples
 
 NAMES = ("burst", "night", "standard")
 ARRAYS = ("execute", "fast", "slow")
@@ -146,7 +147,7 @@ class RulesUnderRequests(Rules):
 
 
 TestRulesUnderRequests: Any = RulesUnderRequests.TestCase
-TestRulesUnderRequests.settings = settings(max_examples=40, stateful_step_count=40)
+TestRulesUnderRequests.settings = settings(max_examples=examples(40), stateful_step_count=40)
 
 
 def of_no_use(action: Disable) -> bool:
@@ -189,7 +190,7 @@ def there(world: World) -> dict[str, int]:
 
 
 @given(wishes, wishes)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_targets_of_two_sets_are_reached_together_wherever_limits_allow_them(
     one: list[Target], other: list[Target]
 ) -> None:
@@ -203,7 +204,7 @@ def test_targets_of_two_sets_are_reached_together_wherever_limits_allow_them(
 
 
 @given(wishes, wishes)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_lapse_lets_go_of_what_only_that_set_wanted(one: list[Target], other: list[Target]) -> None:
     world = served(one, other)
     assert there(served(one, world=world)) == there(served(one))
@@ -224,7 +225,7 @@ def test_the_order_of_sets_does_not_matter(some: list[tuple[str, Target]]) -> No
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_as_many_stop_as_are_too_many_however_many_ask_at_once(workers: int, stay: int, ask: int) -> None:
     world = served([Target("execute", count=workers)])
     asking = frozenset(sorted(world.machines)[:ask])

@@ -31,6 +31,7 @@ from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.properties.world import LIMITS, World
+from tests.samples import examples
 
 PERSISTENT = frozenset({"h1"})
 MOMENT = 0.25
@@ -281,7 +282,7 @@ def steady(memory: Memory) -> Memory:
 
 
 TestRules: Any = Rules.TestCase
-TestRules.settings = settings(max_examples=50, stateful_step_count=40)
+TestRules.settings = settings(max_examples=examples(50), stateful_step_count=40)
 
 
 def test_everything_ends_when_nothing_waits_any_more() -> None:

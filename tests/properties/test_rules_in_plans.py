@@ -19,6 +19,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.requests.array_timeouts import under
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import LARGE, LONG_AGO, NOW, X2LARGE, XLARGE, a_bucket, a_host, a_job, a_snapshot, fate
+from tests.samples import examples
 
 BUCKETS: tuple[Bucket, ...] = tuple(
     a_bucket(type_, zone=zone, price_type=price_type, placement_group=group)
@@ -91,7 +92,7 @@ def chosen(found: Plan) -> list[Bucket]:
     ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(RULES, ASKS)
 def test_nothing_is_launched_that_rules_do_not_allow(rules: dict[str, Any], ask: dict[str, str]) -> None:
     defaults = read_rules(json.dumps(rules)).default_resources
@@ -105,7 +106,7 @@ def test_nothing_is_launched_that_rules_do_not_allow(rules: dict[str, Any], ask:
             assert not isinstance(put_one("1", [constraint], Standing(node)), Reason)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(RULES, ASKS)
 def test_what_was_launched_for_a_job_is_supply_for_it_coming_and_there(
     rules: dict[str, Any], ask: dict[str, str]
@@ -120,7 +121,7 @@ def test_what_was_launched_for_a_job_is_supply_for_it_coming_and_there(
         assert (fate(there), chosen(there)) == (Code.FITS, [])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(RULES, ASKS)
 def test_a_job_that_rules_keep_waiting_is_not_even_doubted(rules: dict[str, Any], ask: dict[str, str]) -> None:
     snapshot = world(rules, ask)

@@ -16,6 +16,7 @@ from autoscaler.core.policy import Limits, NodeArrayPolicy, Policy, QueuePolicy
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import COMPLEXES, GIB, LARGE, MAIN, NOW, PES, X2LARGE, X4LARGE, XLARGE, a_bucket, a_job
 from tests.properties.world import Host, World
+from tests.samples import examples
 
 FAT = InstanceType("m5.fat", "m5", 4, 128 * GIB)
 """Fewer cores than others, and more memory than any."""
@@ -197,7 +198,7 @@ def fleets(draw: st.DrawFn) -> Fleets:
     return world
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(fleets())
 def test_swapping_comes_to_rest_and_everything_is_served(world: Fleets) -> None:
     kinds = {(slots, world.memory_of[job]) for job, (slots, _) in world.waiting.items()}

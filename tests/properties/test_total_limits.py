@@ -20,6 +20,7 @@ from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from tests.core.building import COMPLEXES, LARGE, MAIN, NOW, PES, X2LARGE, X4LARGE, XLARGE, a_bucket, a_job
 from tests.properties.world import Host, World
+from tests.samples import examples
 
 QUEUES = {
     "main.q": replace(MAIN, pe_list=("local",)),
@@ -214,4 +215,4 @@ class TotalLimits(RuleBasedStateMachine):
 
 
 TestTotalLimits: Any = TotalLimits.TestCase
-TestTotalLimits.settings = settings(max_examples=60, stateful_step_count=30)
+TestTotalLimits.settings = settings(max_examples=examples(60), stateful_step_count=30)
