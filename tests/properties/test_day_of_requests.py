@@ -155,7 +155,6 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(1200)
 def test_a_day_of_requests_with_a_process_that_is_killed_ends_the_same_hour_by_hour(directory: Path) -> None:
     undisturbed, hours = lived(directory / "undisturbed", seed=1)
     instants = len(undisturbed.instants.names)
