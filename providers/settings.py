@@ -1,16 +1,19 @@
 """A provider's own settings: declared by it as a pydantic-settings model, read here from values that were given, never
 from the process's environment behind our back.
 
-Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project.
+Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project. A secret is given
+as it is, or by reference (`env:NAME`, `file:PATH`), and hidden wherever it is printed.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AliasChoices, BeforeValidator, ValidationError
+from pydantic import AliasChoices, BeforeValidator, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource
 
@@ -119,3 +122,26 @@ def _wrong(model: type[BaseSettings], prefix: str, detail: Mapping[str, Any]) ->
     name = next(iter(_names_of(prefix, field, info)), field) if info else field.upper()
     given = "" if detail["type"] == "missing" else f" = {detail['input']!r}"
     return f"{name}{given}: {detail['msg']}"
+
+
+def _resolved(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    kind, separator, name = value.partition(":")
+    if kind == "env" and separator:
+        if not os.environ.get(name):
+            raise ValueError(f"the environment variable {name} is not set")
+        return os.environ[name]
+    if kind == "file" and separator:
+        try:
+            text = Path(name).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        if not text:
+            raise ValueError(f"{name} is empty")
+        return text
+    return value
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_resolved)]
+"""Declare it as a field of a provider's settings; the reference is followed when the settings are read."""

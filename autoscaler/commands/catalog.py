@@ -19,8 +19,7 @@ from autoscaler.constraints.vm_size_list import vm_sizes_text
 from autoscaler.errors import SettingsError
 from autoscaler.report.prospects import offer_rows
 from autoscaler.report.tables import print_catalog
-from providers.catalog import Offer, load_catalog
-from providers.catalog_file import catalog_text
+from providers.catalog import Offer, catalog_text, load_catalog
 from providers.interface import HasCatalog
 from providers.registry import load, provider_class
 from providers.settings import prefix_of

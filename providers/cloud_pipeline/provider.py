@@ -14,13 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from autoscaler.core.model.fleet import Bucket, Worker
-from providers.cloud_pipeline.api import Api, as_record, date_text, pace_for, run_path
+from providers.cloud_pipeline.api import Api, as_record, date_text, defaults, pace_for, preference, run_path
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.credential import Credential
 from providers.cloud_pipeline.listing import Listing
 from providers.cloud_pipeline.orders import LANES, Orders
 from providers.cloud_pipeline.parameters import inheritance
-from providers.cloud_pipeline.preferences import defaults, preference
 from providers.cloud_pipeline.problems import problems
 from providers.cloud_pipeline.runs import Run, parameters_of
 from providers.cloud_pipeline.settings import CloudPipelineSettings
