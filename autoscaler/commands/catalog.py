@@ -15,7 +15,7 @@ from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
-from autoscaler.constraints.vm_size_list import vm_sizes_text
+from autoscaler.constraints.vm_sizes import vm_sizes_text
 from autoscaler.errors import SettingsError
 from autoscaler.report.prospects import offer_rows
 from autoscaler.report.tables import print_catalog

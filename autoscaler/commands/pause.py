@@ -7,8 +7,7 @@ import time
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands._running import tell_where_nobody_serves
-from autoscaler.commands.context import Invocation
+from autoscaler.commands.context import Invocation, tell_where_nobody_serves
 from autoscaler.store.overrides import Verb
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoscaler import namespaces
-from autoscaler.lab import cell_folder, host_files, private_root
+from autoscaler.lab import cell_folder, private_root
 from autoscaler.lab.private_root import LIVELY_SCHEDULER, MASTER, CellError, done, override, render
 from autoscaler.namespaces import EnteringRunner, Tree
 from autoscaler.process import Running, SystemRunner
@@ -75,7 +75,7 @@ class Cell:
             cell = cls(place, tuple(hosts), prepared, {**LIVELY_SCHEDULER, **(scheduler or {})})
             cell._lay_out()
             stack.enter_context(namespaces.own_tree(cell.tree.directory, names=cell._names()))
-            host_files.hide(cell.tree.runner, cell.directory / "aside")
+            private_root.hide(cell.tree.runner, cell.directory / "aside")
             private_root.make_root(
                 cell.root,
                 cell.runner,
