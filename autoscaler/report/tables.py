@@ -12,8 +12,6 @@ from autoscaler.report.wording import count, duration
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-from rich.console import Console
-from rich.table import Table
 
 Row = Mapping[str, Any]
 _JOBS_SHOWN = 4
@@ -226,6 +224,7 @@ def _why(reason: Row) -> str:
 
 
 def _table(*columns: str) -> Table:
+    from autoscaler.report.plain_rich import PlainTable
 
     table = PlainTable(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -234,6 +233,7 @@ def _table(*columns: str) -> Table:
 
 
 def _console() -> Console:
+    from autoscaler.report.plain_rich import PlainConsole
 
     return PlainConsole(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
@@ -244,22 +244,3 @@ def _print(console: Console, title: str, table: Table | None) -> None:
     if title:
         console.print(f"\n{title}")
     console.print(table)
-
-
-class PlainTable(Table):
-    """Of cells that others may have written."""
-
-    def add_row(self, *cells: Any, **more: Any) -> None:
-        super().add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in cells), **more)
-
-
-class PlainConsole(Console):
-    """Prints a string as one line, whatever is in it; our own first line's end stays."""
-
-    def print(self, *objects: Any, **more: Any) -> None:
-        super().print(*(_line(each) if isinstance(each, str) else each for each in objects), **more)
-
-
-def _line(text: str) -> str:
-    begin = "\n" if text.startswith("\n") else ""
-    return begin + plain(text.removeprefix(begin))

@@ -718,7 +718,7 @@ class QueueSettings(_Section):
     )
     health_checks: Path = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECKS",
-        Path("/etc/sge-autoscaler/engine/health_checks-checks"),
+        Path("/etc/sge-autoscaler/health-checks"),
         "Directory of further health checks, from which a request can choose one by name (`HealthCheck`). They run as "
         "the user of the autoscaler, so only that user should have write access.",
     )
