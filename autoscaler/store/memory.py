@@ -6,7 +6,7 @@ import logging
 
 from autoscaler.core.model.memory import Memory
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 log = logging.getLogger("autoscaler.store")
 
@@ -31,11 +31,8 @@ def memory_from_json(text: str | bytes) -> Memory:
     return encoding.read(text, Memory)
 
 
-class MemoryTable:
+class MemoryTable(Table):
     """Where the memory is kept."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def load(self) -> Memory:
         """The last memory; the empty one for a new cell, which is safe (rule 8).
