@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, Required, TypedDict, Unpack
 
 from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
 
@@ -53,6 +53,15 @@ class Runner(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Completed: ...
+
+
+class Options(TypedDict, total=False):
+    """How a Runner is to run: for those that pass all of it on to another one."""
+
+    timeout: Required[float]
+    stdin: bytes
+    env: Mapping[str, str] | None
+    cwd: Path | None
 
 
 class SystemRunner:
@@ -97,18 +106,10 @@ class ReadOnlyRunner:
 
     inner: Runner
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
         if not only_reads(argv):
             raise WriteRefused(f"refused in a read-only run: {shlex.join(argv)}")
-        return self.inner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+        return self.inner(argv, **options)
 
 
 def only_reads(argv: Sequence[str]) -> bool:
