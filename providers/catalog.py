@@ -8,7 +8,6 @@ a file that `load_catalog` reads again as the same figures.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -20,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
 
 GIB = 1024**3
 _HEAD = ("cloud", "region", "currency", "as_of", "types")
@@ -198,9 +197,7 @@ def _known(given: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     names = tuple(known)
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
-            raise SettingsError(f"{where}: {name} is not known; {meant}")
+            raise SettingsError(f"{where}: {name} is not known; {suggestion(name, names)}")
 
 
 def catalog_text(offers: Iterable[Offer]) -> str:

@@ -7,7 +7,6 @@ as it is, or by reference (`env:NAME`, `file:PATH`), and hidden wherever it is p
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import AliasChoices, BeforeValidator, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource
 
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
 
 Model = TypeVar("Model", bound=BaseSettings)
 
@@ -28,6 +27,18 @@ def _split(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """A list of names, written with commas or spaces in between."""
+
+
+def _by_array(value: object) -> object:
+    """`mpi=group-a, tight=group-b`, or `group` for every node array."""
+    if not isinstance(value, str):
+        return value
+    pairs = [word.rpartition("=") for word in value.replace(",", " ").split()]
+    return {array: name for array, _, name in pairs}
+
+
+ByArray = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_by_array)]
+"""A name for each node array; under '' that of all others."""
 
 
 def prefix_of(model: type[BaseSettings]) -> str:
@@ -112,8 +123,7 @@ def _only_from(model: type[Model], given: Mapping[str, str]) -> type[Model]:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"{name} is not a setting; " + (f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}")
+    return f"{name} is not a setting; {suggestion(name, names)}"
 
 
 def _wrong(model: type[BaseSettings], prefix: str, detail: Mapping[str, Any]) -> str:
