@@ -41,12 +41,12 @@ from sge.qconf import (
     read_names,
     read_pe,
     read_queue,
+    read_quotas,
     resolve_host_groups,
     resolve_hosts,
 )
 from sge.qhost import HostOffer, Offers, read_qhost
 from sge.qstat import Listing, read_qstat
-from sge.quotas import read_quotas
 from sge.reading import Outputs, read_outputs
 from sge.units import Clock, read_duration
 

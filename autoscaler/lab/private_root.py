@@ -10,13 +10,11 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-
-import jinja2
 
 from autoscaler.errors import AutoscalerError
 from autoscaler.process import Runner
+from sge.objects import templates
 
 PROGRAMS = Path("/usr/lib/gridengine")
 INSTALLED = Path("/var/lib/gridengine")
@@ -76,17 +74,7 @@ def environment(root: Path, home: Path) -> dict[str, str]:
 
 def render(template: str, **values: object) -> str:
     """A Grid Engine object from `conf/cell/`. Raises jinja2.UndefinedError for a value that is not given."""
-    return _templates().get_template(f"{template}.j2").render(values)
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("autoscaler.conf", "cell"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    return templates("cell").get_template(f"{template}.j2").render(values)
 
 
 def override(text: str, values: Mapping[str, str]) -> str:
