@@ -15,10 +15,11 @@ import shlex
 import signal
 import subprocess
 import time
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol, Required, TypedDict, Unpack
+from typing import IO, Protocol
 
 from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
 
@@ -55,10 +56,10 @@ class Runner(Protocol):
     ) -> Completed: ...
 
 
-class Options(TypedDict, total=False):
+class Options(typing.TypedDict, total=False):
     """How a Runner is to run: for those that pass all of it on to another one."""
 
-    timeout: Required[float]
+    timeout: typing.Required[float]
     stdin: bytes
     env: Mapping[str, str] | None
     cwd: Path | None
@@ -106,7 +107,7 @@ class ReadOnlyRunner:
 
     inner: Runner
 
-    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: typing.Unpack[Options]) -> Completed:
         if not only_reads(argv):
             raise WriteRefused(f"refused in a read-only run: {shlex.join(argv)}")
         return self.inner(argv, **options)
