@@ -37,6 +37,12 @@ def joined(text: str) -> str:
     return _CONTINUED.sub(" ", text)
 
 
+def replaced(text: str, values: Mapping[str, str]) -> str:
+    """An object with other values of these attributes; one that it did not have is added at the end."""
+    kept = [line for line in joined(text).splitlines() if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
+    return "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
+
+
 def read_attributes(text: str) -> dict[str, str]:
     """Attribute → value of one object; '' for NONE. Comment lines are skipped, the first value of a name holds."""
     attributes: dict[str, str] = {}

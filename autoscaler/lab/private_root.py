@@ -15,6 +15,7 @@ from pathlib import Path
 from autoscaler.errors import AutoscalerError
 from autoscaler.process import Runner
 from sge.objects import templates
+from sge.qconf import replaced
 
 PROGRAMS = Path("/usr/lib/gridengine")
 INSTALLED = Path("/var/lib/gridengine")
@@ -77,13 +78,6 @@ def render(template: str, **values: object) -> str:
     return templates("cell").get_template(f"{template}.j2").render(values)
 
 
-def override(text: str, values: Mapping[str, str]) -> str:
-    """A configuration as `qconf` prints it with some values replaced; what it did not hold is added at the end."""
-    lines = text.replace("\\\n", " ").splitlines()
-    kept = [line for line in lines if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
-    return "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
-
-
 def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, changes: Mapping[str, str]) -> None:
     """Lay out SGE_ROOT and initialise its spool, as `init_cluster` of the Debian package does.
 
@@ -101,7 +95,7 @@ def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, chan
     (common / "act_qmaster").write_text(f"{MASTER}\n")
     shipped = (SHARED / "default-configuration").read_text()
     made = root / "made"
-    (made / "global").write_text(override(shipped, {**LIVELY, "execd_spool_dir": str(spool), **changes}))
+    (made / "global").write_text(replaced(shipped, {**LIVELY, "execd_spool_dir": str(spool), **changes}))
     (made / "hosts").mkdir()
     if host is not None:
         (made / "hosts" / host).write_text(f"hostname {host}\n")

@@ -218,9 +218,6 @@ def preference(api: Api, name: str, deadline: Deadline) -> Any:
     return payload.get("value") if isinstance(payload, dict) else None
 
 
-NO_CAPACITY = "Insufficient instance capacity."
-"""`stateReasonMessage` of a run that ended because its cloud had no machine for it."""
-
 _CAPACITY = re.compile(r"insufficient .*capacity|no capacity", re.IGNORECASE)
 _QUOTA = re.compile(r"\bquota|exceed\w* .*limit|limit .*exceed|maximum number of running", re.IGNORECASE)
 _THROTTLED = re.compile(r"too many requests|rate limit|throttl", re.IGNORECASE)
