@@ -264,13 +264,3 @@ def _master(common: Path) -> str:
         raise SettingsError(f"cannot read the cell's files in {common}: {error}") from error
     ignores_domain = any(line.split() in (["ignore_fqdn", "true"], ["ignore_fqdn", "1"]) for line in bootstrap)
     return name.partition(".")[0] if ignores_domain else name
-
-
-def tell_where_nobody_serves(invocation: Invocation) -> None:
-    """Say on standard error that no autoscaler runs which would act on this now."""
-    if invocation.running is None:
-        cell = invocation.cell
-        invocation.note(
-            f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine: the command is "
-            f"stored in {invocation.state_directory}, for an autoscaler that starts with its state there"
-        )

@@ -7,7 +7,8 @@ import time
 import click
 
 from autoscaler.commands._echo import echo
-from autoscaler.commands.context import Invocation, tell_where_nobody_serves
+from autoscaler.commands._running import tell_where_nobody_serves
+from autoscaler.commands.context import Invocation
 from autoscaler.store.overrides import Verb
 
 

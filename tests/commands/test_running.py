@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from autoscaler.commands._observation import as_running
-from autoscaler.commands.context import Invocation, tell_where_nobody_serves
+from autoscaler.commands._running import tell_where_nobody_serves
+from autoscaler.commands.context import Invocation
 from autoscaler.commands.main import main
 from autoscaler.settings.sharing import differing, given, with_settings
 from autoscaler.store import lock

@@ -1,0 +1,15 @@
+"""What a command says about the autoscaler that it is for: overrides wait in its state, and no other one reads them."""
+
+from __future__ import annotations
+
+from autoscaler.commands.context import Invocation
+
+
+def tell_where_nobody_serves(invocation: Invocation) -> None:
+    """Say on standard error that no autoscaler runs which would act on this now."""
+    if invocation.running is None:
+        cell = invocation.cell
+        invocation.note(
+            f"no autoscaler serves cell {cell.cell} of {cell.master}:{cell.port} on this machine: the command is "
+            f"stored in {invocation.state_directory}, for an autoscaler that starts with its state there"
+        )
