@@ -29,7 +29,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.errors import GridEngineNotObservable
 from sge.access import access_lists
 from sge.calendars import read_calendar
-from sge.complex_table import read_complexes
+from sge.complex_table import COMPLEXES, read_complexes
 from sge.detail import read_details
 from sge.job_categories import UNREADABLE
 from sge.markup import Aside
@@ -41,14 +41,13 @@ from sge.qconf import (
     read_names,
     read_pe,
     read_queue,
+    read_quotas,
     resolve_host_groups,
     resolve_hosts,
 )
 from sge.qhost import HostOffer, Offers, read_qhost
 from sge.qstat import Listing, read_qstat
-from sge.quotas import read_quotas
 from sge.reading import Outputs, read_outputs
-from sge.shipped import COMPLEXES
 from sge.units import Clock, read_duration
 
 __all__ = ["Outputs", "cluster_from", "read_outputs"]

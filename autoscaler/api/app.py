@@ -22,10 +22,9 @@ from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
 from autoscaler.api.logins import Logins
-from autoscaler.api.models import NodeCreationRequest, NodeManagementRequest
+from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
-from autoscaler.api.refusal import Conflict
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.tokens import Tokens
 from autoscaler.errors import StateNotKept

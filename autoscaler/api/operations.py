@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoscaler.api.attributes import refuse_attributes
+from autoscaler.api.expressions import selected
 from autoscaler.api.models import (
+    Conflict,
     CreatedSet,
     ManagedNode,
     NodeCreationRequest,
@@ -24,9 +26,7 @@ from autoscaler.api.models import (
     NodeManagementResult,
     NodeSet,
 )
-from autoscaler.api.refusal import Conflict
 from autoscaler.api.room import available, unavailable
-from autoscaler.api.selection import selected
 from autoscaler.api.view import Node, Place, View, free_names
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.request_sets import CreatedNode

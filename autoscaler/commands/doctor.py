@@ -16,7 +16,7 @@ from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
 from autoscaler.commands.serving import own_files
 from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.constraints.rule_names import strange_names
+from autoscaler.constraints.rule_words import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import AutoscalerError

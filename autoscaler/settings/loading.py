@@ -20,10 +20,9 @@ from autoscaler import CONFIG_ENV
 from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import SettingsError
-from autoscaler.settings.cell_limits import contradictory, multiplied
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
-from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, served
+from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, contradictory, multiplied, served
 from autoscaler.settings.table import Process, QueueSettings, extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 

@@ -4,7 +4,7 @@ which polls neither wakes the loop nor waits for it. Bounded; nothing secret is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoscaler.store import encoding
@@ -61,18 +61,8 @@ class CallLog:
 
     def add(self, call: Call) -> None:
         with self._database.transaction():
-            number = self._database.insert(
-                "INSERT INTO calls (at, who, method, target, status, operation, seconds) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    call.at,
-                    call.who,
-                    call.method[:LONGEST],
-                    call.target[:LONGEST],
-                    call.status,
-                    call.operation,
-                    call.seconds,
-                ),
-            )
+            short = replace(call, method=call.method[:LONGEST], target=call.target[:LONGEST])
+            number = self._database.add("calls", encoding.plain(short))
             if number % _TRIM_EVERY == 0:
                 self._database.execute("DELETE FROM calls WHERE id <= ?", (number - self._most,))
 

@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import Field, FilePath, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.secret import Secret
-from providers.settings import Names
+from providers.settings import Names, Secret
 
 Seconds = Annotated[float, Field(gt=0)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 _NOT_STARTED = (
     "Why none starts: `qstat -j JOB`; `qstat -f -explain aE` and `qmod -cq` for queue instances in alarm or error; the "
