@@ -25,7 +25,8 @@ from autoscaler.core.model.memory import Backoff, CameUp
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.dispatches import before_dispatch
 from autoscaler.core.policy import Policy
-from autoscaler.core.recovery.recovery import Recovery, RecoveryContext, recover_workers, recovery_context
+from autoscaler.core.recovery.recovery import Recovery, recover_workers
+from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
 from autoscaler.core.replace.swap_context import boot_time
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects

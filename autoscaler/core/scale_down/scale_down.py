@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from autoscaler.core.model.actions import Disable
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host
@@ -22,13 +23,14 @@ from autoscaler.core.scale_down.motives.asked_to_stop import AskedToStop
 from autoscaler.core.scale_down.motives.by_operator import Drained, Stopped, StoppedNow
 from autoscaler.core.scale_down.motives.group_leaves import GroupLeaves
 from autoscaler.core.scale_down.motives.idle_too_long import IdleTooLong
-from autoscaler.core.scale_down.motives.motive import Candidate, Motive, kept_by_keeper
+from autoscaler.core.scale_down.motives.motive import Candidate, Motive, kept_by_keeper, leaves_for
 from autoscaler.core.scale_down.motives.quarantined import Quarantined
 from autoscaler.core.scale_down.motives.swapped import Swapped
 from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
 from autoscaler.core.workers.idle import let_go_order
-from autoscaler.core.workers.step import PassContext, WorkerStep, disable, keep, wait
+from autoscaler.core.workers.phases import Phase
+from autoscaler.core.workers.step import PassContext, Row, Rule, WorkerStep, always, disable, first_step, keep, wait
 from autoscaler.core.workers.worker_state import WorkerState
 
 MOTIVES: tuple[Motive, ...] = (
@@ -147,22 +149,35 @@ def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
 
 def judge(candidate: Candidate) -> WorkerStep:
     """The step of one worker in service: the first motive that no keeper stops, or why it stays."""
-    machine, against = candidate.machine, None
-    for motive in MOTIVES:
-        reason = motive.applies(candidate)
-        if reason is None:
-            continue
-        against = kept_by_keeper(motive, candidate)
-        if against is None:
-            return _disable(candidate, motive, reason)
-    assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
-    step = wait(machine, against) if against.code is Code.SCALE_DOWN_BATCH else keep(machine, against)
-    return replace(step, rule=type(MOTIVES[-1]).__name__)
+    return first_step(RULES, candidate)
 
 
-def _disable(candidate: Candidate, motive: Motive, reason: Reason) -> WorkerStep:
+def _rule(motive: Motive) -> Rule[Candidate]:
+    def disabled(candidate: Candidate) -> WorkerStep:
+        return _disable(candidate, motive)
+
+    row = Row("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
+    return Rule(type(motive).__name__, motive.why, lambda candidate: leaves_for(motive, candidate), (row,))
+
+
+def _disable(candidate: Candidate, motive: Motive) -> WorkerStep:
+    reason = motive.applies(candidate)
+    assert reason is not None  # the rule applies only then
     step = disable(candidate.machine, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
-    step = replace(step, rule=type(motive).__name__)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step
     return replace(step, note=replace(step.note, quarantined=reason))
+
+
+def _stay(candidate: Candidate) -> WorkerStep:
+    against = kept_by_keeper(MOTIVES[-1], candidate)
+    assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
+    machine = candidate.machine
+    return wait(machine, against) if against.code is Code.SCALE_DOWN_BATCH else keep(machine, against)
+
+
+RULES: tuple[Rule[Candidate], ...] = (
+    *map(_rule, MOTIVES),
+    Rule("stay", "Something keeps it.", always, (Row("", always, _stay),)),
+)
+"""The transitions of a worker in service."""
