@@ -14,6 +14,7 @@ from autoscaler.core import plan as planning
 from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.transitions import SHOWN, TABLES, steps
 from autoscaler.core.workers.phases import (
@@ -229,6 +230,28 @@ def test_a_row_is_reached(rule: str, action: type[Action], seen: Observation) ->
     assert (step.rule, type(step.action)) == (rule, action)
     assert by_its_row(step), told(step)
     assert action is Enable or follows(step, snapshot) == led_to(step)
+
+
+UNLISTED = (
+    Observation(listed="left out", host="alarm", heard=False, age=300.0, joined=False),
+    Observation(listed="left out", host="error", heard=False, age=20.0, silent=100.0, joined=False, taken="newer"),
+    Observation(listed="left out"),
+    Observation(listed="left out", host="closed", mark=Disabling.IDLE),
+    Observation(listed="left out", host="closed", mark=Disabling.ENROL),
+    Observation(listed="left out", host="closed", mark=Disabling.IDLE, retired=20.0),
+    Observation(listed="left out", host="closed", mark=Disabling.LOST, fenced=20.0),
+)
+
+
+@pytest.mark.parametrize("seen", UNLISTED)
+def test_in_every_phase_one_that_its_listing_leaves_out_may_run_on(seen: Observation) -> None:
+    step = next(step for step in steps_of(snapshot_of(seen)) if step.machine.worker.id == OURS)
+    assert (step.rule, step.action, step.verdict.reason.code) == ("confirm_end", None, Code.NOT_LISTED)
+
+
+def test_these_are_all_phases_of_one_that_its_listing_leaves_out() -> None:
+    phases = {worker.phase for seen in UNLISTED for worker in observed_in(snapshot_of(seen)).unlisted}
+    assert phases == set(Phase) - {Phase.ORDERED, Phase.GONE}
 
 
 @given(seen=OBSERVATIONS)

@@ -289,7 +289,7 @@ _COMING = frozenset({Phase.BOOTING, Phase.JOINING})
 _WITH_HOST = frozenset({Phase.JOINING, Phase.READY, Phase.DRAINING})
 _INTERRUPTED = _COMING | _WITH_HOST
 _READY, _ENDING = frozenset({Phase.READY}), frozenset({Phase.ENDING})
-_UNLISTED = _WITH_HOST | {Phase.LEAVING, Phase.ENDING}
+_UNLISTED = frozenset(Phase) - {Phase.ORDERED, Phase.GONE}
 RULES: tuple[Rule[Lost], ...] = (
     Rule(
         "remove_gone",

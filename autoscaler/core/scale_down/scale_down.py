@@ -6,9 +6,9 @@ leave last, and checked by placing it once more without them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 
 from autoscaler.core.model.actions import Disable
 from autoscaler.core.model.demand_vector import CategoryDemand
@@ -89,54 +89,58 @@ def needed_hosts(
     return needed if sum(without.unmet) <= sum(full.unmet) else names
 
 
-def scale_down(
-    machines: Sequence[WorkerState],
-    pass_context: PassContext,
-    *,
-    needed: frozenset[str],
-    floors: dict[str, Floor],
-    quiet: Callable[[NodeArrayPolicy], Reason | None],
-    under_way: Mapping[str, int],
-    making_room: Mapping[str, Reason],
-    suspects: Mapping[str, Suspect],
-    held: Mapping[str, Reason] = MappingProxyType({}),
-    group_verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
-) -> list[WorkerStep]:
-    """One step for every worker in service. `quiet` says why the rule of empty queues keeps an array's workers;
-    `under_way` counts disablings of idle workers, by array, whose effect no observation has shown yet; `making_room`:
-    by worker id, who leaves for a stronger one, whatever floor and batch say; `suspects`: by worker id, who seems
-    broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what holds for all workers of
-    it.
-    """
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """What speaks for and against each worker in service, besides the worker itself."""
+
+    pass_context: PassContext
+    needed: frozenset[str]
+    """Names of those that waiting demand would use."""
+    floors: Mapping[str, Floor]
+    quiet: Callable[[NodeArrayPolicy], Reason | None]
+    """Why the rule of empty queues keeps an array's workers."""
+    under_way: Mapping[str, int]
+    """By array, disablings of idle workers whose effect no observation has shown yet."""
+    making_room: Mapping[str, Reason]
+    """By worker id, who leaves for a stronger one, whatever floor and batch say."""
+    suspects: Mapping[str, Suspect]
+    """By worker id, who seems broken."""
+    held: Mapping[str, Reason]
+    """By worker id, who stays for a request."""
+    group_verdicts: Mapping[str, GroupVerdict]
+    """By group id, what holds for all workers of it."""
+
+    def candidate(self, machine: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int) -> Candidate:
+        """That worker with all facts, after so many others of its array were disabled, and were told to stop."""
+        floor, worker_id = self.floors[array.name], machine.worker.id
+        return Candidate(
+            machine,
+            array,
+            self.pass_context,
+            needed=machine.name in self.needed,
+            floor=replace(floor, staying=floor.staying - disabled - stopped),
+            batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
+            quiet=self.quiet,
+            making_room=self.making_room.get(worker_id),
+            suspect=self.suspects.get(worker_id),
+            held=self.held.get(worker_id),
+            group_verdict=group_verdict_of(machine, self.group_verdicts),
+        )
+
+
+def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list[WorkerStep]:
+    """One step for every worker in service."""
     steps: list[WorkerStep] = []
-    disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
-    for machine in sorted(machines, key=lambda machine: let_go_order(machine, pass_context.asking)):
+    disabled, stopped = Counter[str](), Counter[str]()
+    for machine in sorted(machines, key=lambda machine: let_go_order(machine, context.pass_context.asking)):
         array = machine.array
         if array is None:
             continue
-        gone = disabled[array.name]
-        floor = floors[array.name]
-        batch = array.scale_down_batch - under_way.get(array.name, 0) - gone
-        step = judge(
-            Candidate(
-                machine,
-                array,
-                pass_context,
-                needed=machine.name in needed,
-                floor=replace(floor, staying=floor.staying - gone - stopped[array.name]),
-                batch=batch,
-                quiet=quiet,
-                making_room=making_room.get(machine.worker.id),
-                suspect=suspects.get(machine.worker.id),
-                held=held.get(machine.worker.id),
-                group_verdict=group_verdict_of(machine, group_verdicts),
-            )
-        )
-        if step.action is not None and step.note.disabling is Disabling.IDLE:
-            disabled[array.name] += 1
-        if step.action is not None and step.note.disabling is Disabling.AUTO_STOP:
-            stopped[array.name] += 1
-        steps.append(with_suspicion(step, suspects.get(machine.worker.id)))
+        step = judge(context.candidate(machine, array, disabled=disabled[array.name], stopped=stopped[array.name]))
+        if step.action is not None:
+            disabled[array.name] += step.note.disabling is Disabling.IDLE
+            stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
+        steps.append(with_suspicion(step, context.suspects.get(machine.worker.id)))
     return steps
 
 
