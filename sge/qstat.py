@@ -134,10 +134,10 @@ def _sections(data: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
         raise _gap("the second <job_info>")
     if inner[1]:
         return queues, (inner.end(), inner.end())
-    closed = data.rfind(_INNER_END, inner.end(), end.start())
-    if closed < 0 or not is_foreign(data, data.index(b">", closed) + 1, end.start()):
+    stop = data.rfind(_INNER_END, inner.end(), end.start())
+    if stop < 0 or not is_foreign(data, data.index(b">", stop) + 1, end.start()):
         raise _gap("the second </job_info>")
-    return queues, (inner.end(), closed)
+    return queues, (inner.end(), stop)
 
 
 def _gap(what: str) -> GridEngineNotObservable:

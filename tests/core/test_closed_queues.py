@@ -324,3 +324,10 @@ def test_of_two_limits_of_an_array_the_smaller_is_told(concurrency: int, code: C
     array = a_job(5, tasks="1-20:1", count=20)
     made = plan(limited(a_snapshot(array, looked_at(5, concurrency=concurrency)), max_array_tasks=8))
     assert counts(made) == {None: min(concurrency, 8), code: 20 - min(concurrency, 8)}
+
+
+def test_a_worker_that_leaves_says_nothing_of_whether_the_queue_is_suspended_for_another() -> None:
+    taken = a_worker("w1", states="S", used=1)
+    leaving = a_worker("w2", mark=Disabling.IDLE, disabled=5, empty=5)
+    made = plan(a_snapshot(a_job(), a_job(7, queues=("urgent.q",)), taken, leaving, queues=URGENT))
+    assert fate(made, 1) is Code.QUEUE_SUBORDINATE
