@@ -144,6 +144,12 @@ def test_without_f_running_jobs_name_their_queue_instance() -> None:
     assert (instance.host, instance.used, [job.number for job in instance.jobs]) == ("node042", 8, [3])
 
 
+def test_without_f_jobs_beside_each_other_are_all_of_queue_info() -> None:
+    jobs = [running_job(number, more=f"<queue_name>main.q@w{number}</queue_name>") for number in (1, 2)]
+    found = read(qstat([], jobs))
+    assert ([each.host for each in found.instances], found.set_aside) == (["w1", "w2"], ())
+
+
 def test_without_f_a_waiting_job_has_an_empty_queue_name() -> None:
     assert waiting(read(qstat([waiting_job(7, more="<queue_name></queue_name>")]))) == [7]
 
