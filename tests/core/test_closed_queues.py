@@ -236,6 +236,13 @@ def test_workers_in_alarm_are_ordered_once_and_stay_as_long_as_jobs_wait_for_the
     assert {fate(each) for each in made} == {Code.IN_ALARM}
 
 
+def test_a_worker_in_alarm_stays_beside_a_free_one_where_jobs_wait_for_both() -> None:
+    workers = a_worker("w1", states="a", idle=600), a_worker("w2", idle=600)
+    first = Memory(passes=7, looked_at=NOW - 5)
+    assert acts(plan(a_snapshot(jobs(2, slots=2), *workers, first, idle_timeout=30.0))) == []
+    assert acts(plan(a_snapshot(a_job(slots=2), *workers, first, idle_timeout=30.0))) == [("disable", "w1")]
+
+
 def test_an_alarm_that_stays_lets_no_further_worker_be_launched() -> None:
     snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=30.0)
     last = passes(snapshot, 10, every=120.0)[-1]
