@@ -21,7 +21,7 @@ _CONSUMABLE = {
     "NO": Consumable.NO,
     "YES": Consumable.PER_SLOT,
     "JOB": Consumable.PER_JOB,
-    "HOST": Consumable.PER_JOB,  # Univa: once on every host the job uses; per job is the nearest word we have
+    "HOST": Consumable.PER_HOST,  # Univa, Altair, Open Cluster Scheduler
 }
 _TEXTS = frozenset({"STRING", "CSTRING", "RESTRING"})
 _SLOTS = "slots"

@@ -24,6 +24,8 @@ from sge.units import Clock, count_tasks
 
 OPEN = b"<job_list"
 CLOSE = b"</job_list>"
+_OF_JOB = re.compile(rb"</?(?:JB_|JAT_|job_list|state|slots|tasks|full_job_name|[a-z]+_pe|hard_|soft_|binding)")
+"""A tag of a job."""
 UNREADABLE = HostJob(number=0, task="", state="?", slots=0)
 """Stands for a job that occupies a queue instance and could not be read: its host is busy (rule 1)."""
 
@@ -117,9 +119,17 @@ class JobReader:
             if job is not None:
                 keys.append(key if self.aside.count == told and zero is not None else None)
                 waiting.append(job)
-        if remainder := data[max(data.rfind(CLOSE, begin, end) + len(CLOSE), begin) : end].strip():
+        remainder = data[max(data.rfind(CLOSE, begin, end) + len(CLOSE), begin) : end].strip()
+        if remainder and not self._is_warning(remainder):
             self.aside.put_jobs(f"not a whole job_list: {remainder[:60]!r}", count=max(remainder.count(OPEN), 1))
         return placed
+
+    def _is_warning(self, text: bytes) -> bool:
+        """Whether what stands between jobs is no part of one; then it is set aside as that."""
+        if _OF_JOB.search(text):
+            return False
+        self.aside.put("a line between jobs", f"not understood: {text[:60]!r}")
+        return True
 
     def read_running(self, data: bytes, begin: int, end: int) -> tuple[list[Placed], bytes]:
         """Jobs of data[begin:end] that occupy a queue instance, and the bytes around them. One that cannot be read is
@@ -278,7 +288,7 @@ class JobReader:
     def _read_last(self, element: bytes, put: Callable[[object, str], None]) -> Job | None:
         """The last `job_list` begun in these bytes; what stands before it (the torso of another one) is set aside."""
         begin = max(element.rfind(OPEN), 0)
-        if torso := element[:begin].strip():
+        if (torso := element[:begin].strip()) and not self._is_warning(torso):
             put(f"not a whole job_list: {torso[:60]!r}", "")
         try:
             return read_job(element[begin:], self._clock)

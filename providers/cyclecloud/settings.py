@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -67,10 +68,13 @@ class CycleCloudSettings(BaseSettings):
             ours, separator, theirs = pair.partition("=")
             if not (ours and separator and theirs):
                 raise ValueError(f"{pair!r} is not OURS=THEIRS")
-        theirs_only = [pair.partition("=")[2] for pair in pairs]
-        if len(set(theirs_only)) < len(theirs_only):
-            raise ValueError("a node array of the cluster can serve only one of ours")
-        return pairs
+        served = Counter(pair.partition("=")[2] for pair in dict.fromkeys(pairs))
+        twice = sorted(theirs for theirs, count in served.items() if count > 1)
+        if twice:
+            raise ValueError(
+                f"a node array of the cluster can serve only one of ours: {', '.join(twice)} serves several"
+            )
+        return tuple(dict.fromkeys(pairs))
 
     def serves(self, theirs: str) -> str | None:
         """Which of our node arrays the cluster's array `theirs` serves; None: none."""

@@ -590,6 +590,16 @@ def test_after_a_release_of_ours_all_is_to_be_proven_anew() -> None:
     assert [touched(made) for made in looks] == [[], [], []]
 
 
+def test_a_hold_that_we_released_is_forgotten() -> None:
+    history = held_history()
+    history.look(1)
+    history.shapes(a_job(slots=16, state="hqw"))
+    history.look(1)
+    history.shapes(HOPELESS)
+    note = history.look(1).memory.suspicions[1]
+    assert (note.held, note.held_at, note.released_at) == (False, None, None)
+
+
 def test_it_stays_held_while_a_running_job_hides_what_a_host_has() -> None:
     hopeless = a_job(hard={"h_vmem": "2000G"})
     history = a_history(hopeless, a_host(consumables={"h_vmem": "1G"}), kill=False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
@@ -34,3 +35,9 @@ def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
 @pytest.mark.parametrize("settings", ({"limit": 10}, {"used": 0}, {"slots": 5}))
 def test_nothing_of_it_is_said_where_workers_come_or_hosts_would_not_do(settings: dict[str, int]) -> None:
     assert Code.OTHERS_FIRST not in codes(shape_of(plan(world(**settings))).reason)
+
+
+def test_a_host_that_is_not_in_service_would_not_do() -> None:
+    leaving = a_worker("w2", used=1, mark=Disabling.IDLE)
+    made = a_snapshot(a_job(slots=4, pe="mpi"), a_worker("w1", used=1), leaving, limits=Limits(max_workers=2))
+    assert Code.OTHERS_FIRST not in codes(shape_of(plan(made)).reason)

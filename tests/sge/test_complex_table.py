@@ -42,7 +42,7 @@ def test_a_further_column_behind_the_urgency_moves_nothing() -> None:
     found = read_complexes(table(NINE, SLOTS_OF_NINE, "gpu gpu INT <= YES HOST 2 7 YES"))
     assert {name: (entry.default, entry.consumable) for name, entry in found.items()} == {
         "slots": ("1", Consumable.PER_SLOT),
-        "gpu": ("2", Consumable.PER_JOB),
+        "gpu": ("2", Consumable.PER_HOST),
     }
 
 
