@@ -100,6 +100,10 @@ class Server:
             self._socket.close()
             raise
 
+    def close(self) -> None:
+        """Where it is never served."""
+        self._socket.close()
+
     def serve(self) -> None:
         """Until `stop`, or in the main thread a signal."""
         try:

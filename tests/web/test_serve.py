@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "CP_CAP_AUTOSCALE_WORKERS": "50",
         "CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:0",
     }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        return int(made.getsockname()[1])
 
 
 def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
@@ -186,3 +192,41 @@ def test_an_address_that_others_reach_is_not_served_in_the_clear_unless_that_is_
     with serving(environment, more) as (_, client):
         port = client.url.rpartition(":")[2]
         assert requests.get(f"http://127.0.0.1:{port}/operations/", timeout=10).status_code == 401
+
+
+IMPORTED = """
+import sys
+from autoscaler.commands import _http, serve
+from autoscaler.commands.context import Invocation
+import os
+with _http.network(Invocation(os.environ, imports_provider=False)) as (server, places):
+    print(*sorted(sys.modules), sep="\\n")
+"""
+
+
+@pytest.mark.parametrize(
+    "provider", ("aws", "azure", "cyclecloud", "cloud_pipeline", "local", "tests.nowhere:Provider")
+)
+def test_it_imports_no_provider_and_no_library_of_a_cloud(environment: dict[str, str], provider: str) -> None:
+    environment |= {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{free_port()}"}
+    argv = (sys.executable, "-c", IMPORTED)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    names = done.stdout.split()
+    shared = {"providers", "providers.catalog", "providers.extensions", "providers.interface", "providers.registry"}
+    theirs = {name for name in names if name.partition(".")[0] in ("providers", "boto3", "botocore", "azure", "msal")}
+    assert ("autoscaler.api.app" in names, theirs - shared - {"providers.settings"}) == (True, set()), done.stderr
+
+
+def test_variables_that_are_not_its_own_are_gone_where_the_kernel_shows_them(environment: dict[str, str]) -> None:
+    secret = {
+        "AWS_SECRET_ACCESS_KEY": "s3cret-1",
+        "AZURE_CLIENT_SECRET": "s3cret-2",
+        "API_TOKEN": "s3cret-3",
+        "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "s3cret-4",
+        "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_BROKER": "s3cret-5",
+        "POOL_PASSWORD": "s3cret-6",
+    }
+    with serving(environment, secret) as (process, client):
+        shown = Path(f"/proc/{process.pid}/environ").read_text()
+        answered = client.get("status").status_code
+    assert ("s3cret-" in shown, "CP_CAP_AUTOSCALE_HTTP=" in shown, answered) == (False, True, 200)
