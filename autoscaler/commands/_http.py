@@ -213,7 +213,9 @@ def _address(invocation: Invocation) -> Address | None:
     process = invocation.settings.process
     if process.http is None:
         return None
-    return address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
+    return address(
+        process.http, process.http_certificate, process.http_key, plain=process.http_plain, proxies=process.http_proxies
+    )
 
 
 def _names(policy: Policy, store: Store) -> list[str]:

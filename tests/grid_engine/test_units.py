@@ -13,7 +13,8 @@ from tests.grid_engine.booted import ACCOUNT, Machine, cannot_boot, cell_and_mac
 from tests.grid_engine.waiting import Shown, Until
 
 pytestmark = pytest.mark.skipif(cannot_boot() is not None, reason=cannot_boot() or "")
-SERVICE, HELPER = "sge-autoscaler.service", ("sge-autoscaler-hosts.socket", "sge-autoscaler-hosts@.service")
+SERVICE, SERVE = "sge-autoscaler.service", "sge-autoscaler-serve.service"
+HELPER = ("sge-autoscaler-hosts.socket", "sge-autoscaler-hosts@.service")
 SETTINGS = {
     "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large",
     "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0",
@@ -21,6 +22,7 @@ SETTINGS = {
     "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3",
     "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
 }
+URL = "http://127.0.0.1:8651"
 OF_A_SHELL = ("HOME", "TMPDIR", "USER", "LOGNAME", "PATH")
 
 
@@ -42,10 +44,19 @@ def install(machine: Machine, *units: str, environment: Mapping[str, str]) -> No
     machine.install(*units, environment=given)
 
 
+def main_pid(machine: Machine, unit: str) -> str:
+    return machine.out("systemctl", "show", "--property=MainPID", "--value", unit).strip()
+
+
+def environment(machine: Machine, unit: str) -> bytes:
+    """What the service's process was started with."""
+    return machine.run("cat", f"/proc/{main_pid(machine, unit)}/environ").stdout
+
+
 def restrictions(machine: Machine, unit: str) -> dict[str, str]:
     """What the kernel says of the service's process."""
-    pid = machine.out("systemctl", "show", "--property=MainPID", "--value", unit).strip()
-    lines = (line.split(":", 1) for line in machine.out("cat", f"/proc/{pid}/status").splitlines())
+    status = machine.out("cat", f"/proc/{main_pid(machine, unit)}/status")
+    lines = (line.split(":", 1) for line in status.splitlines())
     return {name: value.strip() for name, value in lines}
 
 
@@ -55,29 +66,34 @@ def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
     cell = machine.cell
     show_on_failure["the service"] = lambda: machine.said(SERVICE)
     with played_cloud(cell, "aws") as cloud:
-        install(machine, SERVICE, *HELPER, environment=cloud.environment)
+        at = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651"}
+        install(machine, SERVICE, SERVE, *HELPER, environment={**cloud.environment, **at})
         machine.start(HELPER[0])
         job = cell.submit("-b", "y", "-j", "y", "hostname")
         machine.start(SERVICE)
         until(lambda: "exit_status  0" in cell.runner(("qacct", "-j", job), timeout=60.0).stdout.decode(), 60)
         until(lambda: "terminating" in machine.said(SERVICE), 60)
-        status = restrictions(machine, SERVICE)
+        token = machine.command("serve", "token", "create", "ci", "--role", "reader").stdout.decode().strip()
+        machine.start(SERVE)
+        reached = ("curl", "-sS", "--header", f"Authorization: Bearer {token}", f"{URL}/clusters/default/status")
+        until(lambda: b"maxCount" in machine.run(*reached).stdout, 30, "the REST API does not answer")
+        statuses = [restrictions(machine, unit) for unit in (SERVICE, SERVE)]
+        secrets = [b"AWS_SECRET" in environment(machine, unit) for unit in (SERVICE, SERVE)]
         shown = json.loads(machine.command("status", "--json").stdout)
         paused = machine.command("pause")
         until(lambda: "paused" in machine.said(SERVICE), 30)
         owners = machine.out("find", "/var/lib/sge-autoscaler", "/run/sge-autoscaler", "-printf", "%u\n").split()
         sockets = machine.out("find", "/run/sge-autoscaler", "-name", "*.sock").split()
-        machine.out("systemctl", "stop", SERVICE)
+        machine.out("systemctl", "stop", SERVICE, SERVE)
     said = machine.said(SERVICE)
     assert [word in said for word in ("launching 1 c5.large", "enrolling ip-", "removing ip-", "terminating ip-")] == [
         True
     ] * 4, said
     assert "cannot be changed" not in said, "the helper keeps names of probe hosts"
-    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"], status["Seccomp"]) == (
-        *(0, 0),
-        *("1", "2"),
-    )
-    assert (int(status["Uid"].split()[0]) > 0, shown["lock"]["pid"] > 0, paused.returncode) == (True, True, 0)
+    for status in statuses:
+        assert {int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")} == {0}
+        assert (status["NoNewPrivs"], status["Seccomp"], int(status["Uid"].split()[0]) > 0) == ("1", "2", True)
+    assert (secrets, shown["lock"]["pid"] > 0, paused.returncode) == ([True, False], True, 0)
     assert (set(owners), len(sockets)) == ({ACCOUNT}, 1)
 
 
