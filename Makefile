@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check differential soak mutants bench bench-idle bench-clouds shape lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check units differential soak mutants bench bench-idle bench-clouds shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -55,7 +55,7 @@ quick: setup  ## a minute for the loop of a developer: checks, and unit tests of
 	@tests=$$($(BIN)/python -m bench.changed --since "$(SINCE)") && echo $$tests && \
 		$(CACHED) $(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
 
-check: format-check lint types imports docs-check test  ## everything a change must pass
+check: format-check lint types imports docs-check units test  ## everything a change must pass
 
 format: setup  ## format the code and sort its imports
 	@$(BIN)/ruff check --select I --fix $(CODE)
@@ -76,6 +76,12 @@ imports: setup
 docs-check: setup
 	@$(DOCS_CHECK)
 	@$(BIN)/python -m autoscaler.report.pages --check
+
+units:  ## the units of conf/ are restricted: systemd-analyze security, at most 2.5 of 10
+	@if command -v systemd-analyze >/dev/null; then \
+		for unit in conf/*.service; do systemd-analyze security --offline=true --threshold=25 $$unit | tail -n 1; \
+			systemd-analyze security --offline=true --threshold=25 $$unit >/dev/null || exit 1; done; \
+	else echo "make units: systemd-analyze is not here, so the restrictions of conf/*.service are not measured"; fi
 
 differential: setup  ## random cells and jobs on a real scheduler against our placement (SEED=7 JOBS=2000 WORLD=7/3)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.differential --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(WORLD),--world $(WORLD))

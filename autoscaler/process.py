@@ -14,12 +14,13 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 import time
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NoReturn, Protocol
 
 from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
 
@@ -111,6 +112,11 @@ class ReadOnlyRunner:
         if not only_reads(argv):
             raise WriteRefused(f"refused in a read-only run: {shlex.join(argv)}")
         return self.inner(argv, **options)
+
+
+def begin_anew(environ: Mapping[str, str]) -> NoReturn:
+    """Go on as this very command, as a new program with this environment and no other."""
+    os.execve(sys.executable, sys.orig_argv, dict(environ))
 
 
 def only_reads(argv: Sequence[str]) -> bool:

@@ -47,6 +47,8 @@ class Listing:
     shapes: tuple[JobCategory, ...]
     resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
     set_aside: tuple[Reason, ...] = ()
+    unplaced: bool = False
+    """Whether a queue instance is among it that may be busy, and of which host nobody can tell."""
 
 
 class ListingReader:
@@ -83,17 +85,21 @@ def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
     instances: list[QueueInstance] = []
     resources: dict[str, dict[str, dict[str, str]]] = {}
     loose: list[Placed] = []
+    unplaced = False
     for begin, end, whole in _blocks(data, *queues):
         jobs, head = reader.read_running(data, begin, end)
         if not data.startswith(_BLOCK, begin):
             loose += jobs
             if head.strip():
                 aside.put("queue_info", f"not understood: {head.strip()[:60]!r}")
+                unplaced = True
             continue
         instance = _read_instance(head, jobs, whole, aside)
         if instance is not None:
             instances.append(instance)
             _gather_resources(head, resources.setdefault(instance.host, {}))
+        else:
+            unplaced = unplaced or bool(jobs) or not whole or not _free(head)
     loose += reader.read_waiting(data, *waiting)
     return Listing(
         zone=zone,
@@ -101,7 +107,13 @@ def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
         shapes=reader.shapes(),
         resources=resources,
         set_aside=aside.reasons,
+        unplaced=unplaced or any(not split_instance(name)[1] for name, _ in loose),
     )
+
+
+def _free(head: bytes) -> bool:
+    """Whether a Queue-List says that no slot is used or reserved."""
+    return _text(head, b"slots_used") == "0" and _text(head, b"slots_resv") in ("", "0")
 
 
 def split_instance(name: str) -> tuple[str, str]:

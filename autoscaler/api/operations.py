@@ -81,7 +81,8 @@ class Operations:
         failures = self.store.journal.failures(now - RECENT)
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
         rests = [rest for rest in look.rests if rest.until > now]
-        return View(self.place, look, rows, wishes, failed, rests)
+        place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
+        return View(place, look, rows, wishes, failed, rests)
 
     def retry(self, who: str) -> None:
         """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""

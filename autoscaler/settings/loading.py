@@ -265,6 +265,11 @@ def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str
     return told
 
 
+def is_setting(name: str) -> bool:
+    """Whether this environment name is a setting of ours, for the process or a queue, and no provider's or policy's."""
+    return name in (CONFIG_ENV, GROUP_ENV) or _place(name) is not None
+
+
 def _place(key: str) -> tuple[str, str] | None:
     """(section, environment name without suffix): section `process`, or a queue's suffix ('' for the first)."""
     if key in _PROCESS:

@@ -8,6 +8,7 @@ but does nothing here carries `unheeded`: why.
 
 from __future__ import annotations
 
+import ipaddress
 import shlex
 from enum import StrEnum
 from pathlib import Path
@@ -54,6 +55,11 @@ def _list(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+
+
+def _network(value: str) -> str:
+    ipaddress.ip_network(value)
+    return value
 
 
 def _host_group(value: str) -> str:
@@ -161,7 +167,7 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_AUTOSTOP",
         None,
         "Address of this host and port at which workers can ask whether they may stop (`10.0.0.1:8650`; `0.0.0.0:8650` "
-        "for every interface). Default: none; the autoscaler does not listen.",
+        "for every interface). `sge-autoscaler serve` listens there. Default: none.",
     )
     work_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKDIR",
@@ -366,14 +372,20 @@ class Process(_Section):
     http: str | None = setting(
         "CP_CAP_AUTOSCALE_HTTP",
         None,
-        "Address and port at which `run` serves CycleCloud's REST API, 127.0.0.1:8651 for example. A port alone: on "
-        "the loopback address. Default: `run` does not serve it.",
+        "Address and port at which `sge-autoscaler serve` serves CycleCloud's REST API, 127.0.0.1:8651 for example. A "
+        "port alone: on the loopback address. Default: it is not served.",
     )
     http_plain: bool = setting(
         "CP_CAP_AUTOSCALE_HTTP_PLAIN",
         False,
         "Serve it without TLS at an address that other machines reach, where whoever is in between reads passwords and "
         "tokens. Without it such an address needs CP_CAP_AUTOSCALE_HTTP_CERT.",
+    )
+    http_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_list)] = setting(
+        "CP_CAP_AUTOSCALE_HTTP_PROXIES",
+        (),
+        "Addresses or networks of proxies, with commas, whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. "
+        "Default: none; every call counts as one of the address that it came from.",
     )
     http_hosts: Names = setting(
         "CP_CAP_AUTOSCALE_HTTP_HOSTS",
