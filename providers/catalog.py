@@ -20,6 +20,7 @@ from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
 from autoscaler.errors import SettingsError, suggestion
+from autoscaler.outside_files import read_toml
 
 GIB = 1024**3
 _HEAD = ("cloud", "region", "currency", "as_of", "types")
@@ -145,7 +146,7 @@ def _gcp_family(name: str) -> str:
 
 def _merged(offers: Mapping[str, Offer], text: str, file: str) -> dict[str, Offer]:
     try:
-        document = tomllib.loads(text)
+        document = read_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the catalogue {file} is not valid TOML: {error}") from error
     _known(document, _HEAD, f"the catalogue {file}")

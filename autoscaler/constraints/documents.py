@@ -36,11 +36,14 @@ from autoscaler.core.constraints.shared import (
 )
 from autoscaler.core.constraints.values import SIZE_PREFIXES, TOO_MUCH, Scalar, Value, is_number, read_size
 from autoscaler.errors import SettingsError, suggestion
+from autoscaler.outside_files import read_toml
 
 Shared = Mapping[str, SharedResource]
 NO_SHARED: Shared = MappingProxyType({})
 Names = Collection[str]
 COMMENT = "_comment"
+LARGEST_DOCUMENT = 16 << 20
+"""Bytes of a file of rules, or of VM sizes."""
 _TRUTHS: Mapping[str, bool] = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
 
 
@@ -49,7 +52,7 @@ def read_document(text: str, *, toml: bool = False, where: str = "") -> Any:
     if not toml:
         return read_json(text, where)
     try:
-        return tomllib.loads(text)
+        return read_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{where or 'the document'}: {error}") from error
 

@@ -15,12 +15,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from autoscaler.constraints.documents import entries, listed, read_document, table, words, wrong
+from autoscaler.constraints.documents import LARGEST_DOCUMENT, entries, listed, read_document, table, words, wrong
 from autoscaler.constraints.json_text import below
 from autoscaler.core.constraints.node import SizeFacts
 from autoscaler.core.constraints.values import TOO_MUCH, Size
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_regular
 
 EVERYWHERE = "*"
 PROXIES = "proxied-locations"
@@ -60,7 +61,7 @@ def load_vm_sizes(own: Path | None = None) -> VmSizes:
             name = "conf/vm_sizes.json"
             text = (resources.files("autoscaler.conf") / "vm_sizes.json").read_text(encoding="utf-8")
         else:
-            name, text = str(own), own.read_text(encoding="utf-8")
+            name, text = str(own), read_regular(own, LARGEST_DOCUMENT).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the VM sizes {own}: {error}; check its path") from error
     try:

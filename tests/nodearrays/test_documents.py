@@ -383,7 +383,7 @@ def test_a_version_in_a_file_is_text(tmp_path: Path) -> None:
         ("many", "contains 'many', which is not a number"),
         ("{}", "contains no current_value"),
         ("{", "the text ends inside this"),
-        ("9" * 70_000, "does not contain exactly one value"),
+        ("9" * 70_000, "it is longer than 65536 bytes"),
     ),
 )
 def test_a_file_without_a_value_is_told_with_file_and_place(tmp_path: Path, held: str | None, why: str) -> None:
