@@ -66,7 +66,9 @@ def outcome_of(
         facts.stopped,
         brake,
     )
-    memory = replace(memory, came_up=facts.came_up, trials=protection.trials, protected=protection.arrays)
+    memory = replace(
+        memory, came_up=facts.came_up, reported=facts.reported, trials=protection.trials, protected=protection.arrays
+    )
     memory = replace(memory, closed_since=operations.closed_since, unhelpful=with_unhelpful(snapshot, protection))
     memory = with_unsatisfiable(memory, unsatisfiable, snapshot)
     arrays = {worker.worker.id: worker.worker.node_array for worker in observed.machines}
