@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -16,6 +16,19 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict
 
+_NOTHING_COMES = frozenset(
+    {
+        Code.CAPPED,
+        Code.FITS_WHEN_FREE,
+        Code.NOTHING_TO_LAUNCH,
+        Code.NODE_ARRAY_STOPPED,
+        Code.LAUNCHES_DID_NOT_HELP,
+        Code.LAUNCH_AWAITED,
+        Code.PROTECTED_MODE,
+        Code.PAUSED,
+    }
+)
+
 
 def job_verdicts(
     reading: PendingDemand,
@@ -28,26 +41,27 @@ def job_verdicts(
     later: Mapping[str, Reason] = MappingProxyType({}),
     held_back: Mapping[int, Reason] = MappingProxyType({}),
     unhelped: Mapping[int, Reason] = MappingProxyType({}),
-    starving: Mapping[int, Reason] = MappingProxyType({}),
+    starving: Callable[[], Mapping[int, Reason]] = dict,
 ) -> tuple[JobCategoryVerdict, ...]:
     """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is (for groups of its
     workers under the queue's name and a colon). `doubts`: by job,
     what is said of one that nothing allowed could ever run. `later`: by queue, why what is there for it starts nothing
     yet. `held_back`: by position of a wanted demand, why nothing
     is launched for it although something lacks. `unhelped`: likewise, that no launch for it has helped so far.
-    `starving`: likewise, that smaller jobs take the hosts that could run it, said where a cap keeps others from coming.
+    `starving`: likewise, that smaller jobs take the hosts that could run it; asked and said where no other can come.
     """
     verdicts = [
         verdict
         for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True))
-        for verdict in _at_a_cap(
+        for verdict in _without_launch(
             _besides(
                 _counted(
                     want, parts, result, policy, _for_want(want, growth, held_back.get(position)), doubts, at, later
                 ),
                 unhelped.get(position),
             ),
-            starving.get(position),
+            position,
+            starving,
         )
     ]
     verdicts += [
@@ -79,14 +93,21 @@ def _besides(verdicts: list[JobCategoryVerdict], unhelped: Reason | None) -> lis
     ]
 
 
-def _at_a_cap(verdicts: list[JobCategoryVerdict], starving: Reason | None) -> list[JobCategoryVerdict]:
-    if starving is None:
+def _without_launch(
+    verdicts: list[JobCategoryVerdict], position: int, starving: Callable[[], Mapping[int, Reason]]
+) -> list[JobCategoryVerdict]:
+    nothing_comes = [_nothing_comes(each.reason) for each in verdicts]
+    others_first = starving().get(position) if any(nothing_comes) else None
+    if others_first is None:
         return verdicts
-    return [replace(each, reason=each.reason.then(starving)) if _capped(each.reason) else each for each in verdicts]
+    return [
+        replace(each, reason=each.reason.then(others_first)) if stuck else each
+        for each, stuck in zip(verdicts, nothing_comes, strict=True)
+    ]
 
 
-def _capped(reason: Reason) -> bool:
-    return reason.code is Code.CAPPED or any(map(_capped, reason.trail))
+def _nothing_comes(reason: Reason) -> bool:
+    return reason.code in _NOTHING_COMES or any(map(_nothing_comes, reason.trail))
 
 
 def _for_want(want: CategoryDemand, growth: Mapping[str, Reason], held_back: Reason | None) -> Mapping[str, Reason]:

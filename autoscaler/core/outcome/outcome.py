@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from autoscaler.core.capacity.forecast import Forecast
 from autoscaler.core.capacity.supply import Supply
@@ -101,7 +102,9 @@ def outcome_of(
                 later=facts.delays.said(supply.coming),
                 held_back=launches.held_back,
                 unhelped=protection.told_of(demand.wanted, policy),
-                starving=starving(demand.wanted, forecast.results, observed, snapshot.cluster, demand.names),
+                starving=cache(
+                    lambda: starving(demand.wanted, forecast.results, observed, snapshot.cluster, demand.names)
+                ),
             ),
             uncertain,
         ),
