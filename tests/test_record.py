@@ -46,6 +46,7 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine import record as record_module
 from autoscaler.engine.record import read_now, read_record, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.outside_files import read_regular
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
 from providers.registry import known_prefixes
@@ -239,7 +240,6 @@ def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
 def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
     opened: list[str] = []
-    read_regular = record_module.read_regular
 
     def noted(path: Path, most: int) -> bytes:
         opened.append(path.name)

@@ -153,7 +153,7 @@ def _launches(
     snapshot, pass_context = facts.snapshot, facts.pass_context
     wanted, returning = facts.demand.wanted, facts.returning
     # Where launches helped none of the jobs that they were for, whatever the cause, the next ones wait.
-    usable = frozenset(host.name for host in supply.there)
+    usable = {host.name: host for host in supply.there}
     protection = protect(snapshot, facts.observed, pass_context, wanted, usable)
     # Hosts in alarm, or of a queue that opens soon, will serve: nothing is launched in their place.
     lacking = [*facts.delays.lacking(forecast.lacking(wanted), wanted)]

@@ -216,8 +216,9 @@ def to_mend(reason: Reason) -> bool:
     a wrong request, so that does not count.
     """
     links = (reason, *reason.trail)
-    if any(link.code is Code.NOTHING_TO_LAUNCH and not link.trail for link in links):
-        return True  # no allowed type is known; the trail would name those in backoff or sold out
+    nothing = [link for link in links if link.code is Code.NOTHING_TO_LAUNCH]
+    if any(all(why.code is Code.BUCKET_TOO_SMALL for why in link.trail) for link in nothing):
+        return True  # no allowed type will do; the trail would name those in backoff or sold out
     return any(REASONS[link.code].mend for link in links)
 
 

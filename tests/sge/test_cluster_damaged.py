@@ -78,7 +78,6 @@ FORMS = (
     "{queue}",
     "",
     "@{host}",
-    "{queue}@{host}\x00",
     "{queue}@{host}?",
     "{queue}@elsewhere",
     "@",
@@ -111,6 +110,13 @@ def test_a_busy_instance_whose_host_cannot_be_told_closes_nothing(folder: Path, 
     listing = folder / "qstat.xml"
     listing.write_text(listing.read_text().replace("main.q@w1", form.format(queue="main.q", host="w1")))
     assert closed(folder) == set()
+
+
+def test_a_control_character_in_a_name_does_not_hide_the_busy_host(folder: Path) -> None:
+    """The reader drops what XML does not allow, so the instance is told, and only the idle worker is closed."""
+    listing = folder / "qstat.xml"
+    listing.write_text(listing.read_text().replace("main.q@w1", "main.q@w1\x00"))
+    assert closed(folder) == {"w2"}
 
 
 def test_a_damaged_listing_never_closes_the_busy_host(folder: Path) -> None:

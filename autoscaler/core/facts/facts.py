@@ -13,6 +13,7 @@ from types import MappingProxyType
 from autoscaler.core.capacity.forecast import Forecast, make_forecast
 from autoscaler.core.capacity.max_capacity import MaxCapacity
 from autoscaler.core.capacity.placement_groups import group_ids
+from autoscaler.core.capacity.reported_values import learn_reported
 from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
@@ -21,7 +22,7 @@ from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
-from autoscaler.core.model.memory import Backoff, CameUp
+from autoscaler.core.model.memory import Backoff, CameUp, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.dispatches import before_dispatch
 from autoscaler.core.policy import Policy
@@ -67,6 +68,7 @@ class Facts:
     silent: frozenset[str]
     """Hosts that are expected to report again."""
     came_up: tuple[CameUp, ...]
+    reported: tuple[ReportedType, ...]
     backoffs: tuple[Backoff, ...]
     stopped: Mapping[str, str]
     launch_context: LaunchContext
@@ -145,7 +147,10 @@ def facts_of(snapshot: Snapshot) -> Facts:
     returning = returning_jobs(observed, cluster, policy, after, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
     came_up = successes_of(observed.machines, memory, policy, now)
-    launch_context = _launch_context(snapshot, came_up)
+    reported = learn_reported(
+        observed.machines, memory.reported, cluster.complexes, now, snapshot.wishes.tried_again_at
+    )
+    launch_context = _launch_context(snapshot, came_up, reported)
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
         snapshot=snapshot,
@@ -161,6 +166,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
         silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
         came_up=came_up,
+        reported=reported,
         backoffs=tuple(launch_context.rests),
         stopped=launch_context.stopped,
         launch_context=launch_context,
@@ -174,7 +180,9 @@ def facts_of(snapshot: Snapshot) -> Facts:
     )
 
 
-def _launch_context(snapshot: Snapshot, came_up: tuple[CameUp, ...]) -> LaunchContext:
+def _launch_context(
+    snapshot: Snapshot, came_up: tuple[CameUp, ...], reported: tuple[ReportedType, ...]
+) -> LaunchContext:
     """What may be launched at all."""
     fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
     return LaunchContext(
@@ -188,6 +196,7 @@ def _launch_context(snapshot: Snapshot, came_up: tuple[CameUp, ...]) -> LaunchCo
         last_failures(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay),
         throttled=throttled(fleet, now),
         resumed_at=snapshot.wishes.resumed_at,
+        reported=reported,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.capacity.forecast import PlacementResult
@@ -14,6 +14,19 @@ from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict
+
+_NOTHING_COMES = frozenset(
+    {
+        Code.CAPPED,
+        Code.FITS_WHEN_FREE,
+        Code.NOTHING_TO_LAUNCH,
+        Code.NODE_ARRAY_STOPPED,
+        Code.LAUNCHES_DID_NOT_HELP,
+        Code.LAUNCH_AWAITED,
+        Code.PROTECTED_MODE,
+        Code.PAUSED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +44,8 @@ class Said:
     """By position of a wanted demand, why nothing is launched for it although something lacks."""
     unhelped: Mapping[int, Reason]
     """Likewise, that no launch for it has helped so far."""
-    starving: Mapping[int, Reason]
-    """Likewise, that smaller jobs take the hosts that could run it: said where a cap keeps others from coming."""
+    starving: Callable[[], Mapping[int, Reason]]
+    """Likewise, that smaller jobs take the hosts that could run it: asked, and said, where no other host can come."""
 
 
 def job_verdicts(
@@ -43,7 +56,7 @@ def job_verdicts(
     for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True)):
         growth = _for_want(want, said.growth, said.held_back.get(position))
         counted = _besides(_counted(want, parts, result, policy, growth, said), said.unhelped.get(position))
-        verdicts += _at_a_cap(counted, said.starving.get(position))
+        verdicts += _without_launch(counted, position, said.starving)
     doubts, at = said.doubts, said.at
     verdicts += [
         verdict
@@ -74,14 +87,21 @@ def _besides(verdicts: list[JobCategoryVerdict], unhelped: Reason | None) -> lis
     ]
 
 
-def _at_a_cap(verdicts: list[JobCategoryVerdict], starving: Reason | None) -> list[JobCategoryVerdict]:
-    if starving is None:
+def _without_launch(
+    verdicts: list[JobCategoryVerdict], position: int, starving: Callable[[], Mapping[int, Reason]]
+) -> list[JobCategoryVerdict]:
+    nothing_comes = [_nothing_comes(each.reason) for each in verdicts]
+    others_first = starving().get(position) if any(nothing_comes) else None
+    if others_first is None:
         return verdicts
-    return [replace(each, reason=each.reason.then(starving)) if _capped(each.reason) else each for each in verdicts]
+    return [
+        replace(each, reason=each.reason.then(others_first)) if stuck else each
+        for each, stuck in zip(verdicts, nothing_comes, strict=True)
+    ]
 
 
-def _capped(reason: Reason) -> bool:
-    return reason.code is Code.CAPPED or any(map(_capped, reason.trail))
+def _nothing_comes(reason: Reason) -> bool:
+    return reason.code in _NOTHING_COMES or any(map(_nothing_comes, reason.trail))
 
 
 def _for_want(want: CategoryDemand, growth: Mapping[str, Reason], held_back: Reason | None) -> Mapping[str, Reason]:

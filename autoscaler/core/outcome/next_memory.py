@@ -52,6 +52,7 @@ def next_memory(facts: Facts, decided: Decisions) -> Memory:
         held_back=facts.recovery.held_back,
         brake=decided.brake,
         came_up=facts.came_up,
+        reported=facts.reported,
         trials=decided.protection.trials,
         protected=decided.protection.arrays,
         closed_since=decided.operations.closed_since,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from autoscaler.core.facts.facts import Facts
 from autoscaler.core.limits.protected_mode import Protection
@@ -78,7 +79,9 @@ def _said(facts: Facts, decided: Decisions) -> Said:
         later=facts.delays.said(decided.supply.coming),
         held_back=launches.held_back,
         unhelped=decided.protection.told_of(wanted, facts.policy),
-        starving=starving(wanted, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names),
+        starving=cache(
+            lambda: starving(wanted, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)
+        ),
     )
 
 

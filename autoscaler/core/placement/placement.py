@@ -76,6 +76,12 @@ def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None
     return (placement if new is None else placement.with_new(new, new_count)).place(wanted)
 
 
+def takes_part(demand: Demand, host: Host) -> bool:
+    """Whether one visit of such a task finds room on this host alone."""
+    need = _need(demand)
+    return need is not None and _kind_of(host, (host.name,)).room(need) > 0
+
+
 def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
     """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts. Those
     that share what they take once of a host have no `per_host`.

@@ -225,6 +225,6 @@ ROWS = {
         "the hosts that are there could run it if they were empty at the same time; smaller jobs take them first, "
         "unless it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
         remedy="Submit with `-R y` (`qalter -R y JOB`), set `max_reservation` above 0 (`qconf -msconf`) and give jobs "
-        "run times (`-l h_rt`); or raise the cap that is named.",
+        "run times (`-l h_rt`); or mend what keeps workers from coming, such as a cap that is named.",
     ),
 }

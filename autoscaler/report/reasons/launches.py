@@ -69,7 +69,9 @@ ROWS = {
         remedy="Ask the provider for quota, or allow other types.",
     ),
     Code.BUCKET_TOO_SMALL: Row(
-        "{type} could run no pending job",
+        "{type} could run no pending job[: its hosts report {reported}]",
+        remedy="If its hosts report less than the type promises, request less, or allow a larger type. "
+        "`sge-autoscaler retry` forgets what they reported.",
     ),
     Code.BUCKET_AGAINST_RULES: Row(
         "{type} is not allowed by the rules of the pending jobs ({places})",
