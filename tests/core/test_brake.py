@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from autoscaler.core import plan as planning
 from autoscaler.core.capacity.prospects import prospects
+from autoscaler.core.facts.facts import Facts, facts_of
 from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.fleet import InstanceType, MachineState, OrderState
@@ -163,3 +165,28 @@ def test_workers_that_helped_nobody_press_the_brake_in_the_pass_that_finds_them(
 def test_a_brake_that_an_older_version_pressed_for_launches_holds_until_a_person_resumes() -> None:
     made = plan(a_snapshot(jobs(4), Memory(brake=tripped(FOUR, (), NOW, helped_nobody=launches_at(9)))))
     assert acts(made) == []
+
+
+def tripping() -> Snapshot:
+    """A worker that may leave, jobs that lack another, and more removals than are allowed."""
+    memory = Memory(removals=(Event(NOW - 60, 9, "execute"),))
+    return a_snapshot(jobs(20), memory, brake=replace(FOUR, max_removals=3))
+
+
+def test_a_pass_that_trips_the_brake_reads_its_facts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Snapshot] = []
+
+    def counted(snapshot: Snapshot) -> Facts:
+        read.append(snapshot)
+        return facts_of(snapshot)
+
+    monkeypatch.setattr(planning, "facts_of", counted)
+    assert plan(tripping()).memory.brake is not None
+    assert len(read) == 1
+
+
+def test_a_pass_that_trips_the_brake_decides_as_one_with_the_brake_on() -> None:
+    made, snapshot = plan(tripping()), tripping()
+    on = plan(replace(snapshot, memory=replace(snapshot.memory, brake=made.memory.brake)))
+    assert made.memory.brake is not None
+    assert (made.actions, made.workers, made.shapes, made.notes) == (on.actions, on.workers, on.shapes, on.notes)
