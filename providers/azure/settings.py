@@ -45,7 +45,9 @@ Sets = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_sets)]
 class AzureSettings(BaseSettings):
     """Under `CP_CAP_AUTOSCALE_AZURE_`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
 
     subscription: str = Field(
         validation_alias=AliasChoices(f"{PREFIX}SUBSCRIPTION", "AZURE_SUBSCRIPTION_ID"),

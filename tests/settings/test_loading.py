@@ -199,3 +199,10 @@ def test_a_setting_that_the_chosen_provider_heeds_is_no_warning() -> None:
 def test_a_limit_of_silence_that_a_restart_of_the_queue_master_passes_is_warned_of(seconds: str, warned: int) -> None:
     warnings = load_settings({"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": seconds}).warnings
     assert sum("CP_CAP_AUTOSCALE_SILENCE_TIMEOUT" in warning for warning in warnings) == warned
+
+
+@pytest.mark.parametrize("name", ("CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR", "CP_CAP_AUTOSCALE_POLLING_DELAY"))
+@pytest.mark.parametrize("value", ("inf", "-inf", "nan", "1e999"))
+def test_a_number_without_end_is_refused(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} = '{value}'"):
+        load_settings({name: value})
