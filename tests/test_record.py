@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler import outside_files
 from autoscaler.commands._observation import observe_and_plan
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.rules import load_rules
@@ -239,7 +240,7 @@ def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
 def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
     opened: list[str] = []
-    read_regular = record_module.read_regular
+    read_regular = outside_files.read_regular
 
     def noted(path: Path, most: int) -> bytes:
         opened.append(path.name)
