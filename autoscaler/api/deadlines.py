@@ -71,7 +71,10 @@ class TimedProtocol(H11Protocol):
             super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """As JSON where every answer is: the base class writes text."""
+        """As JSON where every answer is: the base class writes text. A call that is under way answers nobody."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         if self._listener is TCP:
             super().send_400_response(msg)
             return

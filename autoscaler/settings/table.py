@@ -105,7 +105,7 @@ def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", expla
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
 
 class Process(_Section):

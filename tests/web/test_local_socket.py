@@ -391,3 +391,28 @@ def test_a_service_that_nobody_calls_has_not_imported_what_serves() -> None:
     code = "; ".join((*(f"import {module}" for module in modules), listed))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_breaks_off_while_it_is_carried_out_leaves_no_traceback(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer comes after the body turned out to be none, and before the connection's end is told."""
+    begun, goes_on, lost = threading.Event(), threading.Event(), threading.Event()
+    load = store.requests.load
+
+    def slowly(at: float) -> Any:
+        begun.set()
+        goes_on.wait(120)
+        return load(at)
+
+    monkeypatch.setattr(store.requests, "load", slowly)
+    monkeypatch.setattr(deadlines.TimedProtocol, "connection_lost", lambda *_: lost.set())
+    with serve_requests(RequestService(store, lambda: ARRAYS), path), socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        caller.sendall(b"GET /requests HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert begun.wait(120)
+        caller.sendall(b"no number\r\n")
+        assert caller.makefile("rb").read().startswith(b"HTTP/1.1 400")
+        assert lost.wait(120)
+        goes_on.set()
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
