@@ -248,6 +248,13 @@ def test_a_code_means_what_the_loop_can_do_about_it(
     assert type(error_for(code, message, "creating w-0", status=status)) is kind
 
 
+def test_an_error_says_what_was_done_its_code_and_azures_words_if_there_are_any() -> None:
+    told = [
+        str(error_for(code, words, "creating w-0", status=400)) for code, words in (("X", "why"), ("X", ""), ("", ""))
+    ]
+    assert told == ["creating w-0: X: why", "creating w-0: X", "creating w-0: HTTP 400"]
+
+
 def test_how_long_azure_wants_to_be_left_alone_is_kept() -> None:
     assert [error_for("", "", "creating w-0", status=429, retry_after=after).retry_after for after in (None, 17.0)] == [  # type: ignore[attr-defined]
         None,
