@@ -78,7 +78,6 @@ FORMS = (
     "{queue}",
     "",
     "@{host}",
-    "{queue}@{host}\x00",
     "{queue}@{host}?",
     "{queue}@elsewhere",
     "@",
