@@ -68,7 +68,8 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 (created one by one), \
 `workers` (machines there, all together), \
 `name`, `dynamic`, `extends`, `machine_types`, `unknown_types` (of these, what the provider does not offer), \
-`wanted` (false: it goes with its last worker), `keep_alive` \
+`wanted` (false: it goes with its last worker), `max_count`, `max_core_count` \
+(limits that requests set, or null), `keep_alive` \
 (sets for which its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |

@@ -198,6 +198,17 @@ def test_people_read_who_asks_for_what_until_when(store: Store, capsys: pytest.C
     ]
 
 
+def test_people_read_which_limits_requests_set_and_whose_they_are(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capped = [{"Name": "execute", "TargetCount": 9, "MaxCount": 3, "MaxCoreCount": 12}]
+    ask(store, capped, node_arrays=("execute",), by="alice", at=time.time(), request_set="a", expiration_interval=None)
+    main(["requests"])
+    assert told(capsys).splitlines()[-1] == (
+        "  execute: 9 workers; at most 3 workers (MaxCount) and 12 vCPUs (MaxCoreCount), set by alice in a"
+    )
+
+
 @pytest.mark.usefixtures("environ")
 def test_nobody_asking_is_said_and_leaves_no_file(invocation: Invocation, capsys: pytest.CaptureFixture[str]) -> None:
     main(["requests"])
