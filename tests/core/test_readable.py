@@ -13,6 +13,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.report.wording import text
 from tests.core.building import (
     GIB,
     LARGE,
@@ -27,6 +28,7 @@ from tests.core.building import (
     jobs,
     launched,
     noted,
+    shape_of,
 )
 
 NAN = float("nan")
@@ -86,3 +88,8 @@ def test_of_what_can_all_be_read_nothing_changes() -> None:
 def test_what_was_made_readable_stays_as_it_is() -> None:
     once = readable(a_snapshot(a_job(), replace(a_bucket(LARGE), price_per_hour=NAN)))
     assert readable(once) == once
+
+
+def test_a_request_for_more_slots_than_are_counted_with_is_told_in_plain_words() -> None:
+    said = text(shape_of(plan(a_snapshot(a_job(slots=2_000_000_000)))).reason)
+    assert "its request cannot be read: slots (least) 2000000000 (it is outside of what is counted with)" in said
