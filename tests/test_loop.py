@@ -23,7 +23,7 @@ from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Policy
 from autoscaler.core.requests.orders import outstanding
-from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.core.snapshot import Plan, Snapshot, WorkerVerdict
 from autoscaler.engine.loop import LONG_REST, RESTING, Loop, staying
 from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
@@ -352,6 +352,19 @@ def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
     began = time.monotonic()
     loop.run()
     wisher.join()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+@pytest.mark.parametrize("code", (Code.BOOTING, Code.BOOTED, Code.JOINING))
+def test_a_worker_on_its_way_waits_but_a_moment_for_qmaster_to_be_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, code: Code
+) -> None:
+    monkeypatch.setattr("autoscaler.engine.loop.PERSONS_WAIT", 0.0)
+    loop = start(world, decide=nothing)
+    loop.guard, loop.stopwatch = Calm(rest=PATIENCE), time.monotonic
+    loop._arrivals.next_look([WorkerVerdict("w", "w", "wait", because(code))], world.clock.now, 0.01)
+    began = time.monotonic()
+    loop._rest(0.0, at_least=0.0)
     assert time.monotonic() - began < PATIENCE / 2
 
 

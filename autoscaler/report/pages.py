@@ -55,7 +55,8 @@ The other commands reuse its parts:
 `busy`, `instance_type`, `node_array`, `state`, `price_per_hour`, `created_at`, `age_s`, `message` (its provider's \
 last words), `reason` |
 | `status --json` | `schema`, `now`, `sentence`, `pass`, `pass_at`, `waiting`, `counted`, `fitting`, \
-`workers` (how many), `persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
+`workers` (how many), `ordered` (how many workers no listing shows yet), \
+`persistent` (how many), `price_per_hour`, `unknown_prices`, `prices_as_of`, \
 `failed_workers` (machines that are stopped or do not come up: a list of objects with `worker_id`, `name`, `message`), \
 `refused_ends`, \
 `request_sets`, `asked` (the same in a line), `paused`, `brake`, `stop`, \

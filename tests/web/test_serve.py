@@ -200,6 +200,13 @@ def test_a_token_is_shown_once_and_lets_in_until_it_is_revoked(environment: dict
     assert run(environment, "serve", "token", "revoke", "ci").returncode == 3
 
 
+@pytest.mark.parametrize(("expires", "refused"), (("3650d", False), ("3651d", True), ("365000000d", True)))
+def test_a_token_is_good_for_ten_years_at_most(environment: dict[str, str], expires: str, *, refused: bool) -> None:
+    made = run(environment, "serve", "token", "create", "ci", "--role", "reader", "--expires", expires)
+    assert (made.returncode == 2, "3650 days at most" in made.stderr) == (refused, refused)
+    assert made.stdout.startswith("sgea_") != refused
+
+
 def test_with_a_token_alone_it_begins(environment: dict[str, str]) -> None:
     (Path(environment["CP_CAP_AUTOSCALE_WORKDIR"]) / "http-passwords").unlink()
     made = run(environment, "serve", "token", "create", "ci", "--role", "admin").stdout.strip()
