@@ -30,7 +30,7 @@ ROOT_PYTEST_ARGS := $(if $(AS_ROOT),-p no:cacheprovider)
 # A make that is killed outright cannot pass anything on.
 ENDS_WITH_MAKE := setpriv --pdeathsig TERM --
 
-.PHONY: help setup demo test quick check format format-check lint types imports docs-check differential soak mutants bench bench-idle bench-clouds shape lock clean
+.PHONY: help setup demo test quick check format format-check lint types imports docs-check units audit sbom fuzz differential soak mutants bench bench-idle bench-clouds shape lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -55,7 +55,7 @@ quick: setup  ## a minute for the loop of a developer: checks, and unit tests of
 	@tests=$$($(BIN)/python -m bench.changed --since "$(SINCE)") && echo $$tests && \
 		$(CACHED) $(BIN)/pytest -q -n $$(nproc) -m "not cell and not slow" $(PYTEST_ARGS) $$tests
 
-check: format-check lint types imports docs-check test  ## everything a change must pass
+check: format-check lint types imports docs-check units audit test  ## everything a change must pass
 
 format: setup  ## format the code and sort its imports
 	@$(BIN)/ruff check --select I --fix $(CODE)
@@ -77,14 +77,29 @@ docs-check: setup
 	@$(DOCS_CHECK)
 	@$(BIN)/python -m autoscaler.report.pages --check
 
+units:  ## the units of conf/ are restricted: systemd-analyze security, at most 2.5 of 10
+	@if command -v systemd-analyze >/dev/null; then \
+		for unit in conf/*.service; do systemd-analyze security --offline=true --threshold=25 $$unit | tail -n 1; \
+			systemd-analyze security --offline=true --threshold=25 $$unit >/dev/null || exit 1; done; \
+	else echo "make units: systemd-analyze is not here, so the restrictions of conf/*.service are not measured"; fi
+
+audit: setup  ## known vulnerabilities of the pinned requirements; says where the database cannot be reached
+	@$(BIN)/python -m bench.audit
+
+sbom: setup  ## what the installed program consists of, in CycloneDX (build/sbom.cdx.json)
+	@$(BIN)/python -m bench.sbom
+
+fuzz: setup  ## hostile inputs for all that reads what others wrote (SEED=7 INPUTS=20000 INPUT=7/rest/12)
+	@$(ENDS_WITH_MAKE) $(BIN)/python -m tests.fuzz $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(INPUT),--input $(INPUT))
+
 differential: setup  ## random cells and jobs on a real scheduler against our placement (SEED=7 JOBS=2000 WORLD=7/3)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/python -m tests.differential --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(WORLD),--world $(WORLD))
 
 soak: setup  ## fault campaigns, simulated and on a real cell (SOAK_SEED=7 SOAK_HISTORIES=500 SOAK_MINUTES=10)
 	@$(AS_ROOT) $(ENDS_WITH_MAKE) $(BIN)/pytest $(ROOT_PYTEST_ARGS) --timeout=0 $(PYTEST_ARGS) tests/soak
 
-mutants: setup  ## which small changes of the code does no fast test notice? (ROOMS=autoscaler/store COUNT=10 SEED=1 MINUTES=60)
-	@nice -n 5 $(BIN)/python -m bench.mutants $(ROOMS) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
+mutants: setup  ## which small changes of the code does no fast test notice? (ROOMS=autoscaler/store COUNT=10 SEED=1 MINUTES=60 TESTS=tests/store)
+	@nice -n 5 $(BIN)/python -m bench.mutants $(ROOMS) $(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench: setup  ## time and memory from qstat and qhost bytes to a plan; Grid Engine commands of a pass and of joins
 	@$(BIN)/python -m bench.commands

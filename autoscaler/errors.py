@@ -20,6 +20,18 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
 Errors of providers (`OutOfCapacity`, …) stand in `providers.interface`, since they are part of that contract.
 """
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What to say of a name that is none of these: the one that is close to it, else all. `prefix`: of each."""
+    names = tuple(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {prefix}{close[0]}?" if close else f"known are {', '.join(prefix + each for each in names)}"
+
 
 class AutoscalerError(Exception):
     """Base of all; never raised itself."""

@@ -87,6 +87,13 @@ class HostsFile:
         ]
         return {words[1]: words[0] for words in ours if len(words) == 2 and _is_line(words[1], words[0])}
 
+    def names_of_others(self) -> frozenset[str]:
+        """Every name, in small letters, that a line of somebody else has. Raises HostsFileUnusable."""
+        with self._opened() as file:
+            lines = os.pread(file, os.fstat(file).st_size, 0).split(b"\n")
+        others = (line.partition(b"#")[0].split()[1:] for line in lines if not line.endswith((PASSING, OF_WORKERS)))
+        return frozenset(name.decode("utf-8", "replace").lower() for names in others for name in names)
+
     def keep(self, addresses: Mapping[str, str]) -> bool:
         """Like `put`, where that changes anything; whether it did. What is no name or no address is left out."""
         good = {name: address for name, address in sorted(addresses.items()) if _is_line(name, address)}

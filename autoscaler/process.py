@@ -14,11 +14,13 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 import time
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NoReturn, Protocol
 
 from autoscaler.errors import CommandNotFound, CommandTimedOut, WriteRefused
 
@@ -53,6 +55,15 @@ class Runner(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Completed: ...
+
+
+class Options(typing.TypedDict, total=False):
+    """How a Runner is to run: for those that pass all of it on to another one."""
+
+    timeout: typing.Required[float]
+    stdin: bytes
+    env: Mapping[str, str] | None
+    cwd: Path | None
 
 
 class SystemRunner:
@@ -97,18 +108,15 @@ class ReadOnlyRunner:
 
     inner: Runner
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: typing.Unpack[Options]) -> Completed:
         if not only_reads(argv):
             raise WriteRefused(f"refused in a read-only run: {shlex.join(argv)}")
-        return self.inner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+        return self.inner(argv, **options)
+
+
+def begin_anew(environ: Mapping[str, str]) -> NoReturn:
+    """Go on as this very command, as a new program with this environment and no other."""
+    os.execve(sys.executable, sys.orig_argv, dict(environ))
 
 
 def only_reads(argv: Sequence[str]) -> bool:

@@ -58,6 +58,19 @@ def refuse_exposed(what: str, path: Path, *, group: str | None = None, private: 
         raise SettingsError(f"{what} {path} is not used, since others could change or read it: {found}")
 
 
+def ours(path: Path) -> bool:
+    """Whether it is there, and our own user's."""
+    return owner(path) == os.geteuid()
+
+
+def owner(path: Path) -> int | None:
+    """Whose it is; None where it is not there, or may not be looked at."""
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
+
+
 def _gid(group: str | None) -> int | None:
     try:
         return None if group is None else grp.getgrnam(group).gr_gid

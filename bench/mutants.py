@@ -35,7 +35,7 @@ from bench.mutants_file import Room, Survivors
 from bench.mutations import Mutant, code_named, mutants_of, mutated_code
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("autoscaler/core", "autoscaler/engine", "autoscaler/store", "providers", "sge")
+FOLDERS = ("autoscaler/api", "autoscaler/core", "autoscaler/engine", "autoscaler/store", "providers", "sge")
 SURVIVORS = ROOT / "tests/mutants/survivors.md"
 LEAST_SECONDS, MEMORY = 10.0, 4 << 30
 """Of a mutant's process: so long it may run at least, and so many bytes it may take."""
@@ -243,10 +243,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=10, help="mutants a room; 0: only what survived before")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--tests", nargs="+", help="only these; default: all that import what is changed")
     given = parser.parse_args(arguments)
     listed = Survivors.read(SURVIVORS)
     mutants = choose(given.rooms, count=given.count, seed=given.seed, listed=listed)
-    tests = relevant_tests({mutant.path for mutant in mutants})
+    tests = given.tests or relevant_tests({mutant.path for mutant in mutants})
     noticed = sample(mutants, tests, root=ROOT, minutes=given.minutes)
     listed.update(noticed)
     if given.count:

@@ -2,12 +2,13 @@
 
 Prices are on-demand and spot figures an hour in each file's currency; one that no public source confirms is absent and
 stays unknown (rule 5: under a price cap an unknown price is no launch). Providers that can ask their cloud do so and
-use this only where it gives no answer; `local` and `fake` rent out exactly what stands here.
+use this only where it gives no answer; `local` and `fake` rent out exactly what stands here. `catalog_text` writes
+a file that `load_catalog` reads again as the same figures.
 """
 
 from __future__ import annotations
 
-import difflib
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,8 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
+from autoscaler.outside_files import read_toml
 
 GIB = 1024**3
 _HEAD = ("cloud", "region", "currency", "as_of", "types")
@@ -144,7 +146,7 @@ def _gcp_family(name: str) -> str:
 
 def _merged(offers: Mapping[str, Offer], text: str, file: str) -> dict[str, Offer]:
     try:
-        document = tomllib.loads(text)
+        document = read_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the catalogue {file} is not valid TOML: {error}") from error
     _known(document, _HEAD, f"the catalogue {file}")
@@ -196,6 +198,35 @@ def _known(given: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     names = tuple(known)
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
-            raise SettingsError(f"{where}: {name} is not known; {meant}")
+            raise SettingsError(f"{where}: {name} is not known; {suggestion(name, names)}")
+
+
+def catalog_text(offers: Iterable[Offer]) -> str:
+    """The file (TOML) of these offers, which all are of one cloud, region, currency and date (ISO 8601)."""
+    ordered = sorted(offers, key=lambda offer: (offer.type.family, offer.type.vcpus, offer.type.name))
+    heads = {(offer.cloud, offer.region, offer.currency, offer.as_of) for offer in ordered}
+    if len(heads) != 1:
+        raise ValueError(f"a catalogue file has one cloud, region, currency and date, not {sorted(heads)}")
+    ((cloud, region, currency, as_of),) = heads
+    head = [f"{name} = {json.dumps(value)}" for name, value in (("cloud", cloud), ("region", region))]
+    return "\n".join(
+        [*head, f"currency = {json.dumps(currency)}", f"as_of = {as_of}", "", "[types]", *map(_line, ordered), ""]
+    )
+
+
+def _line(offer: Offer) -> str:
+    figures = {
+        "vcpus": f"{offer.type.vcpus}",
+        "memory_gib": _number(offer.type.memory / GIB),
+        "gpus": f"{offer.type.gpus}",
+        "arch": json.dumps(offer.type.arch),
+        "on_demand": None if offer.on_demand is None else _number(offer.on_demand),
+        "spot": None if offer.spot is None else _number(offer.spot),
+    }
+    given = ", ".join(f"{name} = {value}" for name, value in figures.items() if value is not None)
+    return f"{json.dumps(offer.type.name)} = {{ {given} }}"
+
+
+def _number(value: float) -> str:
+    """As TOML writes it, and nothing of it lost."""
+    return f"{int(value)}" if value == int(value) else repr(value)

@@ -78,6 +78,13 @@ class Unreachable(ProviderNotObservable, ProviderError):
     What was asked may or may not have happened: the loop keeps the order open and looks again.
     """
 
+    @classmethod
+    def of(cls, error: ProviderError) -> Unreachable:
+        """A listing that is not whole is none, whatever the reason."""
+        if isinstance(error, Unreachable):
+            return error
+        return cls(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))
+
 
 OLD_PRICES = 30
 """Days after which people are told that prices are old."""

@@ -78,7 +78,7 @@ class Answer:
         """The decoded body. Raises Unreachable for what is no JSON: what was asked may have happened or not."""
         try:
             return json.loads(self.text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unreachable(f"the answer to {self.what} is not JSON ({error}): {self.words or 'nothing'}") from error
 
     def record(self) -> dict[str, Any]:

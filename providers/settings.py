@@ -1,20 +1,22 @@
 """A provider's own settings: declared by it as a pydantic-settings model, read here from values that were given, never
 from the process's environment behind our back.
 
-Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project.
+Unknown names under a provider's prefix are errors with a suggestion, as everywhere in this project. A secret is given
+as it is, or by reference (`env:NAME`, `file:PATH`), and hidden wherever it is printed.
 """
 
 from __future__ import annotations
 
-import difflib
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AliasChoices, BeforeValidator, ValidationError
+from pydantic import AliasChoices, BeforeValidator, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource
 
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
 
 Model = TypeVar("Model", bound=BaseSettings)
 
@@ -25,6 +27,18 @@ def _split(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """A list of names, written with commas or spaces in between."""
+
+
+def _by_array(value: object) -> object:
+    """`mpi=group-a, tight=group-b`, or `group` for every node array."""
+    if not isinstance(value, str):
+        return value
+    pairs = [word.rpartition("=") for word in value.replace(",", " ").split()]
+    return {array: name for array, _, name in pairs}
+
+
+ByArray = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_by_array)]
+"""A name for each node array; under '' that of all others."""
 
 
 def prefix_of(model: type[BaseSettings]) -> str:
@@ -109,8 +123,7 @@ def _only_from(model: type[Model], given: Mapping[str, str]) -> type[Model]:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"{name} is not a setting; " + (f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}")
+    return f"{name} is not a setting; {suggestion(name, names)}"
 
 
 def _wrong(model: type[BaseSettings], prefix: str, detail: Mapping[str, Any]) -> str:
@@ -119,3 +132,26 @@ def _wrong(model: type[BaseSettings], prefix: str, detail: Mapping[str, Any]) ->
     name = next(iter(_names_of(prefix, field, info)), field) if info else field.upper()
     given = "" if detail["type"] == "missing" else f" = {detail['input']!r}"
     return f"{name}{given}: {detail['msg']}"
+
+
+def _resolved(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    kind, separator, name = value.partition(":")
+    if kind == "env" and separator:
+        if not os.environ.get(name):
+            raise ValueError(f"the environment variable {name} is not set")
+        return os.environ[name]
+    if kind == "file" and separator:
+        try:
+            text = Path(name).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        if not text:
+            raise ValueError(f"{name} is empty")
+        return text
+    return value
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_resolved)]
+"""Declare it as a field of a provider's settings; the reference is followed when the settings are read."""

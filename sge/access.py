@@ -13,9 +13,8 @@ from autoscaler.core.demand.access import needs_of
 from autoscaler.core.demand.detail_needs import Needs
 from autoscaler.core.model.cluster import Access, AccessList, QuotaSet
 from sge.membership import split_objects
-from sge.qconf import read_access, read_access_list, read_names, read_pe, read_queue
+from sge.qconf import read_access, read_access_list, read_names, read_pe, read_queue, read_quotas
 from sge.qstat import Listing
-from sge.quotas import read_quotas
 
 HOSTS_AT_MOST = 50
 """So many hosts that we did not make are looked at for lists of their own."""

@@ -29,7 +29,7 @@ from autoscaler.core.model.cluster import (
 from autoscaler.errors import GridEngineNotObservable
 from sge.access import access_lists
 from sge.calendars import read_calendar
-from sge.complex_table import read_complexes
+from sge.complex_table import COMPLEXES, read_complexes
 from sge.detail import read_details
 from sge.job_categories import UNREADABLE
 from sge.markup import Aside
@@ -41,14 +41,13 @@ from sge.qconf import (
     read_names,
     read_pe,
     read_queue,
+    read_quotas,
     resolve_host_groups,
     resolve_hosts,
 )
 from sge.qhost import HostOffer, Offers, read_qhost
 from sge.qstat import Listing, read_qstat
-from sge.quotas import read_quotas
 from sge.reading import Outputs, read_outputs
-from sge.shipped import COMPLEXES
 from sge.units import Clock, read_duration
 
 __all__ = ["Outputs", "cluster_from", "read_outputs"]
@@ -98,6 +97,9 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
     configuration = _without_phantoms(_read_configuration(outputs.qconf, aside))
     met = _merge_hosts(listing, offers, whole=outputs.qhost is not None)
     hosts = tuple(_with_access(host, configuration.access) for host in met if not _is_phantom(host.name))
+    if _unplaced(listing, configuration.execution_hosts):
+        aside.put("a busy queue instance", "its host cannot be told: every host is taken as occupied")
+        hosts = tuple(map(_occupied, hosts))
     _refuse_emptiness(listing, outputs.qhost, hosts, configuration)
     queues = configuration.queues or _queues_met(listing.instances)
     pes = {**_pes_met(queues, listing.shapes, asked=not configuration.queues), **configuration.pes}
@@ -127,6 +129,25 @@ def cluster_from(outputs: Outputs, *, zone: tzinfo, now: float) -> Cluster:
         max_reservation=configuration.max_reservation,
         set_aside=(*listing.set_aside, *offers.set_aside, *aside.reasons),
     )
+
+
+def _unplaced(listing: Listing, known: frozenset[str] | None) -> bool:
+    """Whether something runs of which nobody can tell where: no host is closed then (rule 1)."""
+    labels = {name.partition(".")[0] for name in known or ()}
+    return listing.unplaced or (
+        known is not None
+        and any(
+            (one.jobs or one.used or one.reserved)
+            and one.host.partition(".")[0] not in labels
+            and not _is_phantom(one.host)
+            for one in listing.instances
+        )
+    )
+
+
+def _occupied(host: ExecutionHost) -> ExecutionHost:
+    instances = host.instances or (QueueInstance("", host.name, 0, 0, 0),)
+    return replace(host, instances=tuple(replace(one, jobs=(*one.jobs, UNREADABLE)) for one in instances))
 
 
 def _dated(shapes: tuple[JobCategory, ...], now: float) -> tuple[JobCategory, ...]:

@@ -2,16 +2,18 @@
 
 Dialects differ in their columns: eight on Son of Grid Engine, Open Grid Scheduler and Open Cluster Scheduler, nine
 (with aapre) from Univa 8.3 on, more on later Altair. A table without a header is read only where it has the eight.
+`COMPLEXES` are those that Grid Engine is shipped with, for a recorded folder without `sc.txt`. Of these only `slots` is
+consumable; h_vmem is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from autoscaler.core.model.cluster import Complex, Consumable
 from autoscaler.errors import GridEngineNotObservable
 from sge.markup import Aside
-from sge.shipped import COMPLEXES
 
 _COLUMNS = ("name", "shortcut", "type", "relop", "requestable", "consumable", "default", "urgency")
 _NEEDED = _COLUMNS[:7]
@@ -19,7 +21,7 @@ _CONSUMABLE = {
     "NO": Consumable.NO,
     "YES": Consumable.PER_SLOT,
     "JOB": Consumable.PER_JOB,
-    "HOST": Consumable.PER_JOB,  # Univa: once on every host the job uses; per job is the nearest word we have
+    "HOST": Consumable.PER_HOST,  # Univa, Altair, Open Cluster Scheduler
 }
 _TEXTS = frozenset({"STRING", "CSTRING", "RESTRING"})
 _SLOTS = "slots"
@@ -122,3 +124,46 @@ def _not_understood(why: object) -> GridEngineNotObservable:
     return GridEngineNotObservable(
         f"`qconf -sc` cannot be understood: {why}; nothing was decided; run it by hand on this host"
     )
+
+
+_STRINGS = "arch:a calendar:c m_topology:topo m_topology_inuse:utopo qname:q"
+_MEMORY_LIMITS = "h_core s_core h_data s_data h_fsize s_fsize h_rss s_rss h_stack s_stack h_vmem s_vmem"
+_TIME_LIMITS = "h_cpu s_cpu h_rt s_rt"
+_MEMORY_OFFERED = "mem_free:mf mem_total:mt swap_free:sf swap_total:st virtual_free:vf virtual_total:vt"
+_MEMORY_TAKEN = "mem_used:mu swap_rate:sr swap_rsvd:srsv swap_used:su virtual_used:vu"
+_CORES = "m_core:core m_socket:socket m_thread:thread"
+_LOADS = (
+    "load_avg:la load_long:ll load_medium:lm load_short:ls "
+    "np_load_avg:nla np_load_long:nll np_load_medium:nlm np_load_short:nls"
+)
+
+
+def _alike(names: str, kind: str, relop: str, requestable: str = "YES", default: str = "0") -> list[Complex]:
+    """`name:shortcut` words; a word without a colon is its own shortcut."""
+    pairs = ((word.split(":")[0], word.split(":")[-1]) for word in names.split())
+    return [Complex(name, short, kind, relop, requestable, Consumable.NO, default) for name, short in pairs]
+
+
+COMPLEXES: Mapping[str, Complex] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            *_alike(_STRINGS, "STRING", "==", default="NONE"),
+            *_alike("hostname:h", "HOST", "==", default="NONE"),
+            *_alike("tmpdir:tmp", "STRING", "==", "NO", "NONE"),
+            *_alike("display_win_gui:dwg", "BOOL", "=="),
+            *_alike("rerun:re", "BOOL", "==", "NO"),
+            *_alike("cpu", "DOUBLE", ">="),
+            *_alike(_LOADS, "DOUBLE", ">=", "NO"),
+            *_alike(_MEMORY_LIMITS, "MEMORY", "<="),
+            *_alike(_MEMORY_OFFERED, "MEMORY", "<="),
+            *_alike(_MEMORY_TAKEN, "MEMORY", ">="),
+            *_alike(_TIME_LIMITS, "TIME", "<=", default="0:0:0"),
+            *_alike("min_cpu_interval:mci", "TIME", "<=", "NO", "0:0:0"),
+            *_alike(_CORES, "INT", "<="),
+            *_alike("num_proc:p", "INT", "=="),
+            *_alike("seq_no:seq", "INT", "==", "NO"),
+            Complex("slots", "s", "INT", "<=", "YES", Consumable.PER_SLOT, "1"),
+        )
+    }
+)

@@ -22,7 +22,7 @@ from autoscaler.errors import GridEngineRefused
 from sge import objects
 from sge.admin import Administrator
 from sge.prepare import Difference
-from sge.qconf import read_attributes
+from sge.qconf import read_attributes, replaced
 
 if TYPE_CHECKING:
     import jinja2
@@ -195,9 +195,7 @@ def _current(place: Place, program: bytes) -> bool:
 def _configure(administrator: Administrator, text: str, values: Mapping[str, str], saved: Path) -> None:
     saved.mkdir(parents=True, exist_ok=True)
     (saved / "configuration-global.txt").write_text(text, encoding="utf-8")
-    lines = re.sub(r"\\[ \t]*\r?\n[ \t]*", " ", text).splitlines()
-    kept = [line for line in lines if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
-    changed = "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
+    changed = replaced(text, values)
     # `qconf -Mconf` takes the file's name for the host's.
     with objects.as_file(changed, "global") as file:
         administrator.configure("-Mconf", str(file))

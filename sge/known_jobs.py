@@ -7,7 +7,9 @@ tell by identity what it has judged already.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from autoscaler.core.model.cluster import HostJob, JobCategory, JobRequest
@@ -65,6 +67,26 @@ class KnownJobs:
 
 _PRIORITY = b"<JAT_prio>"
 _PRIORITY_END = b"</JAT_prio>"
+_ZERO = b"0.00000"
+_USUAL = -len(_PRIORITY + _ZERO)
+"""Where the tag of a priority begins that is printed as 8.1.9 prints nearly all."""
+_ALL_USUAL = re.compile(rb"(?:<JAT_prio>[0-9]\.[0-9]{5})*")
+
+
+def keys_of(elements: list[bytes]) -> list[int | None]:
+    """What each of these is known by; None: nothing of it may be taken as known. As `split_priority` parts them, and
+    for many at once in half of the time.
+    """
+    parts = [element.partition(_PRIORITY_END) for element in elements]
+    usual = _ALL_USUAL.fullmatch(b"".join([front[_USUAL:] for front, _, _ in parts])) is not None
+    if not usual or not all(map(itemgetter(1), parts)):
+        return [_key(*split_priority(element)) for element in elements]
+    zero = len(_ZERO)
+    return [hash((front[:_USUAL], body, front[-zero:] == _ZERO)) for front, _, body in parts]
+
+
+def _key(front: bytes, body: bytes, zero: bool | None) -> int | None:
+    return None if zero is None else hash((front, body, zero))
 
 
 def split_priority(element: bytes) -> tuple[bytes, bytes, bool | None]:

@@ -164,8 +164,19 @@ def _end(data: bytes, root: bytes, begin: int) -> int | None:
 
 def _goes_on(data: bytes, begin: int, end: int) -> bool:
     """Whether what stands behind that end belongs to the document: it has tags which the document has, too."""
-    tags = set(_TAG.findall(data, end))
-    return any(re.compile(rb"<%b[\s/>]" % re.escape(tag)).search(data, begin, end) for tag in tags)
+    return any(_has(tag, data, begin, end) for tag in set(_TAG.findall(data, end)))
+
+
+def is_foreign(data: bytes, begin: int, end: int) -> bool:
+    """Whether what stands there is no part of the document, as a warning between its lines: it has no tag which the
+    document has elsewhere.
+    """
+    tags = set(_TAG.findall(data, begin, end))
+    return not any(_has(tag, data, 0, begin) or _has(tag, data, end, len(data)) for tag in tags)
+
+
+def _has(tag: bytes, data: bytes, begin: int, end: int) -> bool:
+    return re.compile(rb"</?%b[\s/>]" % re.escape(tag)).search(data, begin, end) is not None
 
 
 def _glimpse(data: bytes) -> str:

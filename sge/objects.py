@@ -109,15 +109,16 @@ def as_file(text: str, name: str = "object") -> Iterator[Path]:
 
 
 def _render(template: str, **values: object) -> str:
-    return _templates().get_template(f"{template}.j2").render(values)
+    return templates("sge").get_template(f"{template}.j2").render(values)
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def templates(folder: str) -> jinja2.Environment:
+    """Those of `conf/FOLDER`."""
     import jinja2  # here: a cell in which nothing happens needs none of it
 
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("autoscaler.conf", "sge"),
+        loader=jinja2.PackageLoader("autoscaler.conf", folder),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,  # this is no HTML; names are checked instead

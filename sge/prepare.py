@@ -19,6 +19,7 @@ from sge.admin import Administrator, Change
 from sge.complex_table import has_complex, rows_of, text_row
 from sge.membership import split_objects
 from sge.qconf import (
+    joined,
     read_assignments,
     read_attributes,
     read_host_group,
@@ -89,8 +90,8 @@ class Difference:
     def shown(self) -> str:
         """The difference as lines to take out (-) and to put in (+)."""
         lines = difflib.unified_diff(
-            _joined(self.before).splitlines(),
-            _joined(self.after).splitlines(),
+            joined(self.before).splitlines(),
+            joined(self.after).splitlines(),
             f"{self.kind} {self.name} as it is" if self.before else "/dev/null",
             f"{self.kind} {self.name} as wanted",
             lineterm="",
@@ -295,13 +296,8 @@ def _reached(members: Sequence[str], present: Present) -> set[str]:
 # -- texts with one attribute changed, to be shown -----------------------------------------------------------------
 
 
-def _joined(text: str) -> str:
-    """Continued lines as one."""
-    return re.sub(r"\\[ \t]*\r?\n[ \t]*", " ", text)
-
-
 def _edit(text: str, attribute: str, change: Callable[[str], str]) -> str:
-    lines = _joined(text).splitlines()
+    lines = joined(text).splitlines()
     pattern = re.compile(rf"({re.escape(attribute)}\s+)(.*)")
     edited = [match[1] + change(match[2].strip()) if (match := pattern.fullmatch(line)) else line for line in lines]
     return "\n".join(edited) + "\n"

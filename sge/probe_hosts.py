@@ -13,14 +13,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX, ProbeHost
 from autoscaler.core.model.evidence import Answer
 from autoscaler.core.unsatisfiable.probe_hosts import MOST
 from autoscaler.errors import AutoscalerError, CommandTimedOut, GridEngineRefused
-from autoscaler.process import Completed, Runner
+from autoscaler.process import Completed, Options, Runner
 from sge import objects
 from sge.admin import Administrator
 from sge.membership import split_objects
@@ -308,16 +307,9 @@ class _Hurried:
     stopwatch: Callable[[], float]
     until: float
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
         left = self.until - self.stopwatch()
         if left <= 0:
             raise CommandTimedOut(f"{' '.join(argv[:2])} did not start: Grid Engine answered too slowly")
-        return self.inner(argv, timeout=min(timeout, left), stdin=stdin, env=env, cwd=cwd)
+        options["timeout"] = min(options["timeout"], left)
+        return self.inner(argv, **options)

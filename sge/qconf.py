@@ -1,4 +1,4 @@
-"""Texts of `qconf -s…` as values: queues, PEs, host groups, hosts and plain name lists.
+"""Texts of `qconf -s…` as values: queues, PEs, host groups, hosts, quotas and plain name lists.
 
 Attributes stand one a line, name and value; a backslash at the end continues a line. Values may differ by host or
 host group: `8,[node=4],[@big=16]`. NONE means empty. A text that is not what its command prints raises ValueError.
@@ -15,7 +15,10 @@ from autoscaler.core.model.cluster import (
     AccessList,
     ParallelEnvironment,
     Queue,
+    QuotaRule,
+    QuotaSet,
 )
+from sge.markup import Aside
 from sge.units import read_boolean
 
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n[ \t]*")
@@ -29,10 +32,21 @@ _LIMITS = tuple(
 )
 
 
+def joined(text: str) -> str:
+    """Continued lines as one."""
+    return _CONTINUED.sub(" ", text)
+
+
+def replaced(text: str, values: Mapping[str, str]) -> str:
+    """An object with other values of these attributes; one that it did not have is added at the end."""
+    kept = [line for line in joined(text).splitlines() if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
+    return "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
+
+
 def read_attributes(text: str) -> dict[str, str]:
     """Attribute → value of one object; '' for NONE. Comment lines are skipped, the first value of a name holds."""
     attributes: dict[str, str] = {}
-    for line in _CONTINUED.sub(" ", text).splitlines():
+    for line in joined(text).splitlines():
         name, _, value = line.strip().partition(" ")
         if name and not name.startswith("#"):
             attributes.setdefault(name, "" if value.strip().lower() == "none" else value.strip())
@@ -182,3 +196,62 @@ def _blank(value: str) -> str:
 
 def _lower_host(name: str) -> str:
     return name if name.startswith("@") else name.lower()
+
+
+_SET = re.compile(r"\{\s*\n(.*?)\n\s*\}", re.DOTALL)
+_FILTERS = ("users", "projects", "pes", "queues", "hosts")
+_SPACE_IN_LIST = re.compile(r"\s*,\s*|(?<=\{)\s+|\s+(?=\})")
+
+
+def read_quotas(text: str, aside: Aside | None = None) -> tuple[QuotaSet, ...]:
+    """`qconf -srqs`: all sets in their order, each `{`, lines of name, enabled and `limit`, `}`. A limit is as
+    `name=small users {*} queues !fast.q hosts @linux to slots=10,lic=$num_proc*2`. "no resource quota set …" means
+    none. A set with a line that cannot be read is put aside, the others hold; without an `aside` it raises ValueError
+    with that line.
+    """
+    sets: list[QuotaSet] = []
+    for found in _SET.finditer(joined(text)):
+        try:
+            sets.append(_read_set(found[1]))
+        except ValueError as error:
+            if aside is None:
+                raise
+            aside.put("a resource quota set", error)
+    return tuple(sets)
+
+
+def _read_set(body: str) -> QuotaSet:
+    name, enabled, rules = "", True, []
+    for line in body.splitlines():
+        key, _, value = line.strip().partition(" ")
+        if key == "name":
+            name = value.strip()
+        elif key == "enabled":
+            enabled = read_boolean(value)
+        elif key == "limit":
+            rules.append(_read_rule(value.strip()))
+    return QuotaSet(name, enabled, tuple(rules))
+
+
+def _read_rule(text: str) -> QuotaRule:
+    """What stands behind `limit`: an optional name, filters, and after `to` the limits."""
+    words = _SPACE_IN_LIST.sub(lambda found: "," if "," in found[0] else "", text).split()
+    name, filters, each = "", {}, set()
+    while words and words[0] != "to":
+        word = words.pop(0)
+        if word.startswith("name="):
+            name = word.removeprefix("name=")
+        elif word == "name" and words:
+            name = words.pop(0)
+        elif word in _FILTERS and words:
+            value = words.pop(0)
+            if value.startswith("{") and value.endswith("}"):
+                each.add(word)
+                value = value[1:-1]
+            filters[word] = tuple(part for part in value.split(",") if part)
+        else:
+            raise ValueError(f"quota rule {text!r}: {word!r} is not a filter")
+    limits = read_assignments(",".join(words[1:]))
+    if not limits:
+        raise ValueError(f"quota rule {text!r} limits nothing")
+    return QuotaRule(limits=limits, each=frozenset(each), name=name, **filters)

@@ -17,7 +17,7 @@ from autoscaler.core.model.reasons import Reason
 from autoscaler.errors import GridEngineNotObservable
 from sge.job_categories import UNREADABLE, JobReader
 from sge.known_jobs import KnownJobs, Placed
-from sge.markup import Aside, clean, document_in
+from sge.markup import Aside, clean, document_in, is_foreign
 from sge.units import Clock
 
 COMMAND = ("qstat", "-u", "*", "-r", "-f", "-xml")
@@ -27,8 +27,9 @@ _BLOCK = b"<Queue-List"
 _BLOCK_END = b"</Queue-List>"
 _SECTION = re.compile(rb"<queue_info\b[^<>]*?(/?)>")
 _SECTION_END = re.compile(rb"</queue_info\s*>")
-_INNER = re.compile(rb"\s*<job_info\b[^<>]*?(/?)>")
-_END = re.compile(rb"(</job_info\s*>)?\s*</job_info\s*>\s*\Z")
+_INNER = re.compile(rb"<job_info\b[^<>]*?(/?)>")
+_INNER_END = b"</job_info"
+_END = re.compile(rb"</job_info\s*>\s*\Z")
 _RESOURCE = re.compile(rb"""<resource\s+name=["']([^"']*)["']\s+type=["'](\w+)["']\s*>([^<]*)</resource>""")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _TAIL = 400
@@ -46,6 +47,8 @@ class Listing:
     shapes: tuple[JobCategory, ...]
     resources: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=lambda: MappingProxyType({}))
     set_aside: tuple[Reason, ...] = ()
+    unplaced: bool = False
+    """Whether a queue instance is among it that may be busy, and of which host nobody can tell."""
 
 
 class ListingReader:
@@ -82,17 +85,21 @@ def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
     instances: list[QueueInstance] = []
     resources: dict[str, dict[str, dict[str, str]]] = {}
     loose: list[Placed] = []
+    unplaced = False
     for begin, end, whole in _blocks(data, *queues):
         jobs, head = reader.read_running(data, begin, end)
         if not data.startswith(_BLOCK, begin):
             loose += jobs
             if head.strip():
                 aside.put("queue_info", f"not understood: {head.strip()[:60]!r}")
+                unplaced = True
             continue
         instance = _read_instance(head, jobs, whole, aside)
         if instance is not None:
             instances.append(instance)
             _gather_resources(head, resources.setdefault(instance.host, {}))
+        else:
+            unplaced = unplaced or bool(jobs) or not whole or not _free(head)
     loose += reader.read_waiting(data, *waiting)
     return Listing(
         zone=zone,
@@ -100,7 +107,13 @@ def _read(data: bytes, zone: tzinfo, reader: JobReader) -> Listing:
         shapes=reader.shapes(),
         resources=resources,
         set_aside=aside.reasons,
+        unplaced=unplaced or any(not split_instance(name)[1] for name, _ in loose),
     )
+
+
+def _free(head: bytes) -> bool:
+    """Whether a Queue-List says that no slot is used or reserved."""
+    return _text(head, b"slots_used") == "0" and _text(head, b"slots_resv") in ("", "0")
 
 
 def split_instance(name: str) -> tuple[str, str]:
@@ -124,16 +137,19 @@ def _sections(data: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
             raise _gap("</queue_info>")
         queues = (opened.end(), closed.start())
         after = closed.end()
-    inner = _INNER.match(data, after)
-    if inner is not None and inner[1]:
-        return queues, (inner.end(), inner.end())
+    inner = _INNER.search(data, after, end.start())
     if inner is None:
-        if end[1] or data[after : end.start()].strip():
+        if data[after : end.start()].strip():
             raise _gap("the second <job_info>")
         return queues, (after, after)
-    if not end[1]:
+    if not is_foreign(data, after, inner.start()):
+        raise _gap("the second <job_info>")
+    if inner[1]:
+        return queues, (inner.end(), inner.end())
+    stop = data.rfind(_INNER_END, inner.end(), end.start())
+    if stop < 0 or not is_foreign(data, data.index(b">", stop) + 1, end.start()):
         raise _gap("the second </job_info>")
-    return queues, (inner.end(), end.start())
+    return queues, (inner.end(), stop)
 
 
 def _gap(what: str) -> GridEngineNotObservable:

@@ -98,3 +98,48 @@ def test_a_name_that_means_something_else_as_well_is_refused(tmp_path: Path) -> 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is not empty"):
         write_anonymous(record(tmp_path / "record"), tmp_path)
+
+
+def test_what_callers_rules_and_settings_say_is_not_left_either(tmp_path: Path) -> None:
+    before = record(tmp_path / "record")
+    requests = {
+        "sets": [
+            {
+                "name": "merger-q3",
+                "by": "beatrix (REST)",
+                "at": "2026-11-21T09:09:00",
+                "expires_at": None,
+                "targets": [],
+                "arrays": ["execute"],
+            },
+            {
+                "name": "deal room 4",
+                "by": "token:takeover-ci",
+                "at": "2026-11-21T09:09:00",
+                "expires_at": None,
+                "targets": [],
+                "arrays": [],
+            },
+        ],
+        "arrays": [{"name": "execute", "keep_alive": [["merger-q3", True]]}],
+    }
+    rules = {"apply": [{"project": "syndicate", "user": ["alfonso"], "constraints": {"never": "ask Greta"}}]}
+    memory = json.loads((before / "memory.json").read_text()) | {"stopped": {"execute": "Greta pulled it"}}
+    provider = json.loads((before / "provider.json").read_text())
+    provider["workers"][0]["group_id"] = provider["workers"][0]["placement_group"] = "pg-merger-7"
+    settings = (
+        'CP_CAP_AUTOSCALE_HEALTH_CHECK = "/opt/bank/check --token hunter2 -v"\n'
+        'CP_CAP_AUTOSCALE_TAG = "bank-of-x"\nCP_CAP_AUTOSCALE_HTTP_HOSTS = "grid.bank.example"\n'
+    )
+    for name, document in {"requests": requests, "rules": rules, "memory": memory, "provider": provider}.items():
+        (before / f"{name}.json").write_text(json.dumps(document))
+    (before / "settings.toml").write_text((before / "settings.toml").read_text() + settings)
+    secret = (*SECRET, "deal room", "greta", "hunter2", "bank", "syndicate")
+    assert [name for name in secret if name not in texts(before)] == []
+
+    write_anonymous(before, tmp_path / "case")
+
+    assert [name for name in secret if name in texts(tmp_path / "case")] == []
+    made = read_record(tmp_path / "case").requests
+    assert [one.name for one in made.sets] == ["set-2", "set-1"] or len({one.name for one in made.sets}) == 2
+    assert made.arrays[0].kept_by[0] in {one.name for one in made.sets}

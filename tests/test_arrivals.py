@@ -45,3 +45,12 @@ def test_a_clock_set_back_does_no_harm() -> None:
     arrivals = Arrivals()
     arrivals.next_look([verdict(Code.BOOTING)], 100.0, 0.01)
     assert arrivals.next_look([verdict(Code.BOOTING)], 40.0, 0.01) == LEAST
+
+
+def test_a_worker_is_expected_from_the_look_that_saw_it_come_until_none_does() -> None:
+    arrivals = Arrivals()
+    told = [arrivals.expected]
+    for code in (Code.BOOTING, Code.IDLE):
+        arrivals.next_look([verdict(code)], 100.0, 0.01)
+        told.append(arrivals.expected)
+    assert told == [False, True, False]

@@ -133,6 +133,23 @@ def test_a_provider_that_hangs_is_not_observable(world: World) -> None:
         made.observe()
 
 
+def test_a_listing_gets_the_time_that_reading_grid_engine_left_of_its_limit(world: World) -> None:
+    waited: list[float | None] = []
+
+    class Never(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            waited.append(timeout)
+            raise TimeoutError
+
+    times = iter((0.0, 30.0))
+    made = observer(
+        world, executor=lambda call, name: Never(), stopwatch=lambda: next(times, 30.0), listing_deadline=100.0
+    )
+    with pytest.raises(ProviderNotObservable):
+        made.observe()
+    assert waited == [70.0]
+
+
 def test_a_provider_that_still_hangs_gets_no_second_thread(world: World) -> None:
     threads: list[str] = []
 

@@ -43,8 +43,10 @@ from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.model.request_sets import ArrayDefinition, CreatedNode, Requests, RequestSet, Target
 from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.engine import record as record_module
 from autoscaler.engine.record import read_now, read_record, write_record
 from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.outside_files import read_regular
 from autoscaler.settings import load_settings
 from providers.catalog import load_catalog
 from providers.registry import known_prefixes
@@ -238,13 +240,12 @@ def test_without_now_the_newest_time_in_qstat_is_now(tmp_path: Path) -> None:
 def test_a_record_is_read_once(tmp_path: Path, now: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = by_hand(tmp_path) if now is None else by_hand(tmp_path, now=now)
     opened: list[str] = []
-    read_bytes = Path.read_bytes
 
-    def noted(path: Path) -> bytes:
+    def noted(path: Path, most: int) -> bytes:
         opened.append(path.name)
-        return read_bytes(path)
+        return read_regular(path, most)
 
-    monkeypatch.setattr(Path, "read_bytes", noted)
+    monkeypatch.setattr(record_module, "read_regular", noted)
     shown = observe_and_plan(Invocation({}), folder)
     assert opened.count("qstat.xml") == 1
     assert shown.zone == read_now(folder).tzinfo

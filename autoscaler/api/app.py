@@ -22,13 +22,13 @@ from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
 from autoscaler.api.logins import Logins
-from autoscaler.api.models import NodeCreationRequest, NodeManagementRequest
+from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
-from autoscaler.api.refusal import Conflict
 from autoscaler.api.request_service import RequestService
 from autoscaler.api.tokens import Tokens
 from autoscaler.errors import StateNotKept
+from autoscaler.plain_text import plain_lines
 from autoscaler.store.calls import CallLog
 
 log = logging.getLogger("autoscaler.api")
@@ -93,7 +93,10 @@ def _http_1(request: Request) -> None:
 
 
 def _told(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Text for callers of the REST API; at the other listeners every answer is JSON."""
+    """Text for callers of the REST API; at the other listeners every answer is JSON. What a caller wrote may be part of
+    it, and goes to that caller's terminal.
+    """
+    text = plain_lines(text)
     if listener_of(request.scope) is TCP:
         return PlainTextResponse(text, status, headers)
     return routes.Document({"error": text}, status, headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast
@@ -73,15 +74,23 @@ def principal(
     if listener_of(request.scope) is SOCKET:
         found = of_process(request.scope["state"][PEER], request.headers)
     elif listener_of(request.scope) is TCP and logins is not None:
-        peer = request.client.host if request.client else ""
         try:
-            found = logins.caller(request.headers.get("Authorization", ""), peer)
+            found = logins.caller(request.headers.get("Authorization", ""), peer_of(request))
         except LoginRefused as error:
             raise HTTPException(error.status, error.text, error.headers) from error
     if found is None:
         raise HTTPException(401, "user and password are required", {"WWW-Authenticate": REALM})
     request.scope[USER] = found.name
     return found
+
+
+def peer_of(request: Request) -> str:
+    """The address of a caller; '' for whatever else a proxy has passed on in its place."""
+    peer = request.client.host if request.client else ""
+    try:
+        return str(ipaddress.ip_address(peer.partition("%")[0]))
+    except ValueError:
+        return ""
 
 
 def user(caller: Annotated[Principal, Depends(principal)]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoscaler.api.refusal import Conflict
+from autoscaler.api.models import Conflict
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.store.observations import SeenArray
 

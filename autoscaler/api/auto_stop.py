@@ -211,7 +211,7 @@ class AutoStops:
 
 
 def same_address(known: str, peer: str) -> bool:
-    """Whether both are one address; an IPv4 one may come wrapped in IPv6. Text there is nothing at this path is only
+    """Whether both are one address; an IPv4 one may come wrapped in IPv6. Text that is no address is only
     itself.
     """
     try:

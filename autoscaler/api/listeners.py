@@ -37,11 +37,9 @@ class Listener:
     """Seconds in which a body must have come, where they are fewer than `deadlines.BODY`."""
     headers: tuple[tuple[str, str], ...] = ()
     """Those of every answer."""
-    behind_proxy: bool = False
-    """Whether a proxy on this host may say whom it speaks for. Where an address is a proof, nobody may."""
 
 
-TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200, waiting=100, places=40, behind_proxy=True)
+TCP = Listener("http", "CP_CAP_AUTOSCALE_HTTP", at_once=200, waiting=100, places=40)
 """The REST API, with user and password."""
 SOCKET = Listener(
     "requests", "CP_CAP_AUTOSCALE_SOCKET", at_once=144, waiting=128, places=16, body=10.0, headers=(_CLOSE,)

@@ -27,6 +27,8 @@ AT_ONCE = 4
 """So many unproven callers are judged at once; further ones are told to ask again."""
 _MOST_ADDRESSES = 10_000
 _TOLD_EVERY = 60.0
+UNKNOWN = "an unknown address"
+"""What a proxy that passes on something else than an address speaks for."""
 REALM = 'Basic realm="sge-autoscaler", charset="UTF-8"'
 
 log = logging.getLogger("autoscaler.api")
@@ -125,7 +127,7 @@ class Logins:
             count, tell = known.failures, now - known.told_at >= _TOLD_EVERY
             known.told_at = now if tell else known.told_at
         if tell:
-            log.warning("wrong login from %s as %s; %d from there so far", peer, plain(name)[:64], count)
+            log.warning("wrong login from %s as %s; %d from there so far", peer or UNKNOWN, plain(name)[:64], count)
 
     def _address(self, peer: str, now: float) -> _Address:
         key = _network(peer)

@@ -274,3 +274,7 @@ class ClusterUsage(Told):
     """Core-hours by interval."""
 
     usage: list[UsageInterval]
+
+
+class Conflict(Exception):
+    """A request that is understood and refused; the message says why and what to do."""

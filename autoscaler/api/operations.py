@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoscaler.api.attributes import refuse_attributes
+from autoscaler.api.expressions import selected
 from autoscaler.api.models import (
+    Conflict,
     CreatedSet,
     ManagedNode,
     NodeCreationRequest,
@@ -24,9 +26,7 @@ from autoscaler.api.models import (
     NodeManagementResult,
     NodeSet,
 )
-from autoscaler.api.refusal import Conflict
 from autoscaler.api.room import available, unavailable
-from autoscaler.api.selection import selected
 from autoscaler.api.view import Node, Place, View, free_names
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.core.model.request_sets import CreatedNode
@@ -81,7 +81,8 @@ class Operations:
         failures = self.store.journal.failures(now - RECENT)
         failed = {each.bucket.instance_type: max(0.0, now - each.at) for each in failures if each.kind == "capacity"}
         rests = [rest for rest in look.rests if rest.until > now]
-        return View(self.place, look, rows, wishes, failed, rests)
+        place = Place(self.place.cluster, look.region or self.place.region, look.subnet or self.place.subnet)
+        return View(place, look, rows, wishes, failed, rests)
 
     def retry(self, who: str) -> None:
         """Let the loop try again at once what its provider lacked or refused, and created nodes that failed."""

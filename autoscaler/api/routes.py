@@ -197,7 +197,7 @@ def usage(
     view = asked_of.view()
     vcpus = {kind.name: kind.vcpus for array in view.look.arrays for kind in array.types.values()}
     vcpus |= {node.type.name: node.type.vcpus for node in view.nodes if node.type is not None}
-    return usage_of(asked_of.store.history.lifetimes(), vcpus, asked, now, asked_of.place.region)
+    return usage_of(asked_of.store.history.lifetimes(), vcpus, asked, now, view.place.region)
 
 
 @operations.get("/operations", include_in_schema=False)

@@ -39,13 +39,22 @@ class Address:
     key: Path | None = None
     plain: bool = False
     """Whether it may be served without TLS where other machines reach it."""
+    proxies: tuple[str, ...] = ()
+    """Who may say for whom they speak. Nobody where an address is a proof."""
 
     @property
     def scheme(self) -> str:
         return "https" if self.certificate else "http"
 
 
-def address(text: str, certificate: Path | None = None, key: Path | None = None, *, plain: bool = False) -> Address:
+def address(
+    text: str,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    *,
+    plain: bool = False,
+    proxies: tuple[str, ...] = (),
+) -> Address:
     """`127.0.0.1:8080`, `[::1]:8080`, `:8080` or `8080`: without an address the loopback. Raises SettingsError, also
     where others reach it without TLS and nobody said that they may (`plain`).
     """
@@ -56,7 +65,7 @@ def address(text: str, certificate: Path | None = None, key: Path | None = None,
         raise SettingsError(f"CP_CAP_AUTOSCALE_HTTP={text!r} is not ADDRESS:PORT: write 127.0.0.1:8080")
     if (certificate is None) != (key is None):
         raise SettingsError("CP_CAP_AUTOSCALE_HTTP_CERT and CP_CAP_AUTOSCALE_HTTP_KEY: set both or neither")
-    made = Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key, plain)
+    made = Address(host.strip("[]") or "127.0.0.1", int(port), certificate, key, plain, proxies)
     if not (certificate or plain or on_loopback(made.host)):
         raise SettingsError(
             f"CP_CAP_AUTOSCALE_HTTP={text!r} is reached by other machines, and passwords would go there in the clear: "
@@ -91,14 +100,18 @@ class Server:
                 )
             host, port = self._socket.getsockname()[:2]
             self.url = f"{at.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-            certificate, key = at.certificate, at.key
+            asked = at
         else:
-            self._socket, self.url, certificate, key = at, "", None, None
+            self._socket, self.url, asked = at, "", Address("", 0)
         try:
-            self._server = _Uvicorn(_config(app, self._socket, listener, certificate, key), listener.places)
+            self._server = _Uvicorn(_config(app, self._socket, listener, asked), listener.places)
         except BaseException:
             self._socket.close()
             raise
+
+    def close(self) -> None:
+        """Where it is never served."""
+        self._socket.close()
 
     def serve(self) -> None:
         """Until `stop`, or in the main thread a signal."""
@@ -142,9 +155,7 @@ class _Uvicorn(uvicorn.Server):
         await super().startup(sockets)
 
 
-def _config(
-    app: Any, listening: socket.socket, listener: Listener, certificate: Path | None, key: Path | None
-) -> uvicorn.Config:
+def _config(app: Any, listening: socket.socket, listener: Listener, at: Address) -> uvicorn.Config:
     greeted = {"greeted": listening.greeted} if isinstance(listening, Doorway) else {}
     config = uvicorn.Config(
         app,
@@ -153,7 +164,8 @@ def _config(
         log_level="error",  # what strangers send that is no HTTP is theirs to know
         server_header=False,
         headers=list(listener.headers),
-        proxy_headers=listener.behind_proxy,
+        proxy_headers=bool(at.proxies),
+        forwarded_allow_ips=list(at.proxies),  # else the environment says it, and by default the whole loopback
         lifespan="off",
         loop="asyncio",  # another one would not take connections by our socket's accept
         http=partial(TimedProtocol, listener=listener, **greeted),  # type: ignore[arg-type]
@@ -162,13 +174,15 @@ def _config(
         timeout_keep_alive=BETWEEN_CALLS,
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=LAST_CALLS,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        ssl_certfile=at.certificate,
+        ssl_keyfile=at.key,
     )
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
-        raise SettingsError(f"cannot serve TLS with {certificate} and {key}: {error}") from error
+        raise SettingsError(f"cannot serve TLS with {at.certificate} and {at.key}: {error}") from error
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the machine's OpenSSL allows besides
     return config
 
 

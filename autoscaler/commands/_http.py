@@ -1,10 +1,14 @@
-"""How `run` and `serve` start the listeners, all with one application. Only a listener imports FastAPI."""
+"""How `run` and `serve` start the listeners, all with one application: the Unix socket beside the loop, and what other
+machines reach in a process of its own. Only a listener imports FastAPI.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -15,87 +19,143 @@ from autoscaler.commands._requests import cluster, service
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.serving import auto_stop_endpoint, order_secret, refuse_exposed_files
+from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.engine.loop import Loop
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store import lock
 from autoscaler.store.calls import CallLog
 from autoscaler.store.observations import seen_arrays
 from autoscaler.store.store import Store
-from providers.interface import Provider
 
 if TYPE_CHECKING:
     from autoscaler.api.operations import Operations
     from autoscaler.api.passwords import Passwords
     from autoscaler.api.server import Address, Server
     from autoscaler.api.tokens import Tokens
-    from autoscaler.api.view import Place
 
 log = logging.getLogger("autoscaler.api")
 _VERSION = version("sge-autoscaler")
+LOOK = 0.25
+"""Seconds between two looks at whether a pass has written something."""
 
 
 @contextlib.contextmanager
 def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
-    """All listeners of the settings, for a loop that serves this cell; a dry run accepts no requests. Raises
-    SettingsError if a listener cannot start; without the default socket the loop goes on.
+    """The Unix socket of a loop that serves this cell; a dry run accepts no requests. What the network reaches,
+    `serve` listens at, in a process without the cloud's credentials. Raises SettingsError if the socket of the settings
+    cannot be made; without the default socket the loop goes on.
     """
-    http, endpoint, ring = invocation.settings.process.http, auto_stop_endpoint(invocation), loop.wakeup.ring
     if loop.dry_run:
-        if http is not None:
-            log.warning("a dry run accepts no requests, so it does not serve the REST API")
         yield
         return
+    for told in unserved(invocation):
+        log.warning(told)
 
     def arrays() -> Sequence[str]:
         return [array.name for array in loop.observer.policy.node_arrays]
 
-    with contextlib.ExitStack() as stack:
-        requests = service(invocation, loop.store, arrays, ring, loop.offered)
-        auto_stops = AutoStops(loop.store.auto_stops, order_secret(invocation), ring) if endpoint else None
-        passwords, tokens, calls = (None, None, None) if http is None else stack.enter_context(_logins(invocation))
-        # Callers from elsewhere never wait for the loop's connection.
-        store = loop.store if http is None else stack.enter_context(invocation.store())
+    requests = service(invocation, loop.store, arrays, loop.wakeup.ring, loop.offered)
 
-        @cache
-        def app() -> Any:
-            from autoscaler.api.app import make_app
+    @cache
+    def app() -> Any:
+        from autoscaler.api.app import make_app
 
-            operations, hosts = _operations(invocation, store, loop.observer.provider, ring), _hosts(invocation)
-            return make_app(
-                operations, passwords, calls, requests, auto_stops, tokens=tokens, hosts=hosts, version=_VERSION
-            )
+        operations = operations_of(invocation, loop.store, loop.observer.policy.node_arrays, loop.wakeup.ring)
+        return make_app(operations, requests=requests, version=_VERSION)
 
-        if endpoint is not None and auto_stops is not None:
-            from autoscaler.api.listeners import WORKERS
-            from autoscaler.api.server import Address, Server
-
-            stack.enter_context(Server(app(), Address(endpoint.address, endpoint.port), WORKERS).beside())
-            stack.callback(auto_stops.close)  # before the server ends: who waits is told that nothing is decided
-            loop.answered = auto_stops.passed
-        stack.enter_context(request_socket(invocation, app))
-        if http is not None:
-            from autoscaler.api.server import Server
-
-            server = stack.enter_context(Server(app(), _address(invocation)).beside())
-            log.info("REST API at %s/clusters/%s", server.url, cluster(invocation))
+    with request_socket(invocation, app):
         yield
 
 
-@contextlib.contextmanager
-def rest(invocation: Invocation) -> Iterator[Server]:
-    """The REST API of this cell without a loop, listening. Raises SettingsError."""
-    from autoscaler.api.app import make_app
-    from autoscaler.api.server import Server
+def unserved(invocation: Invocation) -> Iterator[str]:
+    """Which addresses of the settings nobody listens at now, and what does."""
+    process = invocation.settings.process
+    for name, written in (("CP_CAP_AUTOSCALE_HTTP", process.http), ("CP_CAP_AUTOSCALE_AUTOSTOP", process.auto_stop)):
+        if written and not _answers(written):
+            yield (
+                f"nobody listens at {name}={written} yet: `sge-autoscaler serve` does (sge-autoscaler-serve.service); "
+                "`run` itself serves the Unix socket only"
+            )
 
-    at = _address(invocation)
+
+def _answers(written: str) -> bool:
+    host, _, port = written.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    address = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    try:
+        with socket.create_connection((address, int(port)), timeout=1.0):
+            return True
+    except (OSError, ValueError, OverflowError):
+        return False
+
+
+@contextlib.contextmanager
+def network(invocation: Invocation) -> Iterator[tuple[Server, Mapping[str, str]]]:
+    """What the settings serve to other machines, listening: the REST API, and where workers ask. Yields the server that
+    is to be run, the others running beside it, and what listens where. Raises SettingsError.
+
+    No provider is made, and so nothing that could use the cloud's credentials.
+    """
+    from autoscaler.api.app import make_app
+    from autoscaler.api.listeners import WORKERS
+    from autoscaler.api.server import Address, Server
+
+    at, endpoint = _address(invocation), auto_stop_endpoint(invocation)
+    if at is None and endpoint is None:
+        raise SettingsError("no address to serve at: set CP_CAP_AUTOSCALE_HTTP, for example to 127.0.0.1:8651")
     refuse_exposed_files(invocation, invocation.settings)
-    with _logins(invocation) as (passwords, tokens, calls), invocation.store() as store:
-        provider = invocation.provider() if invocation.settings.process.provider is not None else None
-        operations = _operations(invocation, store, provider, ring=lambda: None)
-        requests = service(invocation, store, lambda: _names(invocation, store), ring=lambda: None)
-        hosts = _hosts(invocation)
-        app = make_app(operations, passwords, calls, requests, tokens=tokens, hosts=hosts, version=_VERSION)
-        yield Server(app, at)
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(invocation.store())
+        passwords, tokens, calls = (None, None, None) if at is None else stack.enter_context(_logins(invocation))
+        policy = invocation.settings.policy(master=invocation.cell.master)
+        operations = operations_of(invocation, store, policy.node_arrays, ring=lambda: None)
+        requests = service(invocation, store, lambda: _names(policy, store), ring=lambda: None)
+        auto_stops = AutoStops(store.auto_stops, order_secret(invocation), ring=lambda: None) if endpoint else None
+        hosts = (invocation.cell.master, *invocation.settings.process.http_hosts)
+        app = make_app(operations, passwords, calls, requests, auto_stops, tokens=tokens, hosts=hosts, version=_VERSION)
+        servers: dict[str, Server] = {}
+        if endpoint is not None and auto_stops is not None:
+            servers["workers ask at {}/autostop"] = Server(app, Address(endpoint.address, endpoint.port), WORKERS)
+            stack.enter_context(told_of_passes(auto_stops, store))
+        if at is not None:
+            try:
+                servers[f"REST API at {{}}/clusters/{cluster(invocation)}"] = Server(app, at)
+            except BaseException:
+                for made in servers.values():
+                    made.close()
+                raise
+        *others, last = servers.values()
+        for other in others:
+            stack.enter_context(other.beside())
+        if auto_stops is not None:
+            stack.callback(auto_stops.close)  # before the server ends: who waits is told that nothing is decided
+        yield last, {said: server.url for said, server in servers.items()}
+
+
+@contextlib.contextmanager
+def told_of_passes(auto_stops: AutoStops, store: Store) -> Iterator[None]:
+    """Whoever answers workers sees what each pass leaves in the store, until the end of the block."""
+    ended = threading.Event()
+
+    def look() -> None:
+        seen = None
+        while not ended.is_set():
+            try:
+                changes = store.database.changes_by_others
+                if changes != seen and (last := store.looks.load()) is not None:
+                    auto_stops.passed([each.worker for each in last.workers], store.memory.load())
+                seen = changes
+            except StateNotKept as error:
+                log.warning("what the last pass answers to workers cannot be read: %s", error)
+            ended.wait(LOOK)
+
+    thread = threading.Thread(target=look, name="passes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(LOOK + 5)
 
 
 @contextlib.contextmanager
@@ -130,50 +190,37 @@ def _logins(invocation: Invocation) -> Iterator[tuple[Passwords, Tokens, CallLog
         yield passwords, tokens, calls
 
 
-def _hosts(invocation: Invocation) -> tuple[str, ...]:
-    """Names by which callers may call, besides those that this machine gives itself."""
-    return (invocation.cell.master, *invocation.settings.process.http_hosts)
-
-
-def _operations(
-    invocation: Invocation, store: Store, provider: Provider | None, ring: Callable[[], None]
+def operations_of(
+    invocation: Invocation, store: Store, arrays: Sequence[NodeArrayPolicy], ring: Callable[[], None]
 ) -> Operations:
-    """Nodes, as this store has them."""
+    """Nodes, as this store has them. `arrays`: those of the settings, for as long as no loop has looked."""
     from autoscaler.api.operations import Operations
+    from autoscaler.api.view import Place
 
+    name = invocation.settings.process.provider or ""
     return Operations(
         store,
-        place(invocation, provider),
-        arrays=seen_arrays(invocation.policy.node_arrays, (), ()),
+        Place(cluster(invocation), name, name),
+        arrays=seen_arrays(arrays, (), ()),
         ring=ring,
         loop_runs=lambda: lock.running(invocation.cell) is not None,
     )
 
 
-def _address(invocation: Invocation) -> Address:
+def _address(invocation: Invocation) -> Address | None:
     from autoscaler.api.server import address
 
     process = invocation.settings.process
     if process.http is None:
-        raise SettingsError("no address to serve at: set CP_CAP_AUTOSCALE_HTTP, for example to 127.0.0.1:8651")
-    return address(process.http, process.http_certificate, process.http_key, plain=process.http_plain)
+        return None
+    return address(
+        process.http, process.http_certificate, process.http_key, plain=process.http_plain, proxies=process.http_proxies
+    )
 
 
-def _names(invocation: Invocation, store: Store) -> list[str]:
+def _names(policy: Policy, store: Store) -> list[str]:
     """Node arrays of the settings, as the loop last published them."""
     look = store.looks.load()
     if look is None:
-        return [array.name for array in invocation.policy.node_arrays]
+        return [array.name for array in policy.node_arrays]
     return [array.name for array in look.arrays if array.extends is None]
-
-
-def place(invocation: Invocation, provider: Provider | None) -> Place:
-    """The cluster with region and subnet as far as the provider's settings name them, of several subnets the first;
-    without any the provider's name stands for each.
-    """
-    from autoscaler.api.view import Place
-
-    settings, name = getattr(provider, "settings", None), invocation.settings.process.provider or ""
-    regions = (getattr(settings, field, None) for field in ("region", "location"))
-    subnets = getattr(settings, "subnets", None) or (getattr(settings, "subnet", None),)
-    return Place(cluster(invocation), str(next(filter(None, regions), name)), str(subnets[0] or name))

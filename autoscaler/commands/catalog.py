@@ -15,12 +15,11 @@ from autoscaler.commands._echo import echo
 from autoscaler.commands._observation import as_json, print_json
 from autoscaler.commands.context import Invocation
 from autoscaler.constraints.json_text import read_json
-from autoscaler.constraints.vm_size_list import vm_sizes_text
+from autoscaler.constraints.vm_sizes import vm_sizes_text
 from autoscaler.errors import SettingsError
 from autoscaler.report.prospects import offer_rows
 from autoscaler.report.tables import print_catalog
-from providers.catalog import Offer, load_catalog
-from providers.catalog_file import catalog_text
+from providers.catalog import Offer, catalog_text, load_catalog
 from providers.interface import HasCatalog
 from providers.registry import load, provider_class
 from providers.settings import prefix_of

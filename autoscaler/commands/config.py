@@ -72,7 +72,10 @@ def show(file: Path | None, everything: bool, as_json: bool) -> None:
 @command.command()
 @_FILE
 def check(file: Path | None) -> None:
-    """Check the settings before you start the autoscaler. Unknown names are errors here."""
+    """Check the settings before you start the autoscaler. Unknown names are errors here.
+
+    It logs in to the provider to ask which instance types there are, and changes nothing there.
+    """
     settings = load_settings(os.environ, file, known_prefixes=known_prefixes, strict=True)
     for warning in settings.warnings:
         echo(f"note: {warning}")

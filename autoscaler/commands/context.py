@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from autoscaler.commands._echo import echo
 from autoscaler.errors import NotFound, SettingsError, StateNotKept
+from autoscaler.strict_modes import ours
 
 if TYPE_CHECKING:
     from autoscaler.constraints.rule_files import RuleFiles
@@ -30,14 +31,18 @@ if TYPE_CHECKING:
 
 USUAL_ROOTS = (Path("/var/lib/gridengine"), Path("/opt/sge"))
 """Where SGE_ROOT may be if it is not set: Debian's packages, and an installation by hand."""
+OF_SERVICE = Path("/var/lib/sge-autoscaler")
+"""The state of root's autoscaler, or of the account for which systemd made this directory."""
 USUAL_PORTS = {"sge_qmaster": 6444, "sge_execd": 6445}
 
 
 class Invocation:
     """One call of the command line; it makes each part at its first use."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], *, imports_provider: bool = True) -> None:
+        """`imports_provider`: False in a process that must not be able to use the cloud's credentials."""
         self.environ = environ
+        self._imports_provider = imports_provider
         self._noted: set[str] = set()
 
     @cached_property
@@ -68,7 +73,8 @@ class Invocation:
         from autoscaler.settings import load_settings
         from providers.registry import known_prefixes
 
-        return load_settings(self.environ, known_prefixes=known_prefixes, platform=platform)
+        of_providers = known_prefixes if self._imports_provider else lambda _: ("CP_CAP_",)
+        return load_settings(self.environ, known_prefixes=of_providers, platform=platform)
 
     @cached_property
     def cell(self) -> CellKey:
@@ -146,8 +152,8 @@ class Invocation:
             return Path(self.running.state)
         if self.settings.process.work_directory is not None:
             return self.settings.process.work_directory
-        if os.geteuid() == 0:
-            return Path("/var/lib/sge-autoscaler")
+        if os.geteuid() == 0 or ours(OF_SERVICE):
+            return OF_SERVICE
         home = self.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
         return Path(home) / "sge-autoscaler"
 
@@ -180,6 +186,7 @@ class Invocation:
 
     def provider(self, *, make_tag: bool = False) -> Provider:
         """The chosen provider. Raises SettingsError."""
+        assert self._imports_provider, "this process makes no provider"
         from providers.registry import load
 
         name = self.settings.process.provider

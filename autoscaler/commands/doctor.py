@@ -12,11 +12,12 @@ from pathlib import Path
 import click
 
 from autoscaler.commands._instance_types import told_types, unknown_types
+from autoscaler.commands._network_findings import network_findings
 from autoscaler.commands.context import Invocation
 from autoscaler.commands.init import preparations, verifier_place
 from autoscaler.commands.serving import own_files
 from autoscaler.constraints.rule_files import RuleFiles
-from autoscaler.constraints.rule_names import strange_names
+from autoscaler.constraints.rule_words import strange_names
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import AutoscalerError
@@ -66,6 +67,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         *access_findings(invocation, facts.user),
         *settings_findings(invocation),
         *mode_findings(invocation),
+        *network_findings(invocation),
         *provider_findings(invocation),
         *type_findings(invocation),
         *rule_findings(invocation),

@@ -24,6 +24,10 @@ from autoscaler.garbage import collect_rarely
 
 NAME = "sge-autoscaler"
 INTERRUPTED = 130
+_AS_ROOT = frozenset(
+    {"catalog", "cell", "completion", "config", "demo", "hosts", "init", "jetpack", "record", "worker"}
+)
+"""Commands that write nothing among the state, or write where only root may."""
 NOT_YOURS = "you may not read it: ask root, or the user who runs the autoscaler"
 _NO_COMMANDS = frozenset({"main", "context", "serving"})
 
@@ -76,6 +80,10 @@ def cli(context: click.Context, config: Path | None) -> None:
     from autoscaler.commands.context import Invocation
 
     context.obj = Invocation(os.environ)
+    if os.geteuid() == 0 and context.invoked_subcommand not in _AS_ROOT:
+        from autoscaler.commands._account import become_owner_of_state
+
+        become_owner_of_state(context.obj)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

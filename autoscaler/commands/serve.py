@@ -1,9 +1,11 @@
-"""`sge-autoscaler serve`: the REST API without a loop, and who may call it."""
+"""`sge-autoscaler serve`: what other machines reach, without loop and credentials, and who may call it."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime
 
 import click
@@ -14,6 +16,7 @@ from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands.context import Invocation
 from autoscaler.errors import NotFound
 from autoscaler.plain_text import plain
+from autoscaler.process import begin_anew
 from autoscaler.report.log import configure_log
 from autoscaler.store import lock
 
@@ -23,22 +26,45 @@ _ROLES = click.Choice(("reader", "caller", "admin"))
 @click.group("serve", invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Serve CycleCloud's REST API without scaling: what callers ask for is stored, and acted on once `run` serves.
+    """Serve CycleCloud's REST API at CP_CAP_AUTOSCALE_HTTP, and workers that ask to stop at CP_CAP_AUTOSCALE_AUTOSTOP.
 
-    `run` serves it itself where CP_CAP_AUTOSCALE_HTTP is set; this is for a machine on which the loop is down, or
-    for a second address beside it.
+    What callers ask for is stored, and acted on once `run` serves. This process talks to the network and has no use for
+    the cloud's credentials: it drops every variable of the environment that is not its own, and makes no provider.
     """
     if context.invoked_subcommand is None:
         _serve(context.ensure_object(Invocation))
 
 
-def _serve(invocation: Invocation) -> None:
-    configure_log(invocation.settings.process, invocation.environ)
-    from autoscaler.commands._http import rest
-    from autoscaler.commands._requests import cluster
+_KEPT = re.compile(
+    r"(SGE_|LC_|PYTHON|XDG_)\w*"
+    r"|PATH|HOME|USER|LOGNAME|SUDO_USER|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|LD_LIBRARY_PATH|VIRTUAL_ENV"
+    r"|OPENSSL_CONF|SSL_CERT_FILE|SSL_CERT_DIR|NO_COLOR|FORCE_COLOR|COLUMNS|INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET"
+)
 
-    with rest(invocation) as server:
-        echo(f"REST API at {server.url}/clusters/{cluster(invocation)}")
+
+def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
+    """What this process needs of an environment: nothing that is a provider's, and no name that we do not know."""
+    from autoscaler.settings.loading import is_setting
+
+    return {name: value for name, value in environ.items() if _KEPT.fullmatch(name) or is_setting(name)}
+
+
+def begin_without_credentials(environ: Mapping[str, str]) -> None:
+    """Go on as a new program that never had the other variables, also where the kernel shows them (/proc)."""
+    kept = without_credentials(environ)
+    if kept != dict(environ):
+        begin_anew(kept)
+
+
+def _serve(invocation: Invocation) -> None:
+    begin_without_credentials(invocation.environ)
+    invocation = Invocation(invocation.environ, imports_provider=False)
+    configure_log(invocation.settings.process, invocation.environ)
+    from autoscaler.commands._http import network
+
+    with network(invocation) as (server, places):
+        for said, url in sorted(places.items()):
+            echo(said.format(url))
         if lock.running(invocation.cell) is None:
             said = "no loop serves this cell: this server only stores requests, and `sge-autoscaler run` acts on them"
             echo(said, err=True)

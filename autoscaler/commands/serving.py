@@ -41,7 +41,8 @@ from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.engine.worker_values import configuration_of
 from autoscaler.errors import SettingsError
-from autoscaler.hosts_file import HOSTS, OF_WORKERS, HostsFile
+from autoscaler.hosts_file import OF_WORKERS, PASSING
+from autoscaler.hosts_helper import names_at
 from autoscaler.policies.asking import VALID, Policies
 from autoscaler.policies.registry import load as load_policies
 from autoscaler.policies.registry import unclaimed
@@ -134,7 +135,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             boot_script=partial(boot_script, invocation, store, joins=not provider.enrols_itself),
             clock=time.time,
             executor=on_thread,
-            scheduler=ProbeHosts(guard, HostsFile(settings.process.hosts_file or HOSTS)),
+            scheduler=ProbeHosts(guard, names_at(settings.process.hosts_file, PASSING)),
             jobs=lookup.jobs,
             array_settings=partial(array_settings, invocation, store),
             order_key=partial(key_in_metadata, invocation),
@@ -205,8 +206,10 @@ def _names(provider: Provider, settings: Settings) -> WorkerNames | None:
     """Keeps workers' names resolvable here if the cloud's DNS does not: a worker needs that before it can join by
     itself.
     """
-    path = settings.process.hosts_file or (HOSTS if provider.enrols_itself else None)
-    return None if path is None else WorkerNames(HostsFile(path, OF_WORKERS), time.time, settings.process.order_grace)
+    path = settings.process.hosts_file
+    if path is None and not provider.enrols_itself:
+        return None
+    return WorkerNames(names_at(path, OF_WORKERS), time.time, settings.process.order_grace)
 
 
 def refuse_unusable(settings: Settings) -> None:

@@ -52,7 +52,7 @@ def in_our_names(value: Any, at: str, renamed: Renamed, note: Note) -> Any:
             told[key] = in_our_names(part, place, renamed, note)
             continue
         named = part if isinstance(part, list) else [part]
-        ours = [each for name in named for each in ours_of(name, place, renamed, note)]
+        ours = list(dict.fromkeys(each for name in named for each in ours_of(name, place, renamed, note)))
         told[key] = ours if isinstance(part, list) or len(ours) > 1 else ours[0]
     return told
 

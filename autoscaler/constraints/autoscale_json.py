@@ -50,6 +50,14 @@ _NO_MEANING: Mapping[str, str] = MappingProxyType(
     }
 )
 _NO_MEANING_HERE = "it has no meaning here"
+_OF_GRID_ENGINE: Mapping[str, str] = MappingProxyType(
+    {
+        "hostgroups": "workers of a queue join one host group: name it by CP_CAP_SGE_HOSTLIST_NAME (further queues: "
+        "CP_CAP_SGE_HOSTLIST_NAME_1 …)",
+        "pes": "name those that require placement groups in CP_CAP_AUTOSCALE_GROUP_PES (docs/groups.md); all else of a "
+        "parallel environment is read from Grid Engine",
+    }
+)
 Settings = dict[str, str | int | float | bool]
 
 
@@ -124,9 +132,15 @@ def _queues(queues: Mapping[str, Any], found: Imported, resources: Names) -> Ren
         elif "hostlist" in queue:
             found.note(below(at, "hostlist"), f"name the host group of its workers: CP_CAP_SGE_HOSTLIST_NAME{end}")
         theirs, others = _split(queue.get("constraints", []), below(at, "constraints"), resources)
-        pairs += [f"{ours}={each}" for each in theirs]
         for each in theirs:
-            renamed.setdefault(each, []).append(ours)
+            if each in renamed:
+                found.note(
+                    below(at, f"constraints: {each}"),
+                    f"it serves {renamed[each][0]} already, and can serve one queue: give this one another node array",
+                )
+                continue
+            pairs.append(f"{ours}={each}")
+            renamed[each] = [ours]
         if others:
             applied.append({"queue": name, "constraints": others})
         for key in queue.keys() - {"hostlist", "constraints"}:
@@ -153,7 +167,7 @@ def _split(value: Any, at: str, resources: Names) -> tuple[list[str], list[Any]]
         rest = {key: each for key, each in given.items() if key != NODE_ARRAY} if given else part
         if rest:
             others.append(rest)
-    return theirs, others
+    return list(dict.fromkeys(theirs)), others
 
 
 def _timeouts(given: Mapping[str, Any], grid_engine: Mapping[str, Any], renamed: Renamed, found: Imported) -> None:
@@ -211,7 +225,7 @@ def _left_over(given: Mapping[str, Any], grid_engine: Mapping[str, Any], found: 
         found.note(key, _NO_MEANING.get(key, _NO_MEANING_HERE))
     for key in grid_engine.keys() - {"queues", "relevant_complexes"}:
         if key not in _TIMEOUTS:
-            found.note(below("gridengine", key), _NO_MEANING_HERE)
+            found.note(below("gridengine", key), _OF_GRID_ENGINE.get(key, _NO_MEANING_HERE))
         elif key in given:
             found.note(below("gridengine", key), f"{key} beside it holds")
     found.note("CP_CAP_AUTOSCALE_INSTANCE_TYPE", "name a VM size of the node array; the file names none")

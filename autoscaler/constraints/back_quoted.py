@@ -1,19 +1,21 @@
 """A back-quoted expression as a value of default resources, as cyclecloud-scalelib has them: `node.vcpu_count - 1`.
 
 There it is Python and runs as the autoscaler does; here it is only read. A number, a property or a resource of the
-node, changed step by step by such: what default resources can say with their own words. All else is refused.
+node, changed step by step by such: what default resources can say with their own words. All else is refused. As there,
+a number without a unit that is added to a memory, or subtracted, is bytes.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from autoscaler.constraints.documents import wrong
 from autoscaler.constraints.rule_words import NODE, RESOURCES
-from autoscaler.core.constraints.default_resources import BY_ITSELF, OfNode, OfResource, Operand, Operator
-from autoscaler.core.constraints.values import Size, is_number
+from autoscaler.core.constraints.default_resources import OfNode, OfResource, Operand, Operator
+from autoscaler.core.constraints.values import is_number, read_size
 
 QUOTE = "`"
 LONGEST = 500
@@ -71,10 +73,9 @@ def _steps(part: ast.expr, at: str, operand: Reader) -> tuple[Operand, Changes]:
     if operator in (Operator.ADD, Operator.MULTIPLY) and isinstance(first, ast.Constant):
         first, second = second, first
     value, changes = _steps(first, at, operand)
-    by = operand(_leaf(second), at)
+    by = _size(operand(_leaf(second), at))
     if not (is_number(by) or isinstance(by, OfNode | OfResource)) or isinstance(value, str | bool):
         raise _NotRead
-    _refuse_bare_bytes(value, operator, by, at)
     if by == 0 and operator in (Operator.DIVIDE, Operator.DIVIDE_FLOOR):
         wrong(at, "nothing can be divided by 0")
     return value, (*changes, (operator, by))
@@ -87,6 +88,8 @@ def _leaf(part: ast.expr) -> str | int | float:
             return value
         case ast.Attribute(ast.Name(id="node"), name):
             return NODE + name
+        case ast.Attribute(ast.Attribute(ast.Name(id="node"), "resources"), name):
+            return NODE + RESOURCES + name
         case ast.Subscript(
             ast.Attribute(ast.Name(id="node"), "resources"), ast.Constant(value=str() as name)
         ) | ast.Call(
@@ -99,9 +102,9 @@ def _leaf(part: ast.expr) -> str | int | float:
             raise _NotRead
 
 
-def _refuse_bare_bytes(value: Operand, operator: Operator, by: Operand, at: str) -> None:
-    """In scalelib a plain number that is added to a memory is of that memory's unit; here it would be bytes."""
-    memory = value == OfNode("memory") or (isinstance(value, OfResource) and BY_ITSELF.get(value.name) == "memory")
-    plain = is_number(by) and not isinstance(by, Size)
-    if memory and plain and operator in (Operator.ADD, Operator.SUBTRACT):
-        wrong(at, f'a number without a unit is bytes here: write "{operator.value}": "{by}g" or another size beside it')
+def _size(value: Operand) -> Operand:
+    """The bytes of a size, which is text: `node.memory - '1g'`."""
+    if isinstance(value, str) and value[-1:].isalpha():
+        with suppress(ValueError):
+            return read_size(value)
+    return value

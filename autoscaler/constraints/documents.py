@@ -5,7 +5,6 @@ Every error is a SettingsError that begins with the place inside the document: `
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -36,12 +35,15 @@ from autoscaler.core.constraints.shared import (
     SharedResource,
 )
 from autoscaler.core.constraints.values import SIZE_PREFIXES, TOO_MUCH, Scalar, Value, is_number, read_size
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
+from autoscaler.outside_files import read_toml
 
 Shared = Mapping[str, SharedResource]
 NO_SHARED: Shared = MappingProxyType({})
 Names = Collection[str]
 COMMENT = "_comment"
+LARGEST_DOCUMENT = 16 << 20
+"""Bytes of a file of rules, or of VM sizes."""
 _TRUTHS: Mapping[str, bool] = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
 
 
@@ -50,7 +52,7 @@ def read_document(text: str, *, toml: bool = False, where: str = "") -> Any:
     if not toml:
         return read_json(text, where)
     try:
-        return tomllib.loads(text)
+        return read_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{where or 'the document'}: {error}") from error
 
@@ -278,11 +280,7 @@ def known(name: str, names: Iterable[str], at: str, prefix: str = "") -> str:
     """The name, if it is one of these."""
     possible = tuple(names)
     if name not in possible:
-        close = difflib.get_close_matches(name, possible, n=1)
-        meant = (
-            f"did you mean {prefix}{close[0]}?" if close else f"known are {', '.join(prefix + one for one in possible)}"
-        )
-        wrong(at, f"{prefix}{name} is not known; {meant}")
+        wrong(at, f"{prefix}{name} is not known; {suggestion(name, possible, prefix)}")
     return name
 
 

@@ -20,7 +20,7 @@ from autoscaler.constraints.documents import listed, table, truth, words, wrong
 from autoscaler.constraints.json_text import below
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.model.request_sets import POLICY_PREFIX, QUEUE, STANDARD, ArrayDefinition, Target
-from autoscaler.errors import SettingsError
+from autoscaler.errors import SettingsError, suggestion
 from autoscaler.store.requests import DefinitionRefused
 from autoscaler.store.store import Store
 
@@ -258,12 +258,12 @@ class _Element:
             known = [name for name in existing if not _OF_GROUPS.fullmatch(name)]
             wrong(
                 self.place("Name"),
-                f"there is no node array {self.name!r}{_or_known(self.name, known)}; to make it, say Dynamic: true",
+                f"there is no node array {self.name!r}; {suggestion(self.name, known)}; to make it, say Dynamic: true",
             )
         if self.extends is not None and self.extends not in (*existing, *made):
             wrong(
                 self.place("Extends"),
-                f"there is no node array {self.extends!r}{_or_known(self.extends, (*existing, *made))}",
+                f"there is no node array {self.extends!r}; {suggestion(self.extends, (*existing, *made))}",
             )
 
     def read(self) -> tuple[Target | None, tuple[ArrayDefinition, ...]]:
@@ -385,12 +385,6 @@ def _misspelt(name: str) -> str | None:
     bare = re.sub(r"[\s_-]", "", name).lower()
     same = next((meant for meant in MEANT if meant.lower() == bare), None)
     return same or next(iter(difflib.get_close_matches(name, MEANT, n=1, cutoff=_CLOSE)), None)
-
-
-def _or_known(name: str, names: Iterable[str]) -> str:
-    possible = tuple(dict.fromkeys(names))
-    close = difflib.get_close_matches(name, possible, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(possible)}"
 
 
 def _shown(value: Any) -> str:

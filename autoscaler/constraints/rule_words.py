@@ -1,12 +1,17 @@
-"""Words of the language of rules that somebody may have meant: a misspelt one would be a resource that no node has."""
+"""Misspelt rules: words of the language that somebody may have meant (a misspelt one would be a resource that no node
+has), and names of queues or complexes that nothing bears (a rule about these is no error, and does nothing).
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from autoscaler.core.constraints.node import PROPERTIES
+from autoscaler.core.constraints.per_array import PerNodeArray
+from autoscaler.core.constraints.ruleset import Rules
 
 NODE = "node."
 RESOURCES = "resources."
@@ -46,3 +51,31 @@ def resources_named(document: Mapping[str, Any]) -> frozenset[str]:
 
 def _closest(name: str, words: Collection[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, words, n=1, cutoff=_CLOSE)), None)
+
+
+def strange_names(
+    rules: Rules,
+    *,
+    complexes: Collection[str],
+    queues: Collection[str],
+    pes: Collection[str],
+    node_arrays: Collection[str],
+) -> Iterator[str]:
+    """Each with its place in the document, given what there is."""
+    for name in rules.complexes:
+        if name not in complexes:
+            yield f"complexes.{name}: Grid Engine has no complex {name}"
+    for entry in rules.apply:
+        for what, named, known in (("queue", entry.who.queues, queues), ("pe", entry.who.pes, pes)):
+            for name in named:
+                if not any(fnmatchcase(one, name) for one in known):
+                    yield f"{entry.place}.{what}: there is no {what} {name}"
+    by_array: tuple[tuple[str, PerNodeArray[float] | PerNodeArray[bool] | None], ...] = (
+        ("boot_timeout", rules.boot_timeout),
+        ("idle_timeout", rules.idle_timeout),
+        ("keep_alive", rules.keep_alive.arrays),
+    )
+    for head, given in by_array:
+        for name in given.named if given is not None else ():
+            if name not in node_arrays:
+                yield f"{head}.{name}: there is no node array {name}; there are {', '.join(sorted(node_arrays))}"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from autoscaler.constraints.applying import apply_from, complexes_from, sizes_from, stand_alone
 from autoscaler.constraints.back_quoted import is_back_quoted, read_back_quoted
 from autoscaler.constraints.documents import (
+    LARGEST_DOCUMENT,
     NO_SHARED,
     Names,
     Shared,
@@ -42,6 +43,7 @@ from autoscaler.core.constraints.ruleset import Rules
 from autoscaler.core.constraints.shared import SharedConsumableResource, SharedNonConsumableResource, SharedResource
 from autoscaler.core.constraints.values import TOO_MUCH, is_number, read_size
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_regular
 
 T = TypeVar("T")
 _HEADS = (
@@ -58,7 +60,7 @@ def load_rules(path: Path) -> Rules:
     it at each observation. Raises SettingsError naming file and place.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, LARGEST_DOCUMENT).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the rules {path}: {error}") from error
     try:
@@ -206,11 +208,10 @@ def _consumable(given: Mapping[str, Any], at: str) -> bool:
 
 def _held(path: Path, at: str, counted: bool) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST_OF_A_SOURCE + 1).decode("utf-8").strip()
+        text = read_regular(path, MOST_OF_A_SOURCE).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         wrong(at, f"cannot read {path}: {error}")
-    if not text or len(text) > MOST_OF_A_SOURCE:
+    if not text:
         wrong(at, f"{path} does not contain exactly one value")
     if text.startswith("{"):
         values = table(read_document(text, where=at), at)

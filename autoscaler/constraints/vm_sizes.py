@@ -2,23 +2,26 @@
 
 Regions × sizes, in the words of Azure's list of SKUs (`family`, `capabilities`), so that a file made for
 cyclecloud-scalelib serves as well. `*` holds the sizes that are the same in every region. A region that
-`proxied-locations` names has what the other region has, where it has nothing of its own.
+`proxied-locations` names has what the other region has, where it has nothing of its own. `vm_sizes_text` makes such a
+file of what `az vm list-skus --output json` prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from autoscaler.constraints.documents import entries, read_document, table, words, wrong
+from autoscaler.constraints.documents import LARGEST_DOCUMENT, entries, listed, read_document, table, words, wrong
 from autoscaler.constraints.json_text import below
 from autoscaler.core.constraints.node import SizeFacts
 from autoscaler.core.constraints.values import TOO_MUCH, Size
 from autoscaler.core.model.fleet import InstanceType
 from autoscaler.errors import SettingsError
+from autoscaler.outside_files import read_regular
 
 EVERYWHERE = "*"
 PROXIES = "proxied-locations"
@@ -58,7 +61,7 @@ def load_vm_sizes(own: Path | None = None) -> VmSizes:
             name = "conf/vm_sizes.json"
             text = (resources.files("autoscaler.conf") / "vm_sizes.json").read_text(encoding="utf-8")
         else:
-            name, text = str(own), own.read_text(encoding="utf-8")
+            name, text = str(own), read_regular(own, LARGEST_DOCUMENT).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the VM sizes {own}: {error}; check its path") from error
     try:
@@ -146,3 +149,48 @@ def _truth(can: Mapping[str, Any], name: str, at: str) -> bool | None:
             return False
         case value:
             return wrong(below(at, name), f"true or false is expected, not {value!r}")
+
+
+MACHINES = "virtualMachines"
+
+
+def vm_sizes_text(skus: Any, *, comment: str, only: Collection[str] = ()) -> str:
+    """The file (JSON) of all sizes in a list of SKUs, by region, or of those named `only`; one line a size.
+
+    Raises SettingsError with the place of what cannot be understood, or for a name that the list does not have.
+    """
+    regions: dict[str, dict[str, Any]] = {}
+    for number, part in enumerate(listed(skus, "the list")):
+        at = f"[{number}]"
+        sku = table(part, at)
+        if sku.get("resourceType", MACHINES) != MACHINES:
+            continue
+        name = words(sku.get("name"), below(at, "name"))
+        if only and name not in only:
+            continue
+        for region in listed(sku.get("locations"), below(at, "locations")):
+            record = {"capabilities": _capabilities(sku.get("capabilities"), below(at, "capabilities"))}
+            if sku.get("family"):
+                record["family"] = sku["family"]
+            found = record_of(facts_from(record, at))
+            regions.setdefault(words(region, below(at, "locations")).lower(), {})[name] = found
+    known = {name for sizes in regions.values() for name in sizes}
+    if lacking := sorted(set(only) - known):
+        wrong("the list", f"it has no {', '.join(lacking)}")
+    if not regions:
+        wrong("the list", f"it has no {MACHINES}: print it with `az vm list-skus --resource-type {MACHINES}`")
+    return _text(regions, comment)
+
+
+def _capabilities(value: Any, at: str) -> dict[str, Any]:
+    """By name; Azure lists them as pairs."""
+    pairs = [table(part, f"{at}[{number}]") for number, part in enumerate(listed(value or [], at))]
+    return {str(pair.get("name")): pair.get("value") for pair in pairs}
+
+
+def _text(regions: dict[str, dict[str, Any]], comment: str) -> str:
+    parts = [f'  "_comment_": {json.dumps(comment)}']
+    for region, sizes in sorted(regions.items()):
+        lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(record)}" for name, record in sorted(sizes.items()))
+        parts.append(f"  {json.dumps(region)}: {{\n{lines}\n  }}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

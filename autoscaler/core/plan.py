@@ -18,6 +18,7 @@ from autoscaler.core.limits.circuit_breaker import tripped
 from autoscaler.core.limits.launched import settled
 from autoscaler.core.limits.protected_mode import Protection, protect
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.outcome import outcome_of
 from autoscaler.core.placement.constraint_effects import under_rules
 from autoscaler.core.placement.queue_instances import with_queue_instances
@@ -43,19 +44,19 @@ __all__ = ["details_wanted", "plan"]
 def plan(snapshot: Snapshot) -> Plan:
     """The actions of this pass, their reasons, and the memory for the next one.
 
-    If the pass would do more than the circuit breaker allows, it is planned again with the circuit breaker on, which
-    then stays on.
+    If the pass would do more than the circuit breaker allows, the same facts are decided on again with the circuit
+    breaker on, which then stays on.
     """
     snapshot = with_queue_instances(under_rules(settled(without_forgiven(readable(snapshot)))))
-    decided = _decide(facts_of(snapshot, snapshot.memory.brake), snapshot.memory.brake)
-    if snapshot.memory.brake is not None:
+    facts, brake = facts_of(snapshot), snapshot.memory.brake
+    decided = _decide(facts, brake)
+    if brake is not None:
         return decided
-    memory = decided.memory
-    limits, resumed_at = snapshot.policy.brake, snapshot.wishes.resumed_at
+    memory, limits, resumed_at = decided.memory, snapshot.policy.brake, snapshot.wishes.resumed_at
     brake = tripped(
         limits, memory.removals, snapshot.now, resumed_at, kills=memory.kills, helped_nobody=memory.unhelpful
     )
-    return decided if brake is None else _decide(facts_of(snapshot, brake), brake)
+    return decided if brake is None else _decide(facts.braked(brake), brake)
 
 
 def _decide(facts: Facts, brake: Reason | None) -> Plan:
@@ -80,7 +81,7 @@ def _decide(facts: Facts, brake: Reason | None) -> Plan:
     launches, protection = _launches(facts, supply, forecast, serving, swaps)
     # What nothing allowed could ever run is doubted, asked about, and only on proof deleted or held.
     unsatisfiable = judge_unsatisfiable(facts.snapshot, facts.observed, facts.demand, forecast.results, facts.blocked)
-    return outcome_of(facts, brake, operations, supply, forecast, swaps, launches, protection, unsatisfiable)
+    return outcome_of(facts, Decisions(brake, operations, supply, forecast, swaps, launches, protection, unsatisfiable))
 
 
 def _swap_context(facts: Facts, supply: Supply, forecast: Forecast, serving: Serving) -> SwapContext:
@@ -152,7 +153,7 @@ def _launches(
     snapshot, pass_context = facts.snapshot, facts.pass_context
     wanted, returning = facts.demand.wanted, facts.returning
     # Where launches helped none of the jobs that they were for, whatever the cause, the next ones wait.
-    usable = frozenset(host.name for host in supply.there)
+    usable = {host.name: host for host in supply.there}
     protection = protect(snapshot, facts.observed, pass_context, wanted, usable)
     # Hosts in alarm, or of a queue that opens soon, will serve: nothing is launched in their place.
     lacking = [*facts.delays.lacking(forecast.lacking(wanted), wanted)]

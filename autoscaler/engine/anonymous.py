@@ -35,6 +35,21 @@ _OF_JOB = {
 """Elements of `qstat -xml` that hold one name, and of what."""
 _OF_USERS = frozenset({"owner", "owners", "user", "users", "by", "who", "paused_by", "stopped_by"})
 """Fields of JSON that hold names of users."""
+_OF_GROUPS = frozenset({"group_id", "placement_group"})
+_OF_PROJECTS = frozenset({"project", "projects"})
+_FREE = frozenset({"failed", "message", "never", "said", "stopped"})
+"""Fields of JSON that hold sentences: of a cloud, a health check, a person. None is needed to decide."""
+LEFT_OUT = "(left out)"
+_OWN_SETS = re.compile(r"standard|policy:.*")
+"""Names of request sets that are ours."""
+_NOT_DECIDED_ON = re.compile(
+    r"^CP_CAP_AUTOSCALE_(?:TAG|URL|LOGIN|HTTP\w*|AUTOSTOP|SOCKET\w*|TRUSTED_GROUP|HOSTS_FILE|WORKDIR|LOGDIR"
+    r"|WORKER_MOUNT|WORKER_BOOTSTRAP)\s*=.*\n?",
+    re.MULTILINE,
+)
+"""Settings that say where the machine is, and nothing of what is decided."""
+_ARGUMENTS = re.compile(r"^(CP_CAP_AUTOSCALE_HEALTH_CHECK(?:_\d+)?\s*=\s*[\"'][^\s\"']*)[^\"'\n]*", re.MULTILINE)
+"""A command, up to its first argument, which may hold anything."""
 _LISTS = re.compile(r"^(?:x?user_lists|x?projects|acl|xacl|owner_list)\s+(.*)$", re.MULTILINE)
 _SCOPES = re.compile(r"\b(users|projects|hosts)\s+(\{[^}]*\}|\S+)")
 _KEPT = frozenset({"NONE", "none", "all", "root", "sgeadmin", "master", "global", "template", "sge", "default"})
@@ -86,6 +101,10 @@ class Names:
         if name in self._new:
             return self._new[name]
         return self._single.setdefault((kind, name), f"{kind}-{len(self._single) + 1}")
+
+    def whole(self, kind: str, text: str) -> str:
+        """A value that is one name, of whatever letters: `anna (REST)`, `token:ci`."""
+        return self._new.get(text) or self.single(kind, text)
 
     def _replace(self, found: re.Match[str]) -> str:
         old = found[0]
@@ -163,7 +182,11 @@ def _found(record: Path, snapshot: Snapshot) -> dict[str, list[str]]:
             for _, tag, told in _NODE.findall((record / listing).read_text(errors="replace")):
                 found.get(_OF_JOB.get(tag, ""), []).append(told.strip())
     for values in record.glob("*.json"):
-        found["user"] += _users(json.loads(values.read_text()))
+        document = json.loads(values.read_text())
+        found["user"] += _values(document, _OF_USERS)
+        found["project"] += _values(document, _OF_PROJECTS)
+        found.setdefault("placement-group", []).extend(_values(document, _OF_GROUPS))
+    found["set"] = [one.name for one in snapshot.requests.sets if not _OWN_SETS.fullmatch(one.name)]
     return found
 
 
@@ -171,14 +194,15 @@ def _stems(record: Path, prefix: str) -> list[str]:
     return [file.stem.removeprefix(prefix) for file in (record / "qconf").glob(f"{prefix}*.txt")]
 
 
-def _users(value: Any, field: str = "") -> Iterator[str]:
+def _values(value: Any, fields: frozenset[str], field: str = "") -> Iterator[str]:
+    """The texts of these fields of a JSON document."""
     if isinstance(value, Mapping):
         for name, each in value.items():
-            yield from _users(each, name)
+            yield from _values(each, fields, name)
     elif isinstance(value, list):
         for each in value:
-            yield from _users(each, field)
-    elif isinstance(value, str) and field in _OF_USERS:
+            yield from _values(each, fields, field)
+    elif isinstance(value, str) and field in fields:
         yield value
 
 
@@ -191,7 +215,9 @@ def _form_of(file: Path) -> _Form:
     if file.suffix == ".xml":
         return _xml
     if file.suffix == ".json":
-        return lambda text, names: json.dumps(_json(json.loads(text), names), indent=2) + "\n"
+        return lambda text, names: json.dumps(_document(file, json.loads(text), names), indent=2) + "\n"
+    if file.name == "settings.toml":
+        return lambda text, names: _lines(_ARGUMENTS.sub(r"\1", _NOT_DECIDED_ON.sub("", text)), names)
     if file.name == "now" or file.stem == "sc":
         return lambda text, _: text
     if file.name == "master" or file.stem == "sel":
@@ -214,12 +240,30 @@ def _xml(text: str, names: Names) -> str:
     return _NODE.sub(node, text)
 
 
-def _json(value: Any, names: Names) -> Any:
+def _document(file: Path, document: Any, names: Names) -> Any:
+    """As `_json`; of requests, names of sets, which may have any letters, wherever they stand."""
+    if file.name == "requests.json" and isinstance(document, dict):
+        for one in document.get("sets", ()):
+            if not _OWN_SETS.fullmatch(one.get("name", "standard")):
+                one["name"] = names.whole("set", one["name"])
+        for array in document.get("arrays", ()):
+            kept = array.get("keep_alive", ())
+            array.update({"keep_alive": [[names.whole("set", name), *more] for name, *more in kept]} if kept else {})
+    return _json(document, names)
+
+
+def _json(value: Any, names: Names, field: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {names.key(name): _json(each, names) for name, each in value.items()}
+        return {
+            names.key(name): _json(each, names, field if field == "stopped" else name) for name, each in value.items()
+        }
     if isinstance(value, list):
-        return [_json(each, names) for each in value]
-    return names.text(value) if isinstance(value, str) else value
+        return [_json(each, names, field) for each in value]
+    if not isinstance(value, str) or not value:
+        return value
+    if field in _FREE:
+        return LEFT_OUT
+    return names.whole("user", value) if field in _OF_USERS else names.text(value)
 
 
 def _lines(text: str, names: Names) -> str:

@@ -176,14 +176,10 @@ def load_fleet(text: str | None, zone: tzinfo) -> Fleet:
         workers=tuple(types.worker(entry) for entry in file.workers),
         buckets=catalog.buckets() if file.buckets is None else tuple(types.bucket(entry) for entry in file.buckets),
         orders=tuple(types.order(entry) for entry in file.orders),
-        failures=tuple(
-            LaunchFailure(entry.key, entry.at, entry.kind, entry.message, entry.order_id) for entry in file.failures
-        ),
+        failures=tuple(LaunchFailure(bucket=entry.key, **_shared(entry, LaunchFailure)) for entry in file.failures),
         enrols_itself=file.enrols_itself,
-        interruptions=tuple(Interruption(entry.worker_id, entry.at, entry.kind) for entry in file.interruptions),
-        refused_ends=tuple(
-            RefusedEnd(entry.worker_id, entry.at, entry.times, entry.message) for entry in file.refused_ends
-        ),
+        interruptions=tuple(Interruption(**_shared(entry, Interruption)) for entry in file.interruptions),
+        refused_ends=tuple(RefusedEnd(**_shared(entry, RefusedEnd)) for entry in file.refused_ends),
     )
 
 
@@ -197,19 +193,13 @@ def dump_fleet(fleet: Fleet) -> str:
     types = {kind.name: kind for kind in known}
     file = FleetFile(
         enrols_itself=fleet.enrols_itself,
-        types={name: _type_entry(types[name]) for name in sorted(types)},
-        buckets=[
-            BucketEntry(**_key(b.key), price_per_hour=b.price_per_hour, available=b.available, problem=b.problem)
-            for b in fleet.buckets
-        ],
-        workers=[WorkerEntry(**_key(worker.bucket), **_rest(worker, WorkerEntry)) for worker in fleet.workers],
+        types={name: TypeEntry(**_shared(types[name], TypeEntry)) for name in sorted(types)},
+        buckets=[BucketEntry(**_key(bucket.key), **_shared(bucket, BucketEntry)) for bucket in fleet.buckets],
+        workers=[WorkerEntry(**_key(worker.bucket) | _shared(worker, WorkerEntry)) for worker in fleet.workers],
         orders=[_order_entry(order) for order in fleet.orders],
-        failures=[FailureEntry(**_key(failure.bucket), **_rest(failure, FailureEntry)) for failure in fleet.failures],
-        interruptions=[InterruptionEntry(worker_id=n.worker_id, at=n.at, kind=n.kind) for n in fleet.interruptions],
-        refused_ends=[
-            RefusedEndEntry(worker_id=each.worker_id, at=each.at, times=each.times, message=each.message)
-            for each in fleet.refused_ends
-        ],
+        failures=[FailureEntry(**_key(each.bucket), **_shared(each, FailureEntry)) for each in fleet.failures],
+        interruptions=[InterruptionEntry(**_shared(each, InterruptionEntry)) for each in fleet.interruptions],
+        refused_ends=[RefusedEndEntry(**_shared(each, RefusedEndEntry)) for each in fleet.refused_ends],
     )
     return file.model_dump_json(indent=2)
 
@@ -237,26 +227,14 @@ class _Types:
         return Bucket(entry.key, self._type(entry), self._price(entry), entry.available, entry.problem)
 
     def worker(self, entry: WorkerEntry) -> Worker:
-        given = entry.model_dump(exclude={"instance_type", "price_per_hour"})
-        return Worker(type=self._type(entry), price_per_hour=self._price(entry), **given)
+        return Worker(**(_shared(entry, Worker) | self._priced(entry)))
 
     def order(self, entry: OrderEntry) -> Order:
-        return Order(
-            entry.id,
-            entry.node_array,
-            self._type(entry),
-            entry.count,
-            entry.ordered_at,
-            entry.state,
-            replace(entry.key, node_array=entry.bucket_node_array),
-            self._price(entry),
-            entry.ids,
-            entry.group_id,
-            entry.nodes,
-            entry.asked,
-            entry.assignment,
-            planned_at=entry.planned_at,
-        )
+        bucket = replace(entry.key, node_array=entry.bucket_node_array)
+        return Order(**(_shared(entry, Order) | {"bucket": bucket} | self._priced(entry)))
+
+    def _priced(self, entry: _Priced) -> dict[str, Any]:
+        return {"type": self._type(entry), "price_per_hour": self._price(entry)}
 
     def _type(self, entry: _Kind) -> InstanceType:
         try:
@@ -273,26 +251,8 @@ class _Types:
         return None if offer is None else offer.price(entry.price_type)
 
 
-def _type_entry(kind: InstanceType) -> TypeEntry:
-    return TypeEntry(vcpus=kind.vcpus, memory=kind.memory, gpus=kind.gpus, arch=kind.arch, family=kind.family)
-
-
 def _order_entry(order: Order) -> OrderEntry:
-    own = {
-        "id": order.id,
-        "node_array": order.node_array,
-        "bucket_node_array": order.bucket.node_array,
-        "count": order.count,
-        "ordered_at": order.ordered_at,
-        "state": order.state,
-        "price_per_hour": order.price_per_hour,
-        "ids": order.ids,
-        "group_id": order.group_id,
-        "nodes": order.nodes,
-        "asked": order.asked,
-        "planned_at": order.planned_at,
-        "assignment": order.assignment,
-    }
+    own = _shared(order, OrderEntry) | {"bucket_node_array": order.bucket.node_array}
     return OrderEntry(**(_key(order.bucket) | own))
 
 
@@ -300,8 +260,10 @@ def _key(key: BucketKey) -> dict[str, Any]:
     return {name: getattr(key, name) for name in _Kind.model_fields}
 
 
-def _rest(value: object, entry: type[_Kind]) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in entry.model_fields.keys() - _Kind.model_fields.keys()}
+def _shared(value: object, kind: type[Any]) -> dict[str, Any]:
+    """What a value and another kind of it both have, by name."""
+    names = kind.model_fields if issubclass(kind, BaseModel) else kind.__dataclass_fields__
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def _complaint(detail: Any) -> str:

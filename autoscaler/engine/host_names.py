@@ -5,13 +5,21 @@ not resolve, so a worker could not join by itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from autoscaler.core.model.fleet import Worker
 from autoscaler.errors import HostsFileUnusable
-from autoscaler.hosts_file import HostsFile
 
 log = logging.getLogger(__name__)
+
+
+class KeepsNames(Protocol):
+    """`autoscaler.hosts_file.HostsFile`, or its helper."""
+
+    def kept(self) -> dict[str, str]: ...
+
+    def keep(self, addresses: Mapping[str, str]) -> bool: ...
 
 
 class WorkerNames:
@@ -19,7 +27,7 @@ class WorkerNames:
     again.
     """
 
-    def __init__(self, hosts: HostsFile, clock: Callable[[], float], grace: float) -> None:
+    def __init__(self, hosts: KeepsNames, clock: Callable[[], float], grace: float) -> None:
         """`grace`: seconds for which a listing may lag. A worker that a listing leaves out may still exist."""
         self._hosts, self._clock, self._grace, self._said = hosts, clock, grace, ""
         self._seen: dict[str, tuple[str, float]] | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.core.model.evidence import JobFailure, JobSuccess
-from autoscaler.core.model.job_faults import fault_of
+from autoscaler.core.workers.job_faults import fault_of
 from autoscaler.store.evidence import StartTable
 from sge.accounting import Start, read_on, written_last
 

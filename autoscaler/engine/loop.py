@@ -27,6 +27,7 @@ from autoscaler.engine.actor import Actor
 from autoscaler.engine.arrivals import Arrivals
 from autoscaler.engine.fulfil import Fulfilment
 from autoscaler.engine.observe import Observation, Observer
+from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import AutoscalerError, LockHeld, NotObservable, StateNotKept
@@ -123,8 +124,6 @@ class Loop:
     """Keeps the names of workers resolvable on this host."""
     health: Callable[[Sequence[Worker], Memory, Policy], None] | None = None
     """Begins health checks of workers that are due."""
-    answered: Callable[[Sequence[Worker], Memory], None] | None = None
-    """Told once what a pass answers to workers that asked to stop is durable."""
     monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
     """Adds what was seen to the history."""
     guard: Guard | None = None
@@ -178,8 +177,6 @@ class Loop:
         if self.names is not None:
             self.names(snapshot.fleet.workers)
         journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
-        if self.answered is not None:
-            self.answered(snapshot.fleet.workers, plan.memory)
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
         if snapshot.wishes.paused or snapshot.wishes.stop or plan.memory.brake:
@@ -212,7 +209,7 @@ class Loop:
         seen = last_observation(
             snapshot, observed, plan, provider=provider.name, operates=isinstance(provider, Operates)
         )
-        return replace(seen, troubles=self._troubles)
+        return replace(seen, troubles=self._troubles, **place_of(provider))
 
     def _end_wishes_for_gone_hosts(self, snapshot: Snapshot) -> None:
         """A wish names a host, or a worker by its id; once that is gone, another machine of that name is not meant."""

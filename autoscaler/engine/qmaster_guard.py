@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
+from typing import Unpack
 
-from autoscaler.process import Completed, Runner
+from autoscaler.process import Completed, Options, Runner
 
 SHARE = 0.05
 """Of the time, at most, in which commands of ours run."""
@@ -54,19 +54,11 @@ class QmasterGuard:
     def __post_init__(self) -> None:
         self._at = self.stopwatch()
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> Completed:
+    def __call__(self, argv: Sequence[str], **options: Unpack[Options]) -> Completed:
         began = self.stopwatch()
         done = None
         try:
-            done = self.inner(argv, timeout=timeout, stdin=stdin, env=env, cwd=cwd)
+            done = self.inner(argv, **options)
             return done
         finally:
             listed = argv[0] == "qstat" and "-j" not in argv and done is not None and done.returncode == 0

@@ -9,6 +9,7 @@ neither environment nor arguments.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -29,6 +30,7 @@ from autoscaler.core.requests.arrays import arrays_present, in_force
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.fleet_file import dump_fleet, load_fleet, to_seconds
 from autoscaler.errors import GridEngineNotObservable, NotFound, SettingsError
+from autoscaler.outside_files import TOO_DEEP, read_regular
 from autoscaler.settings import Settings, is_secret, load_settings
 from autoscaler.store import encoding
 from sge.cluster import Outputs, cluster_from
@@ -54,6 +56,8 @@ FILES = frozenset(
 BESIDE = frozenset({"expect.toml", "README.md"})
 """What makes a record a case, or explains it; not read here."""
 
+LARGEST = 256 << 20
+"""Bytes of one file: `qstat.xml` of 50,000 waiting jobs has a tenth of that."""
 _XML_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _WORDS = frozenset({"brake", "context", "failed", "message", "said", "stopped"})
@@ -130,7 +134,7 @@ def read_record(directory: Path) -> Snapshot:
     except GridEngineNotObservable as error:
         raise GridEngineNotObservable(f"{directory}: {error}") from error
     settings_file = directory / "settings.toml"
-    settings = load_settings({}, settings_file if settings_file.exists() else None)
+    settings = load_settings({}, settings_file if os.path.lexists(settings_file) else None)
     policy = under(
         _rules(directory / "rules.json"), settings.policy(master=(_text(directory / "master") or "").strip())
     )
@@ -200,12 +204,14 @@ def _qstat(directory: Path) -> bytes:
 def _fleet(file: Path, zone: tzinfo) -> Fleet:
     try:
         return load_fleet(_text(file), zone)
+    except RecursionError as error:
+        raise SettingsError(f"{file}: {TOO_DEEP}") from error
     except ValueError as error:
         raise SettingsError(f"{file}: {error}") from error
 
 
 def _rules(file: Path) -> Rules | None:
-    return load_rules(file) if file.exists() else None
+    return load_rules(file) if os.path.lexists(file) else None
 
 
 def _value(file: Path, kind: type[Any], zone: tzinfo) -> Any:
@@ -217,6 +223,8 @@ def _value(file: Path, kind: type[Any], zone: tzinfo) -> Any:
         given = _with_seconds(json.loads(text), zone)
         value = encoding.read(json.dumps(given), kind)
         _refuse_unknown(given, json.loads(encoding.write(value)))
+    except RecursionError as error:
+        raise SettingsError(f"{file}: {TOO_DEEP}") from error
     except ValueError as error:
         raise SettingsError(f"{file}: {error}") from error
     return value
@@ -260,7 +268,7 @@ def _without_words(requests: Requests) -> Requests:
 
 def _bytes(file: Path) -> bytes | None:
     try:
-        return file.read_bytes()
+        return read_regular(file, LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:

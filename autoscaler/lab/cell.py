@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoscaler import namespaces
-from autoscaler.lab import cell_folder, host_files, private_root
-from autoscaler.lab.private_root import LIVELY_SCHEDULER, MASTER, CellError, done, override, render
+from autoscaler.lab import cell_folder, private_root
+from autoscaler.lab.private_root import LIVELY_SCHEDULER, MASTER, CellError, done, render
 from autoscaler.namespaces import EnteringRunner, Tree
 from autoscaler.process import Running, SystemRunner
+from sge.qconf import replaced
 
 FIRST_HOST = 200
 """Declared hosts have the addresses from here on; those below are for workers that come and go."""
@@ -75,7 +76,7 @@ class Cell:
             cell = cls(place, tuple(hosts), prepared, {**LIVELY_SCHEDULER, **(scheduler or {})})
             cell._lay_out()
             stack.enter_context(namespaces.own_tree(cell.tree.directory, names=cell._names()))
-            host_files.hide(cell.tree.runner, cell.directory / "aside")
+            private_root.hide(cell.tree.runner, cell.directory / "aside")
             private_root.make_root(
                 cell.root,
                 cell.runner,
@@ -223,13 +224,13 @@ class Cell:
     def configure(self, **values: str) -> None:
         """Change the global configuration: `configure(max_unheard="00:00:05")`."""
         file = self.directory / "global"  # qconf takes the file's name for the host's
-        file.write_text(override(self.out("qconf", "-sconf"), values))
+        file.write_text(replaced(self.out("qconf", "-sconf"), values))
         self.out("qconf", "-Mconf", str(file))
 
     def schedule(self, **values: str) -> None:
         """Change the scheduler's configuration: `schedule(schedule_interval="0:0:1")`."""
         file = self.directory / "scheduler"
-        file.write_text(override(self.out("qconf", "-ssconf"), values))
+        file.write_text(replaced(self.out("qconf", "-ssconf"), values))
         self.out("qconf", "-Msconf", str(file))
 
     def stop_qmaster(self) -> None:

@@ -1,21 +1,21 @@
 """The SGE_ROOT of a private cell: Debian's programs, a spool of its own, settings that make a cell lively.
 
 Only files and the offline spool tools; nothing here needs a running qmaster. The Debian packages' own cell in
-/var/lib/gridengine is read, never written.
+/var/lib/gridengine is read, never written. `hide` keeps programs and settings of this machine from the cell.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-
-import jinja2
 
 from autoscaler.errors import AutoscalerError
 from autoscaler.process import Runner
+from sge.objects import templates
+from sge.qconf import replaced
 
 PROGRAMS = Path("/usr/lib/gridengine")
 INSTALLED = Path("/var/lib/gridengine")
@@ -75,24 +75,7 @@ def environment(root: Path, home: Path) -> dict[str, str]:
 
 def render(template: str, **values: object) -> str:
     """A Grid Engine object from `conf/cell/`. Raises jinja2.UndefinedError for a value that is not given."""
-    return _templates().get_template(f"{template}.j2").render(values)
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("autoscaler.conf", "cell"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-
-
-def override(text: str, values: Mapping[str, str]) -> str:
-    """A configuration as `qconf` prints it with some values replaced; what it did not hold is added at the end."""
-    lines = text.replace("\\\n", " ").splitlines()
-    kept = [line for line in lines if line.split(maxsplit=1)[:1] not in ([name] for name in values)]
-    return "\n".join([*kept, *(f"{name} {value}" for name, value in values.items())]) + "\n"
+    return templates("cell").get_template(f"{template}.j2").render(values)
 
 
 def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, changes: Mapping[str, str]) -> None:
@@ -112,7 +95,7 @@ def make_root(root: Path, runner: Runner, *, spool: Path, host: str | None, chan
     (common / "act_qmaster").write_text(f"{MASTER}\n")
     shipped = (SHARED / "default-configuration").read_text()
     made = root / "made"
-    (made / "global").write_text(override(shipped, {**LIVELY, "execd_spool_dir": str(spool), **changes}))
+    (made / "global").write_text(replaced(shipped, {**LIVELY, "execd_spool_dir": str(spool), **changes}))
     (made / "hosts").mkdir()
     if host is not None:
         (made / "hosts" / host).write_text(f"hostname {host}\n")
@@ -139,3 +122,40 @@ def done(runner: Runner, *argv: str, stdin: bytes = b"") -> str:
         said = (printed + ended.stderr.decode("utf-8", "replace")).strip()
         raise CellError(f"{' '.join(argv)}: exit status {ended.returncode}: {said}")
     return printed
+
+
+HIDDEN = tuple(map(Path, ("/usr/local/bin", "/usr/local/sbin", "/opt/cycle", "/etc/sge-autoscaler", "/etc/profile.d")))
+"""Folders that are empty in a cell."""
+EMPTIED = tuple(map(Path, ("/etc/resolv.conf", "/etc/environment")))
+"""Files that are empty in a cell."""
+_OURS = ("python", "sge-autoscaler")
+"""How the names of programs begin that the cell itself needs, where Python was installed into such a folder."""
+
+
+def hide(runner: Runner, aside: Path) -> None:
+    """Hide them from the tree that `runner` runs in, and from all hosts that it will have.
+
+    `aside` is a folder for what has to be kept; made if need be. Raises CellError.
+    """
+    lines = ["set -eu"]
+    for number, folder in enumerate(folder for folder in HIDDEN if folder.is_dir()):
+        lines += _hiding(folder, aside / f"folder-{number}")
+    lines += [f"mount --bind /dev/null {file}" for file in EMPTIED if file.is_file()]
+    done(runner, "sh", "-c", "\n".join(lines))
+
+
+def _hiding(folder: Path, own: Path) -> list[str]:
+    """Commands that leave `folder` empty but for Python, where this is Python's."""
+    kept = sorted(each for each in folder.iterdir() if each.name.startswith(_OURS)) if _has_python(folder) else []
+    lines = []
+    if kept:
+        lines += [f"mkdir -p {shlex.quote(str(own))}", f"mount --bind {folder} {shlex.quote(str(own))}"]
+    lines.append(f"mount -t tmpfs -o mode=0755 hidden {folder}")
+    for each in kept:
+        there, here = shlex.quote(str(own / each.name)), shlex.quote(str(each))
+        lines.append(f"cp -P {there} {here}" if each.is_symlink() else f": >{here}; mount --bind {there} {here}")
+    return lines
+
+
+def _has_python(folder: Path) -> bool:
+    return folder in (Path(sys.executable).parent, Path(sys.base_prefix) / "bin")

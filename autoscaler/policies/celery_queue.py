@@ -18,8 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.errors import SettingsError
 from autoscaler.policies.interface import Arrays, Past, wanted_before
-from providers.secret import Secret
-from providers.settings import Names
+from providers.settings import Names, Secret
 
 SETTLED = 30.0
 """For so many seconds no Celery worker may have had a task before anything is let go."""

@@ -9,11 +9,22 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
-from autoscaler.core.transitions import SHOWN, TRANSITIONS, Transition
-from autoscaler.core.workers.phases import BY_PHASE, CONDITIONS, DECIDING, ORDERED_SENTENCE, PHASES, Phase, Procedure
+from autoscaler.core.transitions import RULES, SHOWN, phases_of, steps
+from autoscaler.core.workers.drain import WAY_OUT
+from autoscaler.core.workers.phases import (
+    BY_PHASE,
+    CONDITIONS,
+    DECIDING,
+    ORDERED_SENTENCE,
+    PHASES,
+    Phase,
+    Procedure,
+)
+from autoscaler.core.workers.step import Row, Rule
 from autoscaler.report import schema
 from autoscaler.report.reasons.table import SUBJECTS
 
@@ -79,8 +90,8 @@ objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id`
 
 _PHASES_HEAD = """# Worker phases
 
-<!-- Made by `python -m autoscaler.report.pages`; change autoscaler/core/workers/phases.py and
-autoscaler/core/transitions.py instead. -->
+<!-- Made by `python -m autoscaler.report.pages`; change the rows of autoscaler/core/workers/phases.py
+and of the modules that autoscaler/core/transitions.py names instead. -->
 
 A worker has one phase: how far it is on its way from order to end. Besides, conditions hold, each with a time since
 when. Both are derived anew in each pass, from what the provider and Grid Engine show and from the few times and marks
@@ -89,6 +100,12 @@ or cloud ends anyway. A host that the autoscaler had disabled then counts as dis
 
 An arrow with an action is a step of the autoscaler. The others are what an observation shows; every phase but the first
 may also become `ending` or `gone` because the provider says so.
+"""
+_STEPS = """The tables below decide. A pass reads the rules of a procedure from the top, and of a rule that applies its
+rows; the worker takes the step of the first row that holds. An action waits in three cases: the autoscaler is paused or
+braked (except where a person asked for the action, or it only protects jobs); the same action was planned a moment ago,
+so that its effect may not show yet; the provider refused it. A worker that somebody keeps is not ended. No phase under
+*to*: the worker stays in its phase.
 """
 _MOST_VALUES = 20
 """A field with more values than that is a `string` here: reasons have a page of their own."""
@@ -174,30 +191,38 @@ def _phases() -> Iterator[str]:
         alone = [phase for phase, who in BY_PHASE.items() if who is procedure]
         if alone:
             yield f"|  | {_listed(frozenset(alone))} | {procedure} |"
+    yield from ("", _STEPS.rstrip())
     for procedure in Procedure:
-        rows = [row for row in TRANSITIONS if row.procedure is procedure]
-        yield from (
-            "",
-            f"## Steps: {procedure}",
-            "",
-            "Rules are read from the top; the first that has a step takes it.",
-        )
-        yield from ("", "| rule | from | when | action | to | reasons |", "|---|---|---|---|---|---|")
-        yield from map(_step, rows)
+        yield from ("", f"## Steps: {procedure}")
+        yield from _rules(RULES[procedure], phases_of(procedure))
+    yield from ("", "## The way out of Grid Engine", "", "Every worker with an execution host goes it.")
+    yield from _rules(WAY_OUT, frozenset(Phase))
     yield from ("", "## What an observation shows", "", "| from | when | to |", "|---|---|---|")
     yield from (f"| {_listed(row.sources)} | {_cell(row.when)} | {row.to or ''} |" for row in SHOWN)
+
+
+def _rules(rules: Sequence[Rule[Any]], phases: frozenset[Phase]) -> Iterator[str]:
+    yield from ("", "| rule | from | when | action | to | reasons |", "|---|---|---|---|---|---|")
+    for rule in rules:
+        if len(rule.rows) > 1:
+            yield f"| `{rule.name}` |  | **{_cell(rule.why)}** |  |  |  |"
+        yield from (_step(rule, row, phases) for row in rule.rows)
 
 
 def _arrows() -> Iterator[str]:
     """Of the diagram: one for each pair of phases, with the actions that lead from one to the other."""
     ways: dict[tuple[Phase, Phase], list[str]] = {}
-    for row in TRANSITIONS:
+    for row, sources in steps():
         for source in Phase:
-            end = row.to in (Phase.ENDING, Phase.GONE) and row.procedure is None
-            if source in row.sources and row.to not in (None, source) and not (end and source in _NOT_DRAWN):
+            if source in sources and row.action is not None and row.to not in (None, source):
                 words = ways.setdefault((source, row.to or source), [])
-                word = row.action.__name__.lower() if row.action is not None else ""
-                words += [word] if word and word not in words else []
+                word = row.action.__name__.lower()
+                words += [word] if word not in words else []
+    for shown in SHOWN:
+        for source in Phase:
+            end = shown.to in (Phase.ENDING, Phase.GONE) and source in _NOT_DRAWN
+            if source in shown.sources and shown.to not in (None, source) and not end:
+                ways.setdefault((source, shown.to or source), [])
     for (source, target), words in ways.items():
         yield f"    {source} --> {target}" + (f": {', '.join(words)}" if words else "")
 
@@ -206,11 +231,18 @@ _NOT_DRAWN = frozenset({Phase.BOOTING, Phase.JOINING, Phase.READY, Phase.DRAININ
 """From these the provider's word leads to the end as well; the diagram would be all arrows."""
 
 
-def _step(row: Transition) -> str:
+def _step(rule: Rule[Any], row: Row[Any], phases: frozenset[Phase]) -> str:
+    several, sources = len(rule.rows) > 1, phases & rule.sources & row.sources
     action = "waits" if row.action is None else row.action.__name__
-    reasons = ", ".join(f"`{code.value}`" for code in row.reasons)
-    stays = "" if row.to is None else str(row.to)
-    return f"| `{row.rule}` | {_listed(row.sources)} | {_cell(row.when)} | {action} | {stays} | {reasons} |"
+    words = (
+        "" if several else f"`{rule.name}`",
+        "" if sources == frozenset(Phase) else _listed(sources),
+        _cell(row.when or rule.why),
+        "goes the way out" if row.way_out else action,
+        "" if row.to is None else str(row.to),
+        ", ".join(f"`{code.value}`" for code in row.reasons),
+    )
+    return f"| {' | '.join(words)} |"
 
 
 def _listed(phases: frozenset[Phase]) -> str:

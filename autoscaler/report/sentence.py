@@ -2,6 +2,9 @@
 
 `pass 812: 14 jobs wait, 9 fit; launching 2 c5.4xlarge; disabling ip-10-0-3-7 (idle 11m > 10m); keeping ip-10-0-3-9
 (job 4411 runs)`. Few things are named, many are counted, so that it stays a line on a cluster of a thousand workers.
+
+A reason is said in two or three words here. Every short form also exists without its durations: two passes that differ
+in those only say the same.
 """
 
 from __future__ import annotations
@@ -11,11 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from autoscaler.core.model.actions import AskGridEngine, JobAction, Launch, WorkerAction, subject_of
-from autoscaler.core.model.reasons import Code, Reason
+from autoscaler.core.model.reasons import Code, Fact, Reason
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
-from autoscaler.report.brief import brief
 from autoscaler.report.reasons.table import REASONS
-from autoscaler.report.wording import so_far, text
+from autoscaler.report.wording import duration, filled, so_far, text
 
 NAMED = 3
 """At most so many hosts or causes are named in one part of the sentence."""
@@ -214,6 +216,44 @@ def to_mend(reason: Reason) -> bool:
     a wrong request, so that does not count.
     """
     links = (reason, *reason.trail)
-    if any(link.code is Code.NOTHING_TO_LAUNCH and not link.trail for link in links):
-        return True  # no allowed type is known; the trail would name those in backoff or sold out
+    nothing = [link for link in links if link.code is Code.NOTHING_TO_LAUNCH]
+    if any(all(why.code is Code.BUCKET_TOO_SMALL for why in link.trail) for link in nothing):
+        return True  # no allowed type will do; the trail would name those in backoff or sold out
     return any(REASONS[link.code].mend for link in links)
+
+
+_AGE = ("idle_s", "age_s", "waited_s", "silent_s")
+_LIMIT = ("limit_s", "timeout_s")
+
+
+def brief(reason: Reason, *, times: bool = True) -> str:
+    """A phrase that fits into brackets behind a name: `idle 11m > 10m`, `job 4411 runs`."""
+    facts = dict(reason.facts)
+    jobs = facts.get("jobs")
+    if reason.code is Code.RUNS_JOBS and isinstance(jobs, tuple) and jobs:
+        return f"job {jobs[0]} runs" if len(jobs) == 1 else f"{len(jobs)} jobs run"
+    short = REASONS[reason.code].short
+    if short is None:
+        return text(Reason(reason.code, reason.facts))
+    return filled(short, facts) + (_compared(facts) if times else "")
+
+
+def _compared(facts: dict[str, Fact]) -> str:
+    """` 11m > 10m`, ` 20s of 30s`, or only what is known of the two."""
+    age = _first(facts, _AGE)
+    limit = _first(facts, _LIMIT)
+    if age is None:
+        return ""
+    if limit is None:
+        return f" {duration(age)}"
+    if age < limit:
+        return f" {so_far(age, limit)}"
+    return f" {duration(age)} {'>' if age > limit else '≥'} {duration(limit)}"
+
+
+def _first(facts: dict[str, Fact], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        value = facts.get(name)
+        if isinstance(value, int | float):
+            return float(value)
+    return None

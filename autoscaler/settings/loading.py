@@ -20,10 +20,10 @@ from autoscaler import CONFIG_ENV
 from autoscaler.core.policy import Brake, DeadlockAnswer, Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.errors import SettingsError
-from autoscaler.settings.cell_limits import contradictory, multiplied
+from autoscaler.outside_files import read_regular, read_toml
 from autoscaler.settings.launcher import PREFIXES, close_to, describes_a_parameter, meaning
 from autoscaler.settings.policies import array_name, node_array_policy, queue_policy
-from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, served
+from autoscaler.settings.queues import DRY_RUN, Switches, as_launched, contradictory, multiplied, served
 from autoscaler.settings.table import Process, QueueSettings, extra, rows
 from autoscaler.strict_modes import GROUP_ENV, refuse_exposed
 
@@ -34,6 +34,8 @@ CLOUD_PIPELINE = "cloud_pipeline"
 """The provider under which further queues mean what they mean on that platform."""
 POLICY_PREFIX = "CP_CAP_AUTOSCALE_POLICY_"
 """Of options that autoscale policies declare for themselves, each under its name."""
+LARGEST = 1 << 20
+"""Bytes of a settings file."""
 _SUFFIXED = re.compile(r"(?P<name>CP_CAP_.+?)_(?P<suffix>[1-9]\d*)")
 _SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 _MASTER_AWAY = 60.0
@@ -222,7 +224,7 @@ def read_file(path: Path, group: str | None = None) -> dict[str, str]:
     """
     refuse_exposed("the settings file", path, group=group)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = read_toml(read_regular(path, LARGEST).decode("utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read settings file {path}: {error.strerror}; check {CONFIG_ENV}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -264,6 +266,11 @@ def _of_launcher(key: str, environ: Mapping[str, str], on_platform: bool) -> str
     if told is None and environ.get("RUN_ID") and key.startswith(PREFIXES) and close_to(key, _KNOWN) is None:
         return "nothing in the autoscaler reads it"
     return told
+
+
+def is_setting(name: str) -> bool:
+    """Whether this environment name is a setting of ours, for the process or a queue, and no provider's or policy's."""
+    return name in (CONFIG_ENV, GROUP_ENV) or _place(name) is not None
 
 
 def _place(key: str) -> tuple[str, str] | None:

@@ -58,31 +58,25 @@ def model_rows(model: type[BaseModel], fields: Mapping[str, str]) -> Iterator[Ro
         )
 
 
-def given_rows(model: BaseModel, fields: Mapping[str, str], origins: Mapping[str, Origin]) -> Iterator[Row]:
-    """The same with the values in force and where each came from; secrets masked."""
+def given_rows(
+    model: BaseModel, fields: Mapping[str, str], origins: Mapping[str, Origin], *, elsewhere: str = "environment"
+) -> Iterator[Row]:
+    """The same with the values in force and where each came from; secrets masked. `elsewhere`: the source of a value
+    that was given and has no origin.
+    """
     for row, (env, name) in zip(model_rows(type(model), fields), fields.items(), strict=True):
         value, origin = getattr(model, name), origins.get(env)
-        shown = "***" if value is not None and is_secret(env) else "" if value is None else _shown(value)
+        shown = "" if value is None else "***" if is_secret(env) else _shown(value)
         given = name in model.model_fields_set
-        yield replace(row, value=shown, origin=origin.source if origin else "environment" if given else "default")
+        yield replace(row, value=shown, origin=origin.source if origin else elsewhere if given else "default")
 
 
 def shown_rows(settings: Settings) -> Iterator[Row]:
     """Every setting with the value in force and where it came from; secrets masked."""
     values: list[tuple[str, BaseModel]] = [("", settings.process), *settings.queues.items()]
     for suffix, section in values:
-        for row, name in zip(table_rows(type(section)), rows(type(section)).values(), strict=True):
-            env = f"{row.env}_{suffix}" if suffix else row.env
-            origin = settings.origins.get(env)
-            value = getattr(section, name)
-            yield Row(
-                **{
-                    **{field: getattr(row, field) for field in Row.__dataclass_fields__},
-                    "env": env,
-                    "value": "***" if is_secret(env) else "" if value is None else _shown(value),
-                    "origin": origin.source if origin else "default",
-                }
-            )
+        fields = {f"{env}_{suffix}" if suffix else env: name for env, name in rows(type(section)).items()}
+        yield from given_rows(section, fields, settings.origins, elsewhere="default")
 
 
 def sample_file() -> str:

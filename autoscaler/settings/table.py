@@ -8,6 +8,7 @@ but does nothing here carries `unheeded`: why.
 
 from __future__ import annotations
 
+import ipaddress
 import shlex
 from enum import StrEnum
 from pathlib import Path
@@ -20,11 +21,13 @@ from autoscaler.core.policy import DeadlockAnswer, LostJobs
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
 _EXPORT = r"^[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._/-]*$"
 """An NFS export: server and path."""
 _METHOD = r"^(NONE|SIG[A-Z0-9]+|/[A-Za-z0-9_./-]+)$"
 """What ends a job, as queue_conf(5) has it."""
-_PLATFORM = "only the provider `cloud_pipeline` needs it"
 
 
 class Strategy(StrEnum):
@@ -49,6 +52,14 @@ def _price_types(value: object) -> object:
 
 def _list(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+
+
+def _network(value: str) -> str:
+    ipaddress.ip_network(value)
+    return value
 
 
 def _host_group(value: str) -> str:
@@ -82,6 +93,17 @@ def setting(
     )
 
 
+def without_effect(env: str, default: Any, why: str, *, unit: str = "") -> Any:
+    """A setting of Cloud Pipeline that does nothing here."""
+    return setting(env, default, "", unit=unit, unheeded=why)
+
+
+def of_platform(env: str, default: Any, *, unit: str = "", also: str = "", explanation: str = "") -> Any:
+    """A setting that only the provider `cloud_pipeline` heeds."""
+    why = "only the provider `cloud_pipeline` needs it"
+    return setting(env, default, explanation, unit=unit, also=also, unheeded=why, provider="cloud_pipeline")
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -113,13 +135,13 @@ class Process(_Section):
         "know them. "
         "Default: /etc/hosts where workers join by themselves, else none.",
     )
-    lease: Annotated[float, Field(gt=0)] = setting(
+    lease: Positive = setting(
         "CP_CAP_AUTOSCALE_LEASE",
         7200.0,
         "A worker without a job shuts itself down if it has not reached qmaster for this long.",
         unit="s",
     )
-    longest_lease: Annotated[float, Field(gt=0)] = setting(
+    longest_lease: Positive = setting(
         "CP_CAP_AUTOSCALE_LONGEST_LEASE",
         86400.0,
         "A worker with jobs shuts itself down if it has not reached qmaster for this long.",
@@ -145,7 +167,7 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_AUTOSTOP",
         None,
         "Address of this host and port at which workers can ask whether they may stop (`10.0.0.1:8650`; `0.0.0.0:8650` "
-        "for every interface). Default: none; the autoscaler does not listen.",
+        "for every interface). `sge-autoscaler serve` listens there. Default: none.",
     )
     work_directory: Path | None = setting(
         "CP_CAP_AUTOSCALE_WORKDIR",
@@ -178,7 +200,7 @@ class Process(_Section):
         "plain",
         "plain or json. A format string of Python's logging counts as plain.",
     )
-    polling_delay: Annotated[float, Field(gt=0)] = setting(
+    polling_delay: Positive = setting(
         "CP_CAP_AUTOSCALE_POLLING_DELAY", 10.0, "Longest time from one pass to the next, also without events.", unit="s"
     )
     batch_delay: Seconds = setting(
@@ -193,22 +215,22 @@ class Process(_Section):
         "How long an accepted order counts as supply while the provider's listing does not show its workers.",
         unit="s",
     )
-    total_workers: Annotated[int, Field(ge=0)] | None = setting(
+    total_workers: Count | None = setting(
         "CP_CAP_AUTOSCALE_TOTAL_WORKERS",
         None,
         "Most additional workers of all queues together. CP_CAP_AUTOSCALE_WORKERS limits each queue separately.",
     )
-    total_cores: Annotated[int, Field(ge=1)] | None = setting(
+    total_cores: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_TOTAL_CORES", None, "Most cores of the additional workers of all queues together."
     )
-    total_price_per_hour: Annotated[float, Field(gt=0)] | None = setting(
+    total_price_per_hour: Positive | None = setting(
         "CP_CAP_AUTOSCALE_TOTAL_PRICE_PER_HOUR",
         None,
         "Highest price of the additional workers of all queues together. With this limit, the autoscaler launches no "
         "type whose price it does not know.",
         unit="per hour",
     )
-    protected_after: Annotated[float, Field(gt=0)] = setting(
+    protected_after: Positive = setting(
         "CP_CAP_AUTOSCALE_PROTECTED_MODE_TIMEOUT",
         600.0,
         "If no waiting job starts on the workers of a launch within this time after they joined, the launch did not "
@@ -216,33 +238,33 @@ class Process(_Section):
         "an hour.",
         unit="s",
     )
-    brake_window: Annotated[float, Field(gt=0)] = setting(
+    brake_window: Positive = setting(
         "CP_CAP_AUTOSCALE_BRAKE_WINDOW",
         600.0,
         "Window in which the circuit breaker counts: the next three settings.",
         unit="s",
     )
-    brake_launches: Annotated[int, Field(ge=1)] | None = setting(
+    brake_launches: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_LAUNCHES",
         200,
         "Most workers that all node arrays together launch in the window; further launches wait.",
     )
-    brake_removals: Annotated[int, Field(ge=1)] | None = setting(
+    brake_removals: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_REMOVALS",
         200,
         "If more workers than this are removed in the window, the circuit breaker stops launches and removals until "
         "`resume`.",
     )
-    brake_kills: Annotated[int, Field(ge=1)] | None = setting(
+    brake_kills: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_BRAKE_KILLS",
         50,
         "If more jobs than this are deleted or held as unsatisfiable in the window, the circuit breaker stops "
         "launches and removals until `resume`.",
     )
-    detail_lookups: Annotated[int, Field(ge=1)] = setting(
+    detail_lookups: AtLeastOne = setting(
         "CP_CAP_AUTOSCALE_DETAIL_LOOKUPS", 200, "Most jobs in the one `qstat -j` of a pass."
     )
-    silence_timeout: Annotated[float, Field(gt=0)] = setting(
+    silence_timeout: Positive = setting(
         "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT",
         600.0,
         "The autoscaler terminates a worker if qmaster has had no load report from it for this long, but has reports "
@@ -250,7 +272,7 @@ class Process(_Section):
         "after the provider reports that the machine is gone.",
         unit="s",
     )
-    group_pes: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
+    group_pes: Names = setting(
         "CP_CAP_AUTOSCALE_GROUP_PES",
         (),
         "Parallel environments, separated by commas, whose jobs stay inside one group of workers near each other. "
@@ -271,7 +293,7 @@ class Process(_Section):
         "confirmed this. kill: it deletes the job. hold: it holds the job until it can run. report: it only reports "
         "it. Default: kill in a run of Cloud Pipeline (RUN_ID is set), hold elsewhere.",
     )
-    black_hole_failures: Annotated[int, Field(ge=0)] = setting(
+    black_hole_failures: Count = setting(
         "CP_CAP_AUTOSCALE_BLACK_HOLE_FAILURES",
         3,
         "The autoscaler quarantines a worker after this many failed job starts in a row, of two jobs or more: it "
@@ -301,19 +323,19 @@ class Process(_Section):
         "File of VM sizes that replaces `conf/vm_sizes.json`. It describes sizes that the provider does not describe, "
         "or describes with too few GPUs.",
     )
-    grid_engine_timeout: Annotated[float, Field(gt=0)] = setting(
+    grid_engine_timeout: Positive = setting(
         "CP_CAP_AUTOSCALE_GRID_ENGINE_TIMEOUT",
         30.0,
         "Time limit of each Grid Engine command. A pass in which a reading command fails does nothing.",
         unit="s",
     )
-    policies: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
+    policies: Names = setting(
         "CP_CAP_AUTOSCALE_POLICIES",
         (),
         "Autoscale policies, which request workers ahead of jobs or for other work: names, or import paths "
         "`package.module:Class`. Each policy has its own settings `CP_CAP_AUTOSCALE_POLICY_<NAME>_…`.",
     )
-    policies_deadline: Annotated[float, Field(gt=0)] = setting(
+    policies_deadline: Positive = setting(
         "CP_CAP_AUTOSCALE_POLICIES_DEADLINE",
         10.0,
         "Time limit of an autoscale policy's answer. The autoscaler reports a policy that exceeds it; the policy's "
@@ -350,8 +372,8 @@ class Process(_Section):
     http: str | None = setting(
         "CP_CAP_AUTOSCALE_HTTP",
         None,
-        "Address and port at which `run` serves CycleCloud's REST API, 127.0.0.1:8651 for example. A port alone: on "
-        "the loopback address. Default: `run` does not serve it.",
+        "Address and port at which `sge-autoscaler serve` serves CycleCloud's REST API, 127.0.0.1:8651 for example. A "
+        "port alone: on the loopback address. Default: it is not served.",
     )
     http_plain: bool = setting(
         "CP_CAP_AUTOSCALE_HTTP_PLAIN",
@@ -359,7 +381,13 @@ class Process(_Section):
         "Serve it without TLS at an address that other machines reach, where whoever is in between reads passwords and "
         "tokens. Without it such an address needs CP_CAP_AUTOSCALE_HTTP_CERT.",
     )
-    http_hosts: Annotated[tuple[str, ...], BeforeValidator(_list)] = setting(
+    http_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_list)] = setting(
+        "CP_CAP_AUTOSCALE_HTTP_PROXIES",
+        (),
+        "Addresses or networks of proxies, with commas, whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. "
+        "Default: none; every call counts as one of the address that it came from.",
+    )
+    http_hosts: Names = setting(
         "CP_CAP_AUTOSCALE_HTTP_HOSTS",
         (),
         "Further host names by which callers call it (`Host`), with commas: an alias, or a proxy's own name. This "
@@ -381,88 +409,61 @@ class Process(_Section):
         "CP_CAP_AUTOSCALE_HTTP_CLUSTER", None, "Name of the cluster in the REST API. Default: the cell's name."
     )
     dry_run: bool = setting("CP_CAP_AUTOSCALE_DRY_RUN", False, "If true, `run` decides and logs, but changes nothing.")
-    dry_init: bool = setting(
+    dry_init: bool = without_effect(
         "CP_CAP_AUTOSCALE_DRY_INIT",
         False,
-        "",
-        unheeded="`init` always shows the difference first, and changes nothing without a confirmation",
+        "`init` always shows the difference first, and changes nothing without a confirmation",
     )
-    cloud_provider: str | None = setting(
-        "CP_CAP_AUTOSCALE_CLOUD_PROVIDER",
-        None,
-        "",
-        unheeded=_PLATFORM,
-        provider="cloud_pipeline",
-        also="CLOUD_PROVIDER",
-    )
-    cloud_region_id: str | None = setting(
-        "CP_CAP_AUTOSCALE_CLOUD_REGION_ID",
-        None,
-        "",
-        unheeded=_PLATFORM,
-        provider="cloud_pipeline",
-        also="CLOUD_REGION_ID",
-    )
-    static_instance_type: str | None = setting(
+    cloud_provider: str | None = of_platform("CP_CAP_AUTOSCALE_CLOUD_PROVIDER", None, also="CLOUD_PROVIDER")
+    cloud_region_id: str | None = of_platform("CP_CAP_AUTOSCALE_CLOUD_REGION_ID", None, also="CLOUD_REGION_ID")
+    static_instance_type: str | None = without_effect(
         "CP_CAP_AUTOSCALE_STATIC_INSTANCE_TYPE",
         None,
-        "",
-        unheeded="the autoscaler reads persistent workers from Grid Engine, whatever their type",
+        "the autoscaler reads persistent workers from Grid Engine, whatever their type",
     )
-    owner_parameter_name: str | None = setting(
-        "CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
-    )
-    active_timeout: Seconds = setting(
+    owner_parameter_name: str | None = of_platform("CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME", None)
+    active_timeout: Seconds = without_effect(
         "CP_CAP_AUTOSCALE_ACTIVE_TIMEOUT",
         30.0,
-        "",
+        "events wake the loop, so there is no active mode that could time out",
         unit="s",
-        unheeded="events wake the loop, so there is no active mode that could time out",
     )
-    invalid_timeout: Seconds = setting(
+    invalid_timeout: Seconds = without_effect(
         "CP_CAP_AUTOSCALE_INVALID_TIMEOUT",
         3600.0,
-        "",
+        "CP_CAP_AUTOSCALE_SILENCE_TIMEOUT sets when the autoscaler terminates a silent worker",
         unit="s",
-        unheeded="CP_CAP_AUTOSCALE_SILENCE_TIMEOUT sets when the autoscaler terminates a silent worker",
     )
-    task: str | None = setting("CP_CAP_AUTOSCALE_TASK", None, "", unheeded=_PLATFORM, provider="cloud_pipeline")
-    event_ttl: Seconds = setting(
+    task: str | None = of_platform("CP_CAP_AUTOSCALE_TASK", None)
+    event_ttl: Seconds = without_effect(
         "CP_CAP_AUTOSCALE_EVENT_TTL",
         10800.0,
-        "",
+        "the autoscaler remembers failures for CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY",
         unit="s",
-        unheeded="the autoscaler remembers failures for CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_DELAY",
     )
-    custom_requirements: bool = setting(
-        "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS", True, "", unheeded="consumable complexes always count"
+    custom_requirements: bool = without_effect(
+        "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS", True, "consumable complexes always count"
     )
-    custom_requirements_purge: bool = setting(
+    custom_requirements_purge: bool = without_effect(
         "CP_CAP_AUTOSCALE_CUSTOM_REQUIREMENTS_PURGE",
         False,
-        "",
-        unheeded="the autoscaler takes no request out of a job: if no worker has what the job requests, the job waits "
+        "the autoscaler takes no request out of a job: if no worker has what the job requests, the job waits "
         "and `explain JOB` says so",
     )
-    node_mem_reservations: bool = setting(
+    node_mem_reservations: bool = without_effect(
         "CP_CAP_AUTOSCALE_NODE_MEM_RESERVATIONS",
         False,
-        "",
-        unheeded="a worker offers the nominal memory of its type; rules can subtract what its system needs "
-        "(docs/rules.md)",
+        "a worker offers the nominal memory of its type; rules can subtract what its system needs (docs/rules.md)",
     )
-    dns_hosts: bool = setting(
+    dns_hosts: bool = without_effect(
         "CP_CAP_AUTOSCALE_DNS_HOSTS",
         False,
-        "",
-        unheeded="the autoscaler makes no DNS entry: it keeps the names of workers in CP_CAP_AUTOSCALE_HOSTS_FILE",
+        "the autoscaler makes no DNS entry: it keeps the names of workers in CP_CAP_AUTOSCALE_HOSTS_FILE",
     )
-    owner: str | None = setting(
+    owner: str | None = without_effect(
         "CP_CAP_AUTOSCALE_OWNER",
         None,
-        "",
-        unheeded="the owner of workers is the master run's OWNER; CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME names the "
-        "parameter",
+        "the owner of workers is the master run's OWNER; CP_CAP_AUTOSCALE_OWNER_PARAMETER_NAME names the parameter",
     )
     grid_engine: Annotated[str, AfterValidator(_grid_engine)] = setting(
         "CP_CAP_AUTOSCALE_GRID_ENGINE",
@@ -474,60 +475,45 @@ class Process(_Section):
         False,
         "Serve only the queues that have a suffix. They still inherit settings without a suffix.",
     )
-    extra_pe_path: Path | None = setting(
+    extra_pe_path: Path | None = without_effect(
         "CP_CAP_SGE_EXTRA_PE_PATH",
         None,
-        "",
-        unheeded="`init` makes no further parallel environments: add them by `qconf -Ap FILE` and the queue's "
+        "`init` makes no further parallel environments: add them by `qconf -Ap FILE` and the queue's "
         "`pe_list`; the autoscaler uses all that Grid Engine has",
     )
-    reporting_params: str | None = setting(
+    reporting_params: str | None = without_effect(
         "CP_CAP_SGE_REPORTING_PARAMS",
         None,
-        "",
-        unheeded="the cell's configuration has it (`qconf -mconf`), and `init` does not change that",
+        "the cell's configuration has it (`qconf -mconf`), and `init` does not change that",
     )
-    scheduler_default_queue: str | None = setting(
+    scheduler_default_queue: str | None = without_effect(
         "CP_CAP_SGE_SCHEDULER_DEFAULT_QUEUE",
         None,
-        "",
-        unheeded="CP_CAP_SGE_QUEUE_DEFAULT selects the queues that serve jobs without a queue; a `-q` in the cell's "
+        "CP_CAP_SGE_QUEUE_DEFAULT selects the queues that serve jobs without a queue; a `-q` in the cell's "
         "sge_request is part of each job's request",
     )
-    gpu_rsmap_devices: str | None = setting(
+    gpu_rsmap_devices: str | None = without_effect(
         "CP_CAP_SGE_GPU_RSMAP_DEVICES",
         None,
-        "",
-        unheeded="the autoscaler counts GPUs and assigns no devices: a prolog of the queue or image does that",
+        "the autoscaler counts GPUs and assigns no devices: a prolog of the queue or image does that",
     )
-    gpu_exclusive_mode: str | None = setting(
-        "CP_CAP_SGE_GPU_EXCLUSIVE_MODE",
-        None,
-        "",
-        unheeded="a worker's image sets the compute mode of GPUs",
+    gpu_exclusive_mode: str | None = without_effect(
+        "CP_CAP_SGE_GPU_EXCLUSIVE_MODE", None, "a worker's image sets the compute mode of GPUs"
     )
-    gpu_locks: str | None = setting(
+    gpu_locks: str | None = without_effect(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_LOCKS_GPU",
         None,
-        "",
-        unheeded="that prolog keeps its locks there; the autoscaler does not read them",
+        "that prolog keeps its locks there; the autoscaler does not read them",
     )
-    exclusive_enabled: bool | None = setting(
+    exclusive_enabled: bool | None = without_effect(
         "CP_CAP_GE_CONSUMABLE_RESOURCE_EXCLUSIVE_ENABLED",
         None,
-        "",
-        unheeded="the autoscaler uses the complex CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE if Grid Engine has it, "
+        "the autoscaler uses the complex CP_CAP_GE_CONSUMABLE_RESOURCE_NAME_EXCLUSIVE if Grid Engine has it, "
         "and `init` makes none",
     )
-    inheritable_parameter_names: str | None = setting(
-        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None, "", unheeded=_PLATFORM, provider="cloud_pipeline"
-    )
-    inheritable_parameter_prefixes: str = setting(
-        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_PREFIXES",
-        "CP_CAP_MOUNT_OPTIONS_",
-        "",
-        unheeded=_PLATFORM,
-        provider="cloud_pipeline",
+    inheritable_parameter_names: str | None = of_platform("CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_NAMES", None)
+    inheritable_parameter_prefixes: str = of_platform(
+        "CP_CAP_AUTOSCALE_INHERITABLE_PARAMETER_PREFIXES", "CP_CAP_MOUNT_OPTIONS_"
     )
 
 
@@ -554,10 +540,8 @@ class QueueSettings(_Section):
         "CP_CAP_SGE_PE_NAME", "local", "Parallel environment with all slots on one host; `init` makes it."
     )
     pe_mpi: str = setting("CP_CAP_SGE_PE_MPI_NAME", "mpi", "Parallel environment over several hosts; `init` makes it.")
-    pe_slots: Annotated[int, Field(ge=1)] = setting(
-        "CP_CAP_SGE_PE_SLOTS", 999999, "Slots of both parallel environments."
-    )
-    pe_mpi_slots: Annotated[int, Field(ge=1)] | None = setting(
+    pe_slots: AtLeastOne = setting("CP_CAP_SGE_PE_SLOTS", 999999, "Slots of both parallel environments.")
+    pe_mpi_slots: AtLeastOne | None = setting(
         "CP_CAP_SGE_PE_MPI_SLOTS",
         None,
         "Slots of the parallel environment over several hosts. Default: those of CP_CAP_SGE_PE_SLOTS.",
@@ -573,10 +557,10 @@ class QueueSettings(_Section):
         "posix_compliant",
         "`shell_start_mode` of a queue that `init` makes. An existing queue keeps its own.",
     )
-    master_cores: Annotated[int, Field(ge=0)] | None = setting(
+    master_cores: Count | None = setting(
         "CP_CAP_SGE_MASTER_CORES", None, "Cores of the master that run jobs; 0: none. Default: all."
     )
-    free_cores: Annotated[int, Field(ge=0)] = setting(
+    free_cores: Count = setting(
         "CP_CAP_SGE_WORKER_FREE_CORES",
         0,
         "Cores of each worker and of the master that run no jobs. If that would leave no core, all run jobs.",
@@ -603,42 +587,31 @@ class QueueSettings(_Section):
         "relation EXCL is used.",
     )
 
-    workers: Annotated[int, Field(ge=0)] = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers.")
-    min_workers: Annotated[int, Field(ge=0)] = setting(
+    workers: Count = setting("CP_CAP_AUTOSCALE_WORKERS", 3, "Most additional workers.")
+    min_workers: Count = setting(
         "CP_CAP_AUTOSCALE_MIN_WORKERS", 0, "Additional workers that the autoscaler keeps even if they are idle."
     )
-    max_cores: Annotated[int, Field(ge=1)] | None = setting(
+    max_cores: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_MAX_CORES", None, "Most cores of all additional workers together."
     )
-    max_price_per_hour: Annotated[float, Field(gt=0)] | None = setting(
+    max_price_per_hour: Positive | None = setting(
         "CP_CAP_AUTOSCALE_MAX_PRICE_PER_HOUR",
         None,
         "Highest price of all additional workers together. With this limit, the autoscaler launches no type whose "
         "price it does not know.",
         unit="per hour",
     )
-    max_launches_per_hour: Annotated[int, Field(ge=1)] | None = setting(
+    max_launches_per_hour: AtLeastOne | None = setting(
         "CP_CAP_AUTOSCALE_MAX_LAUNCHES_PER_HOUR", None, "Most workers launched in any 60 minutes."
     )
     instance_type: str | None = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_TYPE", None, "Instance type of workers. Default: the master's.", also="instance_size"
     )
-    instance_disk: int | None = setting(
-        "CP_CAP_AUTOSCALE_INSTANCE_DISK",
-        None,
-        "Disk of a worker.",
-        unit="GB",
-        unheeded=_PLATFORM,
-        provider="cloud_pipeline",
-        also="instance_disk",
+    instance_disk: int | None = of_platform(
+        "CP_CAP_AUTOSCALE_INSTANCE_DISK", None, explanation="Disk of a worker.", unit="GB", also="instance_disk"
     )
-    instance_image: str | None = setting(
-        "CP_CAP_AUTOSCALE_INSTANCE_IMAGE",
-        None,
-        "Image of a worker.",
-        unheeded=_PLATFORM,
-        provider="cloud_pipeline",
-        also="docker_image",
+    instance_image: str | None = of_platform(
+        "CP_CAP_AUTOSCALE_INSTANCE_IMAGE", None, explanation="Image of a worker.", also="docker_image"
     )
     price_types: Annotated[tuple[PriceType, ...], BeforeValidator(_price_types), Field(min_length=1)] = setting(
         "CP_CAP_AUTOSCALE_PRICE_TYPE",
@@ -646,22 +619,20 @@ class QueueSettings(_Section):
         "`on_demand`, `spot`, or both in the order of preference. Default: the master's.",
         also="price_type",
     )
-    price_type_deadline: Annotated[float, Field(ge=0)] = setting(
+    price_type_deadline: Seconds = setting(
         "CP_CAP_AUTOSCALE_PRICE_TYPE_DEADLINE",
         0.0,
         "How long a job must have been able to run before the autoscaler launches another price type than the first "
         "for it.",
         unit="s",
     )
-    price_type_premium: Annotated[float, Field(ge=0)] | None = setting(
+    price_type_premium: Seconds | None = setting(
         "CP_CAP_AUTOSCALE_PRICE_TYPE_MAX_PREMIUM",
         None,
         "How much more another price type may cost than the first, as a share of the first's price: with "
         "`spot,on_demand`, 1.5 allows on-demand workers at up to 2.5 times the spot price of their type.",
     )
-    command_template: str = setting(
-        "CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity", "", unheeded=_PLATFORM, provider="cloud_pipeline"
-    )
+    command_template: str = of_platform("CP_CAP_AUTOSCALE_CMD_TEMPLATE", "sleep infinity")
     hybrid: bool = setting(
         "CP_CAP_AUTOSCALE_HYBRID", False, "Choose the type of workers by pending demand, from a whole instance family."
     )
@@ -670,7 +641,7 @@ class QueueSettings(_Section):
         None,
         "Instance family of hybrid workers (c5, r5, Dsv5). Default: that of the instance type.",
     )
-    hybrid_max_cores: Annotated[int, Field(ge=0)] = setting(
+    hybrid_max_cores: Count = setting(
         "CP_CAP_AUTOSCALE_HYBRID_MAX_CORE_PER_NODE", 0, "Most cores of one hybrid worker; 0: no cap.", unit="cores"
     )
     descending: bool = setting(
@@ -682,10 +653,8 @@ class QueueSettings(_Section):
         "cpu-capacity: the type that runs the most pending cores. naive-cpu-capacity: the smallest type with as many "
         "cores as wait. default: naive-cpu-capacity if the batch size is 1, else cpu-capacity.",
     )
-    scale_up_batch: Annotated[int, Field(ge=1)] = setting(
-        "CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch."
-    )
-    scale_down_batch: Annotated[int, Field(ge=1)] = setting(
+    scale_up_batch: AtLeastOne = setting("CP_CAP_AUTOSCALE_SCALE_UP_BATCH_SIZE", 1, "Most workers in one launch.")
+    scale_down_batch: AtLeastOne = setting(
         "CP_CAP_AUTOSCALE_SCALE_DOWN_BATCH_SIZE", 1, "Most workers that the autoscaler begins to remove in one pass."
     )
     scale_up_timeout: Seconds = setting(
@@ -718,14 +687,14 @@ class QueueSettings(_Section):
     )
     health_checks: Path = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECKS",
-        Path("/etc/sge-autoscaler/engine/health_checks-checks"),
+        Path("/etc/sge-autoscaler/health-checks"),
         "Directory of further health checks, from which a request can choose one by name (`HealthCheck`). They run as "
         "the user of the autoscaler, so only that user should have write access.",
     )
-    health_interval: Annotated[float, Field(gt=0)] = setting(
+    health_interval: Positive = setting(
         "CP_CAP_AUTOSCALE_HEALTH_CHECK_INTERVAL", 60.0, "Time from one health check of a worker to the next.", unit="s"
     )
-    boot_timeout: Annotated[float, Field(gt=0)] = setting(
+    boot_timeout: Positive = setting(
         "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT",
         900.0,
         "The autoscaler terminates a worker that has not joined this long after its order.",
@@ -737,12 +706,12 @@ class QueueSettings(_Section):
         "How long the backoff of a type that keeps failing lasts.",
         unit="s",
     )
-    unavailability_count_capacity: Annotated[int, Field(ge=1)] = setting(
+    unavailability_count_capacity: AtLeastOne = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_INSUFFICIENT",
         5,
         "Out-of-capacity answers that start the backoff.",
     )
-    unavailability_count_failure: Annotated[int, Field(ge=1)] = setting(
+    unavailability_count_failure: AtLeastOne = setting(
         "CP_CAP_AUTOSCALE_INSTANCE_UNAVAILABILITY_COUNT_FAILURE", 5, "Failed boots that start the backoff."
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.model.request_sets import AutoStopAnswer
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 TABLE: Migration = (
     """
@@ -39,11 +39,8 @@ class Answered:
     reason: Reason
 
 
-class AutoStopTable:
+class AutoStopTable(Table):
     """The table above: of every worker its last question and its last answer."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def ask(self, worker_id: str, at: float) -> None:
         """Store that a worker asks. A worker whose answer is STOPS keeps that answer."""

@@ -4,7 +4,7 @@ which polls neither wakes the loop nor waits for it. Bounded; nothing secret is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoscaler.store import encoding
@@ -25,7 +25,9 @@ TABLE: Migration = (
     """,
 )
 MOST = 10_000
-"""So many are kept, the newest."""
+"""So many of those who proved who they are are kept, the newest."""
+MOST_STRANGERS = 1_000
+"""So many of those who did not: whoever only knocks pushes no other call out."""
 LONGEST = 300
 """Characters of a call's path and query that are kept."""
 _TRIM_EVERY = 100
@@ -51,30 +53,29 @@ class Call:
 class CallLog:
     """Where calls are kept."""
 
-    def __init__(self, database: Database, most: int = MOST) -> None:
-        self._database, self._most = database, most
+    def __init__(self, database: Database, most: int = MOST, most_strangers: int = MOST_STRANGERS) -> None:
+        self._database, self._most, self._most_strangers = database, most, most_strangers
 
     @classmethod
-    def open(cls, path: Path | None, most: int = MOST) -> CallLog:
+    def open(cls, path: Path | None, most: int = MOST, most_strangers: int = MOST_STRANGERS) -> CallLog:
         """None: in memory. Raises SettingsError where the file cannot be used."""
-        return cls(Database.open(path, (TABLE,)), most)
+        return cls(Database.open(path, (TABLE,)), most, most_strangers)
 
     def add(self, call: Call) -> None:
         with self._database.transaction():
-            number = self._database.insert(
-                "INSERT INTO calls (at, who, method, target, status, operation, seconds) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    call.at,
-                    call.who,
-                    call.method[:LONGEST],
-                    call.target[:LONGEST],
-                    call.status,
-                    call.operation,
-                    call.seconds,
-                ),
-            )
+            short = replace(call, method=call.method[:LONGEST], target=call.target[:LONGEST])
+            number = self._database.add("calls", encoding.plain(short))
             if number % _TRIM_EVERY == 0:
-                self._database.execute("DELETE FROM calls WHERE id <= ?", (number - self._most,))
+                self._trim("who = ''", self._most_strangers)
+                self._trim("who <> ''", self._most)
+
+    def _trim(self, whose: str, most: int) -> None:
+        """Keep the newest of these."""
+        self._database.execute(
+            f"DELETE FROM calls WHERE {whose} AND id <= (SELECT id FROM calls WHERE {whose}"
+            " ORDER BY id DESC LIMIT 1 OFFSET ?)",
+            (most,),
+        )
 
     def newest(self, limit: int = 100) -> tuple[Call, ...]:
         """Newest first."""

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ def _make(path: Path) -> None:
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+class Table:
+    """Owner of one table of a file, or of several that belong together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
 
 class Database:
@@ -120,6 +127,11 @@ class Database:
         """Insert one row; returns its row id."""
         with self.transaction():
             return self._ask(sql, values).lastrowid or 0
+
+    def add(self, table: str, columns: Mapping[str, object], *, again: str = "") -> int:
+        """Insert one row by the names of its columns; returns its row id. `again`: what to do where it is there."""
+        names, places = ", ".join(columns), ", ".join("?" * len(columns))
+        return self.insert(f"INSERT INTO {table} ({names}) VALUES ({places}) {again}", tuple(columns.values()))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         with self.transaction(), self._kept():

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from autoscaler.core.model.evidence import Evidence, Finding, Health, JobFailure, JobSuccess
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 KEPT_FOR = 3600.0
 """Seconds after which a finding matters to no plan any more."""
@@ -71,11 +71,8 @@ HEALTH: Migration = (
 )
 
 
-class EvidenceTable:
+class EvidenceTable(Table):
     """What Grid Engine answered, of each job the newest."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def find(self, findings: Iterable[Finding]) -> None:
         """Keep these, each instead of an earlier one about the same job."""
@@ -93,14 +90,11 @@ class EvidenceTable:
         self._database.execute("DELETE FROM answers WHERE at < ?", (before,))
 
 
-class StartTable:
+class StartTable(Table):
     """What became of jobs' starts, as far as it tells of the hosts: failures in a row, and who ran something where.
 
     Bounded: of a host only the newest failures after its last success, of an owner on a host only the last success.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     @property
     def offset(self) -> int | None:
@@ -122,10 +116,7 @@ class StartTable:
             self._database.execute("INSERT OR REPLACE INTO accounting_read VALUES (1, ?)", (offset,))
 
     def _fail(self, failure: JobFailure) -> None:
-        self._database.execute(
-            "INSERT INTO job_failures (host, job, at, failed, owner, task) VALUES (?, ?, ?, ?, ?, ?)",
-            (failure.host, failure.job, failure.at, failure.failed, failure.owner, failure.task),
-        )
+        self._database.add("job_failures", encoding.plain(failure))
         self._database.execute(
             "DELETE FROM job_failures WHERE host = ? AND id NOT IN "
             "(SELECT id FROM job_failures WHERE host = ? ORDER BY id DESC LIMIT ?)",
@@ -152,11 +143,8 @@ class StartTable:
         self._database.execute("DELETE FROM job_successes WHERE at < ?", (before,))
 
 
-class HealthTable:
+class HealthTable(Table):
     """What health checks last said of each worker."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def note(self, worker_id: str, at: float, *, healthy: bool, message: str = "") -> None:
         """Keep what a check said. Sick after sick is sick since the first."""

@@ -17,7 +17,7 @@ from typing import Any, get_args
 from autoscaler.core.model.actions import Action, Candidate, Enrol, JobAction, Launch, Offer
 from autoscaler.core.model.fleet import Assignment, BucketKey, LaunchFailure, Order, OrderState, RefusedEnd
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 from providers.interface import LaunchOrder
 
 TABLES: Migration = (
@@ -241,11 +241,8 @@ class OrderRecord:
         )
 
 
-class Journal:
+class Journal(Table):
     """The tables above. Every method is one transaction, or part of the caller's."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def begin(
         self, actions: Sequence[Action], *, pass_number: int, at: float, new_id: Callable[[], str]
@@ -254,39 +251,33 @@ class Journal:
         if not actions:
             return ()
         with self._database.transaction():
-            plan = self._database.insert("INSERT INTO plans (pass, at) VALUES (?, ?)", (pass_number, at))
+            plan = self._database.add("plans", {"pass": pass_number, "at": at})
             return tuple(self._journalled(plan, action, at, new_id) for action in actions)
 
     def _journalled(self, plan: int, action: Action, at: float, new_id: Callable[[], str]) -> Journalled:
         order_id, written = None, action
         if isinstance(action, Launch):
             order_id, written = new_id(), replace(action, assignment=())  # that stands once, with the order
-            self._database.execute(
-                "INSERT INTO orders (id, node_array, ordered_at, candidates, group_id, nodes, for_requests, assignment)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    order_id,
-                    action.node_array,
-                    at,
-                    encoding.write(action.candidates),
-                    action.group_id,
-                    encoding.write(action.nodes),
-                    action.asked,
-                    encoding.write(action.assignment),
-                ),
-            )
-        row = self._database.insert(
-            "INSERT INTO actions (plan, kind, worker_id, host, order_id, action) VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                plan,
-                action.kind,
-                getattr(action, "worker_id", None),
-                getattr(action, "host", None),
-                order_id,
-                encoding.write(written),
-            ),
-        )
-        return Journalled(row, action, order_id)
+            order = {
+                "id": order_id,
+                "node_array": action.node_array,
+                "ordered_at": at,
+                "candidates": encoding.write(action.candidates),
+                "group_id": action.group_id,
+                "nodes": encoding.write(action.nodes),
+                "for_requests": action.asked,
+                "assignment": encoding.write(action.assignment),
+            }
+            self._database.add("orders", order)
+        row = {
+            "plan": plan,
+            "kind": action.kind,
+            "worker_id": getattr(action, "worker_id", None),
+            "host": getattr(action, "host", None),
+            "order_id": order_id,
+            "action": encoding.write(written),
+        }
+        return Journalled(self._database.add("actions", row), action, order_id)
 
     def end(self, action_id: int, result: Result, message: str, at: float) -> None:
         """Write down an action's outcome."""
@@ -349,11 +340,15 @@ class Journal:
             order = self._database.row("SELECT closed_at FROM orders WHERE id = ?", (asked.order_id,))
             if order is None or order["closed_at"] is not None:
                 return False
-            self._database.execute(
-                "INSERT INTO attempts (token, order_id, candidate, offer, asked, sent_at) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                (asked.token, asked.order_id, candidate, offer, encoding.write(asked), at),
-            )
+            attempt = {
+                "token": asked.token,
+                "order_id": asked.order_id,
+                "candidate": candidate,
+                "offer": offer,
+                "asked": encoding.write(asked),
+                "sent_at": at,
+            }
+            self._database.add("attempts", attempt, again="ON CONFLICT DO NOTHING")
             return True
 
     def answer(
@@ -404,20 +399,16 @@ class Journal:
 
     def fail(self, failure: LaunchFailure, worker_id: str | None = None) -> None:
         """Note a failure against its bucket; of one worker only once, however often its end is tried."""
-        self._database.execute(
-            "INSERT INTO failures (at, bucket, kind, message, order_id, worker_id, retry_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            (
-                failure.at,
-                encoding.write(failure.bucket),
-                failure.kind,
-                failure.message,
-                failure.order_id,
-                worker_id,
-                failure.retry_at,
-            ),
-        )
+        row = {
+            "at": failure.at,
+            "bucket": encoding.write(failure.bucket),
+            "kind": failure.kind,
+            "message": failure.message,
+            "order_id": failure.order_id,
+            "worker_id": worker_id,
+            "retry_at": failure.retry_at,
+        }
+        self._database.add("failures", row, again="ON CONFLICT DO NOTHING")
 
     def orders(self, since: float, nodes: Collection[str] = ()) -> tuple[OrderRecord, ...]:
         """Orders that are open, were closed after `since`, or are for one of these created nodes; oldest first. One

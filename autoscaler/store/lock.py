@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autoscaler.errors import LockHeld, SettingsError
-from autoscaler.strict_modes import refuse_exposed
+from autoscaler.strict_modes import ours, owner, refuse_exposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def lock_directory() -> Path:
     """The same for every process of this user on this machine, whatever its settings: two state directories are no two
     cells. Nobody else can write there: a lock that anybody may hold or delete is none.
     """
-    if os.geteuid() == 0 or _ours(LOCKS) or (not LOCKS.exists() and _ours(LOCKS.parent)):
+    if os.geteuid() == 0 or ours(LOCKS) or (not LOCKS.exists() and ours(LOCKS.parent)):
         return LOCKS
     return Path(f"~{_user()}").expanduser() / ".local" / "state" / "sge-autoscaler" / "lock"
 
@@ -152,7 +152,7 @@ def held(key: CellKey, directory: Path) -> bool:
 def running(key: CellKey) -> Holder | None:
     """Who serves this cell on this machine now, as root, as systemd's user or as we ourselves; None: nobody.
 
-    A note is believed where root or we ourselves have written it.
+    A note is believed where root, the user for whom systemd made the directory, or we ourselves have written it.
     """
     for directory in dict.fromkeys((lock_directory(), LOCKS)):
         if not held(key, directory):
@@ -169,13 +169,6 @@ def running(key: CellKey) -> Holder | None:
     return None
 
 
-def _ours(path: Path) -> bool:
-    try:
-        return path.stat().st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
 def _user() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
@@ -183,9 +176,9 @@ def _user() -> str:
         return ""
 
 
-def _owners() -> tuple[int, ...]:
-    """Users whose notes are believed."""
-    return 0, os.geteuid()
+def _owners() -> tuple[int | None, ...]:
+    """Users whose notes are believed. In /run only root makes a directory, or gives one away."""
+    return 0, os.geteuid(), owner(LOCKS.parent)
 
 
 def _lives(who: Holder) -> bool:

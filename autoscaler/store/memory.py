@@ -6,7 +6,7 @@ import logging
 
 from autoscaler.core.model.memory import Memory
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 log = logging.getLogger("autoscaler.store")
 
@@ -21,21 +21,8 @@ TABLE: Migration = (
 )
 
 
-def memory_to_json(memory: Memory, *, indent: int | None = None) -> str:
-    """Core's memory as JSON."""
-    return encoding.write(memory, indent=indent)
-
-
-def memory_from_json(text: str | bytes) -> Memory:
-    """The memory that this JSON holds; missing fields have their defaults. Raises encoding.Unreadable."""
-    return encoding.read(text, Memory)
-
-
-class MemoryTable:
+class MemoryTable(Table):
     """Where the memory is kept."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def load(self) -> Memory:
         """The last memory; the empty one for a new cell, which is safe (rule 8).
@@ -46,7 +33,7 @@ class MemoryTable:
         if row is None:
             return Memory()
         try:
-            return memory_from_json(row["memory"])
+            return encoding.read(row["memory"], Memory)
         except encoding.Unreadable as error:
             log.warning("the stored memory cannot be read and counts as lost: %s", error)
             return Memory()
@@ -60,5 +47,5 @@ class MemoryTable:
     def save(self, memory: Memory, at: float) -> None:
         self._database.execute(
             "INSERT INTO memory VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, memory = excluded.memory",
-            (at, memory_to_json(memory)),
+            (at, encoding.write(memory)),
         )

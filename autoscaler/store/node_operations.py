@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoscaler.core.model.request_sets import NodeOperation
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 TABLE: Migration = (
     """
@@ -25,11 +25,8 @@ TABLE: Migration = (
 )
 
 
-class NodeOperationTable:
+class NodeOperationTable(Table):
     """The table above. Its column `empty_since` is an older version's."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def ask(self, verb: str, worker_id: str, *, at: float, who: str) -> bool:
         """False: something else is still to be done with this machine."""

@@ -16,7 +16,7 @@ from typing import Any
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.model.request_sets import CreatedNode
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 TABLES: Migration = (
     """
@@ -88,11 +88,8 @@ class NodeRow:
     """
 
 
-class NodeTable:
+class NodeTable(Table):
     """The tables above. Every method is one transaction, or part of the caller's."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     # -- operations ----------------------------------------------------------------------------------------------
 

@@ -105,6 +105,9 @@ class LastObservation:
     """Of buckets that failed too often."""
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → why its provider refuses all launches for it until a person corrects that."""
+    region: str = ""
+    subnet: str = ""
+    """Where the provider's settings have its machines; '': they do not say."""
     troubles: tuple[str, ...] = ()
     """Why the loop polls Grid Engine, or polls it less often than it is set to."""
 

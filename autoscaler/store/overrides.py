@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.store import encoding
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 TABLE: Migration = (
     """
@@ -57,11 +57,8 @@ class OverrideRow:
     at: float
 
 
-class OverrideTable:
+class OverrideTable(Table):
     """The table of overrides."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def ask(self, verb: Verb, *, who: str, at: float, host: str = "") -> bool:
         """Put an override in force; returns whether it is new."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.outcome.sample import ARRAY_MEANS, MEANS, MOSTS, SUMS, ArraySample, Sample, Starts
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,8 @@ _ADD = _upsert("samples", ("resolution", "at"), ("seconds", *MEANS, *SUMS), MOST
 _ADD_ARRAY = _upsert("array_samples", ("resolution", "at", "node_array"), ARRAY_MEANS, ("most",))
 
 
-class SampleTable:
+class SampleTable(Table):
     """The tables above."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def add(self, sample: Sample, until: float, starts: Starts = NONE) -> None:
         """What `sample` saw held until this time, when so many jobs had begun. A clock set back adds nothing."""

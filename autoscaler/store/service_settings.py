@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from autoscaler.store.database import Database, Migration
+from autoscaler.store.database import Migration, Table
 
 TABLE: Migration = (
     """
@@ -18,11 +18,8 @@ TABLE: Migration = (
 )
 
 
-class ServiceSettings:
+class ServiceSettings(Table):
     """The table above."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def keep(self, settings: Mapping[str, str], at: float) -> None:
         """What it serves by from now on, by environment name; secrets are the caller's to leave out."""

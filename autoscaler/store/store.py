@@ -16,46 +16,29 @@ from autoscaler.store import (
     history,
     journal,
     memory,
+    node_operations,
     nodes,
+    observations,
+    overrides,
     requests,
     samples,
     service_settings,
 )
-from autoscaler.store import (
-    node_operations as verbs,
-)
-from autoscaler.store import (
-    observations as looks,
-)
-from autoscaler.store import (
-    overrides as wishes,
-)
-from autoscaler.store.auto_stops import AutoStopTable
 from autoscaler.store.database import Database, Migration
-from autoscaler.store.evidence import EvidenceTable, HealthTable, StartTable
-from autoscaler.store.history import KEPT_FOR, History
-from autoscaler.store.journal import Journal, Journalled
-from autoscaler.store.memory import MemoryTable
-from autoscaler.store.node_operations import NodeOperationTable
-from autoscaler.store.nodes import NodeTable
-from autoscaler.store.observations import ObservationTable
-from autoscaler.store.overrides import OverrideTable
-from autoscaler.store.requests import RequestTable
-from autoscaler.store.samples import SampleTable
-from autoscaler.store.service_settings import ServiceSettings
+from autoscaler.store.journal import Journalled
 
 MIGRATIONS: tuple[Migration, ...] = (
-    (*memory.TABLE, *journal.TABLES, *history.TABLES, *wishes.TABLE),
+    (*memory.TABLE, *journal.TABLES, *history.TABLES, *overrides.TABLE),
     evidence.ANSWERS,
     (*evidence.STARTS, *evidence.HEALTH),
     auto_stops.TABLE,
     requests.TABLES,
     nodes.TABLES,
     samples.TABLES,
-    looks.TABLE,
+    observations.TABLE,
     journal.FOR_WHOM,
     journal.FOR_REQUESTS,
-    verbs.TABLE,
+    node_operations.TABLE,
     nodes.FAILED,
     journal.ASKED_AGAIN,
     journal.FOR_CATEGORIES,
@@ -74,20 +57,20 @@ class Store:
 
     def __init__(self, database: Database, new_id: Callable[[], str] = _new_id) -> None:
         self.database = database
-        self.memory = MemoryTable(database)
-        self.journal = Journal(database)
-        self.history = History(database)
-        self.service_settings = ServiceSettings(database)
-        self.wishes = OverrideTable(database)
-        self.evidence = EvidenceTable(database)
-        self.starts = StartTable(database)
-        self.health = HealthTable(database)
-        self.samples = SampleTable(database)
-        self.nodes = NodeTable(database)
-        self.looks = ObservationTable(database)
-        self.verbs = NodeOperationTable(database)
-        self.auto_stops = AutoStopTable(database)
-        self.requests = RequestTable(
+        self.memory = memory.MemoryTable(database)
+        self.journal = journal.Journal(database)
+        self.history = history.History(database)
+        self.service_settings = service_settings.ServiceSettings(database)
+        self.wishes = overrides.OverrideTable(database)
+        self.evidence = evidence.EvidenceTable(database)
+        self.starts = evidence.StartTable(database)
+        self.health = evidence.HealthTable(database)
+        self.samples = samples.SampleTable(database)
+        self.nodes = nodes.NodeTable(database)
+        self.looks = observations.ObservationTable(database)
+        self.verbs = node_operations.NodeOperationTable(database)
+        self.auto_stops = auto_stops.AutoStopTable(database)
+        self.requests = requests.RequestTable(
             database, nodes=self.nodes.live, auto_stops=self.auto_stops.open, operations=self.verbs.open
         )
         self._new_id = new_id
@@ -133,13 +116,13 @@ class Store:
     def forget_old(self, now: float) -> None:
         """Drop what is older than the history is kept for."""
         with self.database.transaction():
-            self.history.forget(now - KEPT_FOR)
+            self.history.forget(now - history.KEPT_FOR)
             self.samples.forget(now)
             self.requests.lapse(now)
-            self.journal.forget(now - KEPT_FOR)
-            self.nodes.forget(now - KEPT_FOR)
-            self.verbs.forget(now - KEPT_FOR)
-            self.auto_stops.forget(now - KEPT_FOR)
+            self.journal.forget(now - history.KEPT_FOR)
+            self.nodes.forget(now - history.KEPT_FOR)
+            self.verbs.forget(now - history.KEPT_FOR)
+            self.auto_stops.forget(now - history.KEPT_FOR)
             for findings in (self.evidence, self.starts, self.health):
                 findings.forget(now - evidence.KEPT_FOR)
 

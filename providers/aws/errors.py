@@ -99,8 +99,6 @@ UNKNOWN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"
 MISSING_TEMPLATE = frozenset({"InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException"})
 EXISTING_TEMPLATE = "InvalidLaunchTemplateName.AlreadyExistsException"
 MISSING_SUBNET = "InvalidSubnetID.NotFound"
-PROTECTED = "OperationNotPermitted"
-"""An end that somebody's protection of the machine forbids: refused, and asked for again later."""
 UNAUTHORIZED = "UnauthorizedOperation"
 _SETTINGS = (
     CredentialRetrievalError,

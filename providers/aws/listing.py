@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, PriceType, Worker
 from providers.aws import tags
-from providers.aws.prices import Prices
+from providers.aws.catalogue import Prices
 
 STATES: Mapping[str, MachineState] = MappingProxyType(
     {

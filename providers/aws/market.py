@@ -14,9 +14,17 @@ from datetime import date
 from autoscaler.background import Executor, on_thread
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, InstanceType, PriceType
 from providers.aws.calls import Calls
-from providers.aws.catalogue import ARCHITECTURES, Offered, offered_types, one_type
+from providers.aws.catalogue import (
+    ARCHITECTURES,
+    Offered,
+    Prices,
+    catalog_prices,
+    listed_prices,
+    offered_types,
+    one_type,
+    spot_prices,
+)
 from providers.aws.launch_template import NO_ON_DEMAND, spot_only
-from providers.aws.prices import Prices, catalog_prices, listed_prices, spot_prices
 from providers.aws.settings import AwsSettings
 from providers.aws.terms import Terms, look_up
 from providers.cache import Cached

@@ -88,5 +88,5 @@ def notice_of(body: str) -> Interruption | None:
                 return Interruption(worker_id, at, "rebalance")
             case _:
                 return None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -88,7 +88,7 @@ class AwsProvider:
         try:
             return self.market.buckets()
         except ProviderError as error:
-            raise _unreachable(error) from error
+            raise Unreachable.of(error) from error
 
     def workers(self) -> Sequence[Worker]:
         try:
@@ -96,7 +96,7 @@ class AwsProvider:
             found = self._described(tags.filters(cell=self.cell))
             self._listed = [worker(each, type_of, prices, names) for each in found if self._is_ours(each)]
         except ProviderError as error:
-            raise _unreachable(error) from error
+            raise Unreachable.of(error) from error
         except (KeyError, AttributeError, TypeError) as error:
             raise Unreachable(f"cannot understand a machine in the listing: {error!r}") from error
         return self._listed
@@ -246,13 +246,6 @@ def _none_of(order: LaunchOrder, error: ProviderError, found: Sequence[Place]) -
         error = QuotaReached(f"{error} (asked for {order.count} {type_.name}: {order.count * type_.vcpus} vCPUs)")
     tried = dict.fromkeys(place.bucket for place in found)
     return Launched((), tuple((key, error) for key in tried))
-
-
-def _unreachable(error: ProviderError) -> Unreachable:
-    """A listing that is not whole is none, whatever the reason."""
-    if isinstance(error, Unreachable):
-        return error
-    return Unreachable(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))
 
 
 def _parts(ids: Sequence[str]) -> Iterable[list[str]]:

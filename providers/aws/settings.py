@@ -7,26 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AliasChoices, Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.settings import Names
+from providers.settings import ByArray, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AWS_"
 ARRAY_IMAGE, ARRAY_DISK = "CP_CAP_AUTOSCALE_INSTANCE_IMAGE", "CP_CAP_AUTOSCALE_INSTANCE_DISK"
 """Set for a queue, suffix or not, they are its node array's own."""
 IMAGE = "ami-"
-
-
-def _groups(value: object) -> object:
-    """`mpi=group-a, tight=group-b`, or `group` for every node array."""
-    if not isinstance(value, str):
-        return value
-    pairs = [word.rpartition("=") for word in value.replace(",", " ").split()]
-    return {array: group for array, _, group in pairs}
-
-
-Groups = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_groups)]
 
 
 class AwsSettings(BaseSettings):
@@ -65,7 +54,7 @@ class AwsSettings(BaseSettings):
         description="Size of the root disk in GiB. Default: the image's.",
     )
     disk_type: str = Field("gp3", description="Type of the root disk, if its size is set.")
-    placement_groups: Groups = Field(
+    placement_groups: ByArray = Field(
         {},
         description="Placement groups for tightly coupled work, `array=group` separated by commas. AWS places "
         "an order of that node array completely in one zone and in that group, or not at all. A name alone "

@@ -29,7 +29,7 @@ from providers.azure.market import Market
 from providers.azure.orders import LANES, Orders, one
 from providers.azure.settings import NETWORK, AzureSettings
 from providers.catalog import Offer
-from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Throttled, Unreachable
+from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
 from providers.price_age import oldest_price
 
 STATUS_AGE = 60.0
@@ -83,7 +83,7 @@ class AzureProvider:
         try:
             return self.market.buckets()
         except ProviderError as error:
-            raise _unreachable(error) from error
+            raise Unreachable.of(error) from error
 
     def workers(self) -> Sequence[Worker]:
         try:
@@ -104,7 +104,7 @@ class AzureProvider:
             ]
             return [*workers, *self._ended({each.id: each for each in workers})]
         except ProviderError as error:
-            raise _unreachable(error) from error
+            raise Unreachable.of(error) from error
         except (KeyError, AttributeError, TypeError, ValueError) as error:
             raise Unreachable(f"a machine in the listing cannot be understood: {error!r}") from error
 
@@ -239,10 +239,3 @@ def _name(machine: Record) -> str:
 def _key(machine: Record) -> str:
     """A machine's resource id: Azure writes its letters as it likes."""
     return str(machine["id"]).lower()
-
-
-def _unreachable(error: ProviderError) -> Unreachable:
-    """A listing that is not whole is none, whatever the reason."""
-    if isinstance(error, Unreachable):
-        return error
-    return Unreachable(f"too many calls: {error}" if isinstance(error, Throttled) else str(error))

@@ -3,30 +3,21 @@ azure-identity finds them (AZURE_* environment, managed identity, Azure CLI)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.core.model.fleet import ANY
-from providers.settings import Names
+from providers.settings import ByArray, Names
 
 PREFIX = "CP_CAP_AUTOSCALE_AZURE_"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COMPUTE = "Microsoft.Compute"
 NETWORK = "Microsoft.Network"
 PRICE_LIST = "https://prices.azure.com/api/retail/prices"
-
-
-def _sets(value: object) -> object:
-    """`mpi=set-a, tight=set-b`, or `set` for every node array."""
-    if not isinstance(value, str):
-        return value
-    pairs = [word.rpartition("=") for word in value.replace(",", " ").split()]
-    return {array: name for array, _, name in pairs}
 
 
 def _key(value: object) -> object:
@@ -37,9 +28,6 @@ def _key(value: object) -> object:
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{value.removeprefix('file:')} cannot be read: {error}") from error
     return value
-
-
-Sets = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_sets)]
 
 
 class AzureSettings(BaseSettings):
@@ -91,7 +79,7 @@ class AzureSettings(BaseSettings):
     )
     disk_type: str = Field("StandardSSD_LRS", description="Storage of the system disk.")
     zones: Names = Field((), description="Availability zones (`1,2`). Default: none; Azure chooses.")
-    availability_sets: Sets = Field(
+    availability_sets: ByArray = Field(
         {},
         description="Availability sets for tightly coupled work, `array=set` separated by commas: InfiniBand "
         "works only among the machines of one set. A name alone is for every node array.",

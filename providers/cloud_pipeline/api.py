@@ -1,21 +1,23 @@
 """The platform's REST API: an envelope around every answer, a token that is renewed, dates in UTC.
 
-Everything raised is a provider's error: what the platform refuses by its words (`words`), what cannot be understood
-as Unreachable, since it may have happened or not.
+Everything raised is a provider's error: what cannot be understood is Unreachable, since it may have happened or not.
+The platform says no by HTTP 200 with `status: ERROR` and a sentence, seldom a code. The sentences that matter are told
+by their words: what may pass is asked again; whatever else it refuses would be refused again.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from providers.cloud_pipeline.credential import Credential
-from providers.cloud_pipeline.words import refusal
-from providers.interface import ProviderError, Refused, Unreachable
+from providers.interface import OutOfCapacity, ProviderError, QuotaReached, Refused, Throttled, Unreachable
 from providers.rate_limiter import RateLimiter
 from providers.rest import Answer, Deadline, Rest, segment
 
@@ -185,3 +187,75 @@ def _not_taken(what: str) -> Refused:
         f"{what}: the platform refuses the token in API_TOKEN: it has expired or was withdrawn, or its user may "
         "not do this; start the master run anew, or set a valid token"
     )
+
+
+PREFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "ge.autoscaling.scale.up.timeout",
+        "CP_CAP_AUTOSCALE_SCALE_DOWN_TIMEOUT": "ge.autoscaling.scale.down.timeout",
+        "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT": "ge.autoscaling.scale.up.polling.timeout",
+    }
+)
+"""Setting → the preference that stands in for it; both in seconds."""
+PATIENCE = 8.0
+
+
+def defaults(api: Api) -> dict[str, str]:
+    """What the platform says, by setting; what it does not say is left out. Raises Unreachable."""
+    deadline = Deadline(PATIENCE)
+    said = {setting: preference(api, name, deadline) for setting, name in PREFERENCES.items()}
+    return {setting: str(value) for setting, value in said.items() if value not in (None, "")}
+
+
+def preference(api: Api, name: str, deadline: Deadline) -> Any:
+    """The value of one preference; None where the platform has none, or shows it to nobody. Raises Unreachable."""
+    try:
+        payload = api.get(f"preferences/{segment(name)}", deadline=deadline)
+    except Unreachable:
+        raise
+    except Refused:
+        return None
+    return payload.get("value") if isinstance(payload, dict) else None
+
+
+_CAPACITY = re.compile(r"insufficient .*capacity|no capacity", re.IGNORECASE)
+_QUOTA = re.compile(r"\bquota|exceed\w* .*limit|limit .*exceed|maximum number of running", re.IGNORECASE)
+_THROTTLED = re.compile(r"too many requests|rate limit|throttl", re.IGNORECASE)
+_PASSING = re.compile(
+    r"time[d ]*out|connection|unavailable|internal (server )?error|try again|temporar|deadlock|\bjdbc\b|\bsql\b"
+    r"|transaction|could not (open|acquire|obtain)|optimistic",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(r"\b(not|wasn't|was not|cannot be|can't be) found|does ?n[o']t exist|no such", re.IGNORECASE)
+_TAKEN = re.compile(r"spot|preempt|interrupt|reclaim", re.IGNORECASE)
+
+_QUOTED = re.compile(r"'[^']*'|\[[^\]]*\]")
+"""Names in a sentence are no part of what it says: a preference may be called a timeout."""
+
+
+class NotKnown(Refused):
+    """The platform knows nothing of this name or id."""
+
+
+def refusal(what: str, message: str) -> ProviderError:
+    """The error that stands for an answer `status: ERROR` to the call `what`."""
+    said, words = f"{what}: the platform says: {message}", _QUOTED.sub(" ", message)
+    if _CAPACITY.search(words):
+        return OutOfCapacity(said)
+    if _QUOTA.search(words):
+        return QuotaReached(said)
+    if _THROTTLED.search(words):
+        return Throttled(said)
+    if _MISSING.search(words):
+        return NotKnown(said)
+    return Unreachable(said) if _PASSING.search(words) else Refused(said)
+
+
+def is_capacity(message: str) -> bool:
+    """Whether a run's reason means that there was no machine for it."""
+    return bool(_CAPACITY.search(message))
+
+
+def is_interruption(message: str) -> bool:
+    """Whether a run's reason means that its cloud took the machine back."""
+    return bool(_TAKEN.search(message)) and not is_capacity(message)

@@ -2,11 +2,12 @@
 
 The types are asked for once in a while, for each price type. The list has no prices: they are estimated type by type, a
 few at each observation, those of the master's own family first; what a run of the type costs is known from the run
-itself.
+itself. Families are those that the platform's own templates write in `CP_CAP_AUTOSCALE_HYBRID_FAMILY`.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, InstanceType, PriceType
-from providers.catalog import GIB, load_catalog
+from providers.catalog import GIB, family_of, load_catalog
 from providers.cloud_pipeline.api import Api, as_record, as_records
-from providers.cloud_pipeline.families import family_there
 from providers.cloud_pipeline.settings import CloudPipelineSettings
 from providers.interface import ProviderError, Unreachable
 from providers.rest import Deadline
@@ -166,3 +166,25 @@ def arch_of(name: str, cloud: str) -> str:
         case _:
             arm = False
     return "lx-arm64" if arm else "lx-amd64"
+
+
+_FIRST_NUMBER = re.compile(r"\d+")
+
+
+def family_there(name: str, cloud: str) -> str:
+    """The family of an instance type. `cloud`: AWS, AZURE or GCP, in any case."""
+    match cloud.lower():
+        case "gcp":
+            return _gcp(name)
+        case "azure" if "-" in name:
+            return _FIRST_NUMBER.sub("", name.partition("_")[2].replace("_", ""), count=1)
+        case _:
+            return family_of(name, cloud)
+
+
+def _gcp(name: str) -> str:
+    """Series and kind, without the size and with what follows it: `c3-standard-8-lssd` is a `c3-standard-lssd`."""
+    parts = name.split("-")
+    if "custom" in parts:
+        return family_of(name, "gcp")
+    return "-".join((*parts[:2], *parts[3:4]))

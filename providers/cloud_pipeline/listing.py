@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.core.model.fleet import PriceType, Worker
-from providers.cloud_pipeline.api import Api, as_record, as_records, run_path, unix_time
+from providers.cloud_pipeline.api import Api, NotKnown, as_record, as_records, run_path, unix_time
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.runs import CELL, LIVING, Run, run_from, worker_from
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cloud_pipeline.words import NotKnown
 from providers.interface import ProviderError, Unreachable
 from providers.rest import Deadline, reading
 

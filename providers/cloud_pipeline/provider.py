@@ -13,19 +13,16 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-from autoscaler.core.model.fleet import Bucket, Worker
-from providers.cloud_pipeline.api import Api, as_record, date_text, pace_for, run_path
+from autoscaler.core.model.fleet import Bucket, PriceType, Worker
+from providers.cloud_pipeline.api import Api, NotKnown, as_record, date_text, defaults, pace_for, preference, run_path
 from providers.cloud_pipeline.catalogue import Catalogue
 from providers.cloud_pipeline.credential import Credential
 from providers.cloud_pipeline.listing import Listing
 from providers.cloud_pipeline.orders import LANES, Orders
 from providers.cloud_pipeline.parameters import inheritance
-from providers.cloud_pipeline.preferences import defaults, preference
-from providers.cloud_pipeline.problems import problems
 from providers.cloud_pipeline.runs import Run, parameters_of
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cloud_pipeline.words import NotKnown
-from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused
+from providers.interface import Launched, LaunchOrder, Problem, ProviderError, Refused, Unreachable
 from providers.rate_limiter import RateLimiter
 from providers.rest import Deadline, Limits, Rest, reading
 
@@ -153,3 +150,61 @@ def api_of(settings: CloudPipelineSettings, rate_limiter: RateLimiter | None = N
         rate_limiter=rate_limiter or pace_for(settings.api),
     )
     return Api(rest, credential, settings.token_duration)
+
+
+def problems(settings: CloudPipelineSettings, api: Api, catalogue: Catalogue) -> list[Problem]:
+    """All at once, but for what hangs on an earlier one: token and run, allowed types, image. Raises Unreachable: a
+    platform that does not answer now may do so later, and whoever waits for that asks again.
+    """
+    found = _of_run(settings, api)
+    if any(problem.fatal for problem in found):
+        return found
+    return [*found, *_of_types(settings, catalogue), *_of_image(settings)]
+
+
+def _of_run(settings: CloudPipelineSettings, api: Api) -> list[Problem]:
+    own = run_path(settings.run_id)
+    try:
+        record = as_record(api.get(own), own)
+    except NotKnown as error:
+        return [
+            Problem(
+                str(error), f"RUN_ID={settings.run_id} must be the master run, in whose container the autoscaler runs"
+            )
+        ]
+    except Unreachable:
+        raise
+    except ProviderError as error:
+        return [Problem(str(error), "API_TOKEN must be valid, and its user must be allowed to see and launch runs")]
+    if record.get("status") != "RUNNING":
+        remedy = "a worker cannot join a master that does not run: set RUN_ID to the run of this container"
+        return [Problem(f"run {settings.run_id} is {record.get('status')}, not RUNNING", remedy)]
+    return []
+
+
+def _of_types(settings: CloudPipelineSettings, catalogue: Catalogue) -> list[Problem]:
+    try:
+        allowed = catalogue.allowed()
+    except Unreachable:
+        raise
+    except ProviderError as error:
+        return [Problem(str(error), f"CLOUD_REGION_ID={settings.region_id} must be a region of the platform")]
+    if not allowed:
+        what = f"no instance type is allowed in region {settings.region_id}"
+        return [Problem(what, "ask the platform's administrators for instance types, or choose another region")]
+    # A type that is not allowed at all is told of every provider alike, by whoever checks settings.
+    if (settings.instance_type, PriceType.ON_DEMAND) in allowed and (
+        settings.instance_type,
+        PriceType.SPOT,
+    ) not in allowed:
+        what = f"{settings.instance_type} is not allowed as spot"
+        return [Problem(what, "leave CP_CAP_AUTOSCALE_PRICE_TYPE at on_demand", fatal=False)]
+    return []
+
+
+def _of_image(settings: CloudPipelineSettings) -> list[Problem]:
+    """The platform's images are `registry/group/tool[:version]`; the default is the master's own, which runs here."""
+    if settings.image.count("/") >= 2 and not any(character.isspace() for character in settings.image):
+        return []
+    what = f"{settings.image} is not an image of the platform"
+    return [Problem(what, "write CP_CAP_AUTOSCALE_INSTANCE_IMAGE=REGISTRY/GROUP/TOOL:VERSION")]

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autoscaler.core.model.fleet import Ending, InstanceType, MachineState, PriceType, Worker
-from providers.cloud_pipeline.api import as_record, as_records, unix_time
-from providers.cloud_pipeline.words import is_capacity, is_interruption
+from providers.cloud_pipeline.api import as_record, as_records, is_capacity, is_interruption, unix_time
 from providers.interface import Unreachable
 
 CELL = "SGE_AUTOSCALER_CELL"

@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.secret import Secret
-from providers.settings import Names
+from providers.settings import Names, Secret
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,7 @@ from typing import Annotated
 from pydantic import Field, FilePath, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from providers.secret import Secret
-from providers.settings import Names
+from providers.settings import Names, Secret
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -68,10 +68,13 @@ class CycleCloudSettings(BaseSettings):
             ours, separator, theirs = pair.partition("=")
             if not (ours and separator and theirs):
                 raise ValueError(f"{pair!r} is not OURS=THEIRS")
-        theirs_only = [pair.partition("=")[2] for pair in pairs]
-        if len(set(theirs_only)) < len(theirs_only):
-            raise ValueError("a node array of the cluster can serve only one of ours")
-        return pairs
+        served = Counter(pair.partition("=")[2] for pair in dict.fromkeys(pairs))
+        twice = sorted(theirs for theirs, count in served.items() if count > 1)
+        if twice:
+            raise ValueError(
+                f"a node array of the cluster can serve only one of ours: {', '.join(twice)} serves several"
+            )
+        return tuple(dict.fromkeys(pairs))
 
     def serves(self, theirs: str) -> str | None:
         """Which of our node arrays the cluster's array `theirs` serves; None: none."""

@@ -27,9 +27,8 @@ from providers.interface import (
     Refused,
     Unreachable,
 )
-from providers.local.boot import BROKEN_BOOT, INIT, boot_argv, boot_environment
 from providers.local.failures import Notices
-from providers.local.hosts import Hosts, TreeHosts
+from providers.local.hosts import BROKEN_BOOT, INIT, Hosts, TreeHosts, boot_argv, boot_environment
 from providers.local.machines import Machine, Records, Timeout, machine_id
 from providers.local.settings import LocalSettings
 

@@ -10,6 +10,8 @@ import pytest
 from autoscaler.core.model.actions import WorkerAction
 from autoscaler.engine.actor import OfProvider
 from autoscaler.engine.executors.execute import execute
+from autoscaler.engine.executors.together import batches_of
+from autoscaler.store.journal import Journalled
 from providers.fake import FakeProvider
 from tests.act.test_launch import Bench
 from tests.report.one_of_each import ONE_OF_EACH
@@ -30,3 +32,11 @@ def test_what_is_done_with_a_host_on_the_loops_thread_asks_no_provider(action: W
     bench.provider = cast("FakeProvider", Hung())
     bench.restart()
     assert execute(action, bench.actor._context, {}).action == action
+
+
+def test_what_is_carried_out_by_one_call_is_of_one_kind_and_in_its_order() -> None:
+    """Hosts to enable and hosts to disable beside each other are two batches."""
+    kinds = {action.kind: action for action in ONE_OF_EACH}
+    words = ("enable", "enable", "disable", "disable", "enable", "terminate", "terminate")
+    plan = [Journalled(number, kinds[word]) for number, word in enumerate(words)]
+    assert [[item.id for item in batch] for batch in batches_of(plan)] == [[0, 1], [2, 3], [4], [5], [6]]

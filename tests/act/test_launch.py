@@ -238,6 +238,8 @@ def test_a_throttled_order_is_kept_where_the_process_died_in_its_first_call(
     bench.cloud.faults.throttled = 1
     bench.resume(60.0)
     assert bench.states == [OrderState.SENT]
+    (order,) = bench.store.journal.orders(0)[0].as_orders()
+    assert "too many calls" in order.said.lower()
 
 
 def test_a_throttled_order_keeps_how_long_its_provider_wants_to_be_left_alone(

@@ -12,6 +12,7 @@ import pytest
 from autoscaler.commands.main import main
 from autoscaler.constraints.rules import load_rules
 from autoscaler.core.constraints.default_resources import OfNode, OfResource, Operator
+from autoscaler.errors import SettingsError
 from autoscaler.settings import load_settings
 from providers.cyclecloud.settings import CycleCloudSettings
 from providers.registry import known_prefixes
@@ -179,3 +180,47 @@ def test_a_file_of_a_server_alone_needs_no_rules(tmp_path: Path, capsys: pytest.
     assert main(["config", "import", str(tmp_path / "a.json")]) == 0
     said = capsys.readouterr()
     assert ("rules.json" in said.out, "NODE_ARRAYS" in said.err) == (False, True)
+
+
+def test_groups_and_parallel_environments_are_told_what_to_write_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid_engine = {"hostgroups": {"@hpc": {}}, "pes": {"mpi": {"requires_placement_groups": True}}}
+    (tmp_path / "a.json").write_text(json.dumps({"gridengine": grid_engine}))
+    assert main(["config", "import", str(tmp_path / "a.json")]) == 0
+    told = notes(capsys.readouterr().err)
+    assert "CP_CAP_SGE_HOSTLIST_NAME" in told["gridengine.hostgroups"]
+    assert "CP_CAP_AUTOSCALE_GROUP_PES" in told["gridengine.pes"]
+
+
+def test_a_node_array_that_is_named_twice_is_taken_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second queue that names it is told so: it can serve one."""
+    first, second = ({"constraints": [{"node.nodearray": names}]} for names in (["a", "b", "a"], ["c", "b"]))
+    select = {"node.nodearray": ["a", "b"]}
+    document = {
+        "gridengine": {"queues": {"one.q": first, "two.q": second}},
+        "default_resources": [{"name": "x", "value": 1, "select": select}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert main(["config", "import", str(tmp_path / "a.json")]) == 0
+    said = capsys.readouterr()
+    assert 'CYCLECLOUD_NODE_ARRAYS = "execute=a,execute=b,execute_1=c"' in said.out
+    assert json.loads(said.out.partition("rules.json\n")[2])["default_resources"][0]["select"] == {
+        "node.nodearray": ["execute"]
+    }
+    assert re.search(r"two\.q\.constraints: b: it serves execute already", said.err)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "taken"), (("execute=a,execute=a", ("execute=a",)), ("execute=a,execute_1=a", "a serves several"))
+)
+def test_a_pair_may_stand_twice_but_an_array_serves_one_of_ours(pairs: str, taken: object, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("x")
+    given = {"URL": "https://x", "USERNAME": "u", "CLUSTER": "c", "NODE_ARRAYS": pairs}
+    given |= {"PASSWORD": f"file:{tmp_path / 'password'}"}
+    environment = {f"CP_CAP_AUTOSCALE_CYCLECLOUD_{name}": value for name, value in given.items()}
+    if isinstance(taken, tuple):
+        assert read_settings(CycleCloudSettings, environment).node_arrays == taken
+    else:
+        with pytest.raises(SettingsError, match=str(taken)):
+            read_settings(CycleCloudSettings, environment)

@@ -1,11 +1,11 @@
-"""What `run` listens at: the listeners that the settings name, with one application, until it ends."""
+"""What `run` and `serve` listen at, with one application, until they end."""
 
 from __future__ import annotations
 
 import contextlib
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,13 +15,19 @@ import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from autoscaler.commands._http import listening, place
+from autoscaler.api.auto_stop import AutoStops
+from autoscaler.commands._http import listening, network, operations_of, told_of_passes, unserved
 from autoscaler.commands._socket_path import socket_path
 from autoscaler.commands.context import Invocation
+from autoscaler.core.model.fleet import Worker
+from autoscaler.core.model.memory import Memory
 from autoscaler.engine.loop import Loop
+from autoscaler.engine.place import place_of
 from autoscaler.errors import SettingsError
+from autoscaler.store.observations import LastObservation
 from providers.interface import Provider
 from tests.commands.test_commands import environ
+from tests.deadlines import wait_for
 from tests.simulated.autoscaler import World, start
 from tests.web.served import PASSWORD, USER, password_file
 from tests.web.test_local_socket import call
@@ -64,35 +70,70 @@ def asked(port: int, path: str) -> int:
         connection.close()
 
 
-def test_with_nothing_set_it_listens_at_the_socket_alone(
-    environ: dict[str, str], loop_of: Callable[[Invocation], Loop]
-) -> None:
+def test_a_loop_listens_at_the_socket_alone(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
     invocation = Invocation(environ)
     loop = loop_of(invocation)
     with listening(invocation, loop):
         status, document = call(socket_path(invocation), "GET", "/clusters/default/status")
-    assert (status, "nodearrays" in document, loop.answered) == (200, True, None)
+    assert (status, "nodearrays" in document) == (200, True)
 
 
-def test_all_three_are_up_until_it_ends(
-    environ: dict[str, str], loop_of: Callable[[Invocation], Loop], tmp_path: Path
+def test_a_loop_listens_at_no_address_and_names_the_command_that_does(
+    environ: dict[str, str], loop_of: Callable[[Invocation], Loop], caplog: pytest.LogCaptureFixture
 ) -> None:
     rest, door = free_port(), free_port()
     more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{rest}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}"}
     invocation = Invocation({**environ, **more})
     loop = loop_of(invocation)
-    password_file(tmp_path / "state" / "http-passwords")
     with listening(invocation, loop):
+        found = (listens(rest), listens(door), call(socket_path(invocation), "GET", "/requests")[0])
+    assert (found, [record.message.count("`sge-autoscaler serve` does") for record in caplog.records]) == (
+        (False, False, 200),
+        [1, 1],
+    )
+
+
+def test_an_address_at_which_somebody_listens_is_not_told(environ: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        rest = other.getsockname()[1]
+        assert list(unserved(Invocation({**environ, "CP_CAP_AUTOSCALE_HTTP": f":{rest}"}))) == []
+
+
+def test_what_other_machines_reach_is_up_until_it_ends(
+    environ: dict[str, str], loop_of: Callable[[Invocation], Loop], tmp_path: Path
+) -> None:
+    rest, door = free_port(), free_port()
+    more = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{rest}", "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}"}
+    invocation = Invocation({**environ, **more}, imports_provider=False)
+    loop_of(Invocation(environ))
+    password_file(tmp_path / "state" / "http-passwords")
+    with network(invocation) as (server, _), server.beside():
         url, login = f"http://127.0.0.1:{rest}/clusters/default/status", HTTPBasicAuth(USER, PASSWORD)
-        loop.pass_once()  # it tells whoever answers workers which workers there are
         told = (
             requests.get(url, auth=login, timeout=120).status_code,
-            call(socket_path(invocation), "GET", "/requests")[0],
             asked(door, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
             asked(door, "/requests"),
+            asked(rest, f"/autostop/0abc/{'0' * 64}?instance=i-1"),
         )
-    assert told == (200, 200, 403, 404)
-    assert [listens(rest), listens(door), socket_path(invocation).exists()] == [False, False, False]
+    assert told == (200, 403, 404, 404)
+    assert [listens(rest), listens(door)] == [False, False]
+
+
+def test_whoever_answers_workers_hears_of_each_pass_of_another_process(
+    environ: dict[str, str], loop_of: Callable[[Invocation], Loop]
+) -> None:
+    invocation = Invocation(environ)
+    loop = loop_of(invocation)
+    heard: list[int] = []
+
+    class Told:
+        def passed(self, workers: Sequence[Worker], memory: Memory) -> None:
+            heard.append(memory.passes)
+
+    with invocation.store() as store, told_of_passes(cast("AutoStops", Told()), store):
+        assert wait_for(lambda: heard == [1], 30)
+        loop.pass_once()
+        assert wait_for(lambda: heard[-1] == 2, 30)
 
 
 def test_a_dry_run_listens_nowhere(environ: dict[str, str], loop_of: Callable[[Invocation], Loop]) -> None:
@@ -103,9 +144,7 @@ def test_a_dry_run_listens_nowhere(environ: dict[str, str], loop_of: Callable[[I
         assert not socket_path(invocation).exists()
 
 
-def test_where_one_cannot_be_had_none_stays(
-    environ: dict[str, str], loop_of: Callable[[Invocation], Loop], tmp_path: Path
-) -> None:
+def test_where_one_cannot_be_had_none_stays(environ: dict[str, str], tmp_path: Path) -> None:
     door = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         more = {
@@ -113,25 +152,29 @@ def test_where_one_cannot_be_had_none_stays(
             "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{door}",
         }
         invocation = Invocation({**environ, **more})
-        loop = loop_of(invocation)
+        (tmp_path / "state").mkdir()
         password_file(tmp_path / "state" / "http-passwords")
-        with pytest.raises(SettingsError, match="cannot listen at"), listening(invocation, loop):
+        with pytest.raises(SettingsError, match="cannot listen at"), network(invocation):
             pass
-    assert [listens(door), socket_path(invocation).exists()] == [False, False]
+    assert not listens(door)
 
 
 @pytest.mark.parametrize(
-    ("settings", "subnet"),
+    ("settings", "place"),
     (
-        ({"subnet": "network/subnet"}, "network/subnet"),
-        ({"subnets": ("subnet-0a", "subnet-0b")}, "subnet-0a"),
-        ({"subnets": ()}, "fake"),
-        ({}, "fake"),
+        ({"location": "westeurope", "subnet": "network/subnet"}, ("westeurope", "network/subnet")),
+        ({"region": "eu-west-1", "subnets": ("subnet-0a", "subnet-0b")}, ("eu-west-1", "subnet-0a")),
+        ({"subnets": ()}, ("fake", "fake")),
+        ({}, ("fake", "fake")),
     ),
 )
-def test_callers_are_told_a_subnet_of_the_settings_or_the_providers_name(
-    environ: dict[str, str], settings: dict[str, object], subnet: str
+def test_callers_are_told_region_and_subnet_as_the_loop_knows_them_or_the_providers_name(
+    environ: dict[str, str], settings: dict[str, object], place: tuple[str, str]
 ) -> None:
     environ["CP_CAP_AUTOSCALE_PROVIDER"] = "fake"
-    provider = cast("Provider", SimpleNamespace(settings=SimpleNamespace(**settings)))
-    assert place(Invocation(environ), provider).subnet == subnet
+    where = place_of(cast("Provider", SimpleNamespace(settings=SimpleNamespace(**settings))))
+    invocation = Invocation(environ, imports_provider=False)
+    with invocation.store() as store:
+        store.looks.keep(LastObservation("fake", **where), 1.0)
+        seen = operations_of(invocation, store, (), lambda: None).view().place
+    assert (seen.region, seen.subnet) == place

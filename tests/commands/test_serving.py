@@ -132,12 +132,6 @@ def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
         cell_secret(tmp_path / "cell.secret")
 
 
-def test_workers_can_ask_it_only_while_it_runs(invocation: Invocation) -> None:
-    invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_AUTOSTOP": "127.0.0.1:8650"})
-    with serving(invocation) as loop:
-        assert loop.answered is None
-
-
 def test_without_an_instance_type_nothing_is_served(invocation: Invocation) -> None:
     invocation = Invocation({**invocation.environ, "CP_CAP_AUTOSCALE_INSTANCE_TYPE": ""})
     with pytest.raises(SettingsError, match="no instance type"), serving(invocation):

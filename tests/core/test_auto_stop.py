@@ -10,7 +10,7 @@ import pytest
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
-from autoscaler.core.model.request_sets import AutoStopAnswer, CreatedNode, Requests, RequestSet, Target
+from autoscaler.core.model.request_sets import AutoStopAnswer, CreatedNode, NodeOperation, Requests, RequestSet, Target
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.requests.arrays import in_force
@@ -23,9 +23,11 @@ from tests.core.building import (
     a_snapshot,
     a_worker,
     acts,
+    codes,
     jobs,
     launched,
     told,
+    verdict_of,
 )
 
 STOPS, STAYS = AutoStopAnswer.STOPS, AutoStopAnswer.STAYS
@@ -197,3 +199,16 @@ def test_a_second_pass_over_an_unchanged_world_changes_nothing() -> None:
     made = plan(seen)
     again = plan(replace(seen, memory=made.memory))
     assert (again.actions, replace(again.memory, passes=0)) == ((), replace(made.memory, passes=0))
+
+
+def test_workers_behind_one_of_an_unknown_array_count_as_what_is_asked_for() -> None:
+    things = (a_worker("w1", idle=1, node_array="gone"), a_worker("w2", idle=1), a_worker("w3", idle=1))
+    assert launched(plan(asked_by(things=things, sets=(wanting(2),)))) == {}
+
+
+def test_a_restart_that_waits_for_its_second_observation_says_so_of_its_worker() -> None:
+    world = a_snapshot(a_worker("w1", states="d", idle=60))
+    asked = Requests(operations=(NodeOperation(1, "restart", "i-w1", "ann"),))
+    made = plan(replace(world, requests=asked))
+    assert told(made, "w1") == ("wait", Code.NODE_OPERATION)
+    assert codes(verdict_of(made, "w1").reason) == [Code.NODE_OPERATION, Code.SECOND_OBSERVATION]

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.core.capacity.forecast import Forecast, PlacementResult
 from autoscaler.core.model.cluster import Complex, Consumable, QueueInstance
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.placement.hosts import emptied_host, host_values_of, joined_host, slots_of
+from autoscaler.core.placement.placement import OpenPlacement
 from autoscaler.core.policy import NodeArrayPolicy
-from tests.core.building import COMPLEXES, GIB, LARGE, a_host
+from tests.core.building import COMPLEXES, GIB, LARGE, NOW, a_host
 
 ARRAY = NodeArrayPolicy("execute", "main.q", "@allhosts", "m5.large")
 GPU = InstanceType("g4dn.xlarge", "g4dn", 4, 16 * GIB, gpus=1)
@@ -102,3 +106,9 @@ def test_an_emptied_host_has_back_what_its_jobs_hold() -> None:
     host = a_host("h1", slots=4, used=3, hard={"h_vmem": "2G"}, consumables={"h_vmem": "1G"})
     found = emptied_host(host, COMPLEXES, frozenset({"h_vmem"}))
     assert (dict(found.slots), dict(found.free)) == ({"main.q": 4}, {"h_vmem": 7 * GIB})
+
+
+def test_for_tasks_that_nothing_allowed_could_run_nothing_lacks() -> None:
+    wanted = [CategoryDemand(Demand(frozenset({"main.q"})), 5, NOW, expired=True)] * 2
+    results = PlacementResult(1, 1, because(Code.NO_TYPE_FITS)), PlacementResult(1, 1)
+    assert Forecast(results, frozenset(), (), OpenPlacement()).lacking(wanted) == [0, 3]

@@ -236,6 +236,13 @@ def test_workers_in_alarm_are_ordered_once_and_stay_as_long_as_jobs_wait_for_the
     assert {fate(each) for each in made} == {Code.IN_ALARM}
 
 
+def test_a_worker_in_alarm_stays_beside_a_free_one_where_jobs_wait_for_both() -> None:
+    workers = a_worker("w1", states="a", idle=600), a_worker("w2", idle=600)
+    first = Memory(passes=7, looked_at=NOW - 5)
+    assert acts(plan(a_snapshot(jobs(2, slots=2), *workers, first, idle_timeout=30.0))) == []
+    assert acts(plan(a_snapshot(a_job(slots=2), *workers, first, idle_timeout=30.0))) == [("disable", "w1")]
+
+
 def test_an_alarm_that_stays_lets_no_further_worker_be_launched() -> None:
     snapshot = a_snapshot(jobs(2), a_worker("w1", states="a"), idle_timeout=30.0)
     last = passes(snapshot, 10, every=120.0)[-1]
@@ -324,3 +331,10 @@ def test_of_two_limits_of_an_array_the_smaller_is_told(concurrency: int, code: C
     array = a_job(5, tasks="1-20:1", count=20)
     made = plan(limited(a_snapshot(array, looked_at(5, concurrency=concurrency)), max_array_tasks=8))
     assert counts(made) == {None: min(concurrency, 8), code: 20 - min(concurrency, 8)}
+
+
+def test_a_worker_that_leaves_says_nothing_of_whether_the_queue_is_suspended_for_another() -> None:
+    taken = a_worker("w1", states="S", used=1)
+    leaving = a_worker("w2", mark=Disabling.IDLE, disabled=5, empty=5)
+    made = plan(a_snapshot(a_job(), a_job(7, queues=("urgent.q",)), taken, leaving, queues=URGENT))
+    assert fate(made, 1) is Code.QUEUE_SUBORDINATE

@@ -36,7 +36,7 @@ from autoscaler.report.wording import text
 
 GIB = 1024**3
 F2 = NodeProperties("execute", "Standard_F2", name="execute-1", vcpu_count=4, spot=True, location="westus2")
-HAS: Mapping[str, Value] = {"ncpus": 4, "mem": Size(8 * GIB), "os": "linux", "level": 16, "share": 1}
+HAS: Mapping[str, Value] = {"ncpus": 4, "mem": Size(8 * GIB), "os": "linux", "told": "true", "level": 16, "share": 1}
 LICENSES = SharedConsumableResource("licenses", "/etc/licences", 1000, 3)
 VERSION = SharedNonConsumableResource("prodversion", "/etc/version", "1.2.3")
 ONE, FIVE = MinimumResource("ncpus", 1), MinimumResource("ncpus", 5)
@@ -91,7 +91,8 @@ def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> Non
         (And((ONE, MinimumResource("ncpus", 4))), "of ncpus it has 3 left of 4, and 4 is requested"),
         (MinimumResource("mem", Size(9 * GIB)), "of mem it has 8g left of 8g, and 9g is requested"),
         (MinimumResource("ngpus", 1), "it has no ngpus"),
-        (MinimumResource("os", 1), "its os is linux, and 1 is requested"),
+        (MinimumResource("os", 1), 'its os is "linux", and 1 is requested'),
+        (NodeResourceConstraint("told", (True,)), 'its told is "true", and true is requested'),
         (NodeResourceConstraint("os", ("windows", "macos")), "its os is linux, and windows or macos is requested"),
         (NodeResourceConstraint("level", "16"), 'its level is 16, and "16" is requested'),
         (NodeResourceConstraint("mem", "4g"), 'its mem is 8g, and "4g" is requested'),
@@ -109,6 +110,7 @@ def test_parts_that_make_a_whole_are_the_whole(shares: tuple[float, ...]) -> Non
         (SharedConsumableConstraint([LICENSES], 4), ("of licenses, which all share, 3 of 1000 are left, and 4 is "
         "requested")),
         (SharedConstraint([VERSION], "2.0"), "prodversion is 1.2.3 for all, and 2.0 is requested"),
+        (SharedConstraint([VERSION], (2, "2.0")), 'prodversion is "1.2.3" for all, and 2 or 2.0 is requested'),
     ),
 )  # fmt: skip
 def test_a_constraint_says_why_it_rejects_a_node(constraint: Constraint, why: str) -> None:

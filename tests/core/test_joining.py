@@ -387,3 +387,8 @@ def test_an_enrolment_that_is_tried_again_counts_from_its_first_try() -> None:
     made = plan(a_snapshot(a_machine("w1", note=note)))
     assert [type(action) for action in made.actions] == [Enrol]
     assert made.memory.workers["i-w1"].enrolling_since == NOW - 300
+
+
+def test_an_enrolled_worker_is_told_with_the_time_that_its_boot_took() -> None:
+    (enrol,) = plan(a_snapshot(a_machine(age=75.0))).actions
+    assert (enrol.reason.code, enrol.reason["after_s"]) == (Code.BOOTED, 75.0)

@@ -35,3 +35,12 @@ def test_a_worker_missing_for_longer_than_the_grace_of_orders_is_given_up() -> N
 
 def test_a_worker_that_its_provider_said_is_gone_counts_no_more_when_unlisted() -> None:
     assert launched(plan(_then_unlisted(a_machine(state=MachineState.TERMINATED)))) == {"m5.large": 1}
+
+
+def test_a_worker_missing_in_the_listing_counts_with_the_price_it_was_launched_at() -> None:
+    limits = Limits(max_workers=9, max_price_per_hour=1.05)
+    remembered = plan(a_snapshot(a_machine(age=5.0, price_per_hour=1.0), limits=limits)).memory
+    later = a_snapshot(a_job(waited=9999), remembered, limits=limits, now=NOW + 60)
+    assert launched(plan(later)) == {}, "1.00 and another 0.10 are beyond 1.05"
+    later = a_snapshot(a_job(waited=9999), remembered, limits=replace(limits, max_price_per_hour=1.15), now=NOW + 60)
+    assert launched(plan(later)) == {"m5.large": 1}

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core import plan as planning
-from autoscaler.core.joining import joining
 from autoscaler.core.model.actions import Action, Disable, Enable, Enrol, Remove, Terminate
 from autoscaler.core.model.fleet import MachineState
 from autoscaler.core.model.memory import Disabling, Memory
-from autoscaler.core.recovery import recovery
-from autoscaler.core.scale_down import leaving, scale_down
+from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.transitions import SHOWN, TRANSITIONS
+from autoscaler.core.transitions import SHOWN, TABLES, steps
 from autoscaler.core.workers.phases import (
     BY_PHASE,
     CONDITIONS,
@@ -24,13 +24,12 @@ from autoscaler.core.workers.phases import (
     PHASES,
     Condition,
     Phase,
-    Procedure,
     WorkerFacts,
     phase_of,
 )
-from autoscaler.core.workers.step import WorkerStep
+from autoscaler.core.workers.step import Rule, WorkerStep, always
 from tests.core.building import NOW
-from tests.core.transition_rows import observed_in, rows_for, steps_of, told
+from tests.core.transition_rows import by_its_row, observed_in, steps_of, told
 from tests.core.worker_observations import (
     AGES,
     HOSTS,
@@ -96,7 +95,7 @@ def test_every_step_has_its_row(seen: Observation) -> None:
     steps = steps_of(snapshot)
     assert {step.machine.worker.id for step in steps} == {w.worker.id for w in observed_in(snapshot).known}
     for step in steps:
-        assert rows_for(step), f"no row for {told(step)}"
+        assert by_its_row(step), told(step)
 
 
 def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
@@ -119,6 +118,12 @@ def follows(step: WorkerStep, snapshot: Snapshot) -> Phase:
     )
 
 
+def led_to(step: WorkerStep) -> Phase:
+    """The phase that the row of a step says."""
+    assert step.row is not None
+    return step.row.to or step.machine.phase
+
+
 @given(seen=OBSERVATIONS)
 @example(Observation(age=20.0, mark=Disabling.SILENT, disabled=20.0, override="drain"))
 @example(
@@ -129,7 +134,7 @@ def test_a_step_leads_to_the_phase_that_its_row_says(seen: Observation) -> None:
     snapshot = snapshot_of(seen)
     for step in steps_of(snapshot):
         if step.action is not None and not isinstance(step.action, Enable):  # that is seen by the next observation
-            assert follows(step, snapshot) in {row.to or step.machine.phase for row in rows_for(step)}, told(step)
+            assert follows(step, snapshot) == led_to(step), told(step)
 
 
 REACHED = (
@@ -174,13 +179,13 @@ REACHED = (
         Remove,
         Observation(host="bare", mark=Disabling.GROUP, empty=20.0, notice="terminate"),
     ),
-    ("leave_before_interruption", Enable, Observation(host="reserved", mark=Disabling.INTERRUPTED)),
+    ("withdrawn_notice", Enable, Observation(host="reserved", mark=Disabling.INTERRUPTED)),
     ("fence_cut_off", Terminate, Observation(host="reserved", heard=False, mark=Disabling.STOP, silent=1000.0)),
     ("watch_silent", Disable, Observation(heard=False, override="stop drain")),
     ("watch_silent", Enable, Observation(host="closed", mark=Disabling.LOST)),
     ("drain_by_command", Terminate, Observation(host="none", array="other", override="drain")),
     ("drain_by_command", Disable, Observation(host="partly", override="drain")),
-    ("drain_by_command", Disable, Observation(host="partly", override="drain")),
+    ("drain_by_command", Disable, Observation(host="closed", fenced=300.0, array="forgotten", override="drain")),
     (
         "drain_by_command",
         Remove,
@@ -205,12 +210,12 @@ REACHED = (
         Observation(host="closed and busy", heard=False, mark=Disabling.INTERRUPTED, silent=1000.0, notice="terminate"),
     ),
     (
-        "leave_before_interruption",
+        "watch_silent",
         Disable,
         Observation(heard=False, mark=Disabling.INTERRUPTED, seen_disabled=False, override="drain"),
     ),
     (
-        "leave_before_interruption",
+        "watch_silent",
         Disable,
         Observation(heard=False, mark=Disabling.INTERRUPTED, disabled=4000.0, seen_disabled=False, silent=100.0),
     ),
@@ -223,8 +228,30 @@ def test_a_row_is_reached(rule: str, action: type[Action], seen: Observation) ->
     snapshot = snapshot_of(seen)
     step = next(step for step in steps_of(snapshot) if step.machine.worker.id == OURS)
     assert (step.rule, type(step.action)) == (rule, action)
-    assert rows_for(step)
-    assert action is Enable or follows(step, snapshot) in {row.to or step.machine.phase for row in rows_for(step)}
+    assert by_its_row(step), told(step)
+    assert action is Enable or follows(step, snapshot) == led_to(step)
+
+
+UNLISTED = (
+    Observation(listed="left out", host="alarm", heard=False, age=300.0, joined=False),
+    Observation(listed="left out", host="error", heard=False, age=20.0, silent=100.0, joined=False, taken="newer"),
+    Observation(listed="left out"),
+    Observation(listed="left out", host="closed", mark=Disabling.IDLE),
+    Observation(listed="left out", host="closed", mark=Disabling.ENROL),
+    Observation(listed="left out", host="closed", mark=Disabling.IDLE, retired=20.0),
+    Observation(listed="left out", host="closed", mark=Disabling.LOST, fenced=20.0),
+)
+
+
+@pytest.mark.parametrize("seen", UNLISTED)
+def test_in_every_phase_one_that_its_listing_leaves_out_may_run_on(seen: Observation) -> None:
+    step = next(step for step in steps_of(snapshot_of(seen)) if step.machine.worker.id == OURS)
+    assert (step.rule, step.action, step.verdict.reason.code) == ("confirm_end", None, Code.NOT_LISTED)
+
+
+def test_these_are_all_phases_of_one_that_its_listing_leaves_out() -> None:
+    phases = {worker.phase for seen in UNLISTED for worker in observed_in(snapshot_of(seen)).unlisted}
+    assert phases == set(Phase) - {Phase.ORDERED, Phase.GONE}
 
 
 @given(seen=OBSERVATIONS)
@@ -240,14 +267,17 @@ def test_with_the_store_lost_nothing_is_removed_or_ended_at_the_first_observatio
 # -- the tables ----------------------------------------------------------------------------------------------------
 
 
+ROWS = [row for rules in TABLES for rule in rules for row in rule.rows]
+WAYS = [*((row.sources, row.to) for row in SHOWN), *((sources, row.to) for row, sources in steps())]
+
+
 @pytest.mark.parametrize("phase", Phase)
 def test_every_phase_is_left(phase: Phase) -> None:
-    ways = [row for row in TRANSITIONS if phase in row.sources and (row.to not in (None, phase))]
-    assert ways or phase is Phase.GONE
+    assert any(phase in sources and to not in (None, phase) for sources, to in WAYS) or phase is Phase.GONE
 
 
 def test_every_phase_but_the_first_is_come_to() -> None:
-    assert {row.to for row in TRANSITIONS} - {None} == set(Phase) - {Phase.ORDERED}
+    assert {to for _, to in WAYS} - {None} == set(Phase) - {Phase.ORDERED}
 
 
 def test_every_phase_and_condition_has_its_row() -> None:
@@ -257,21 +287,27 @@ def test_every_phase_and_condition_has_its_row() -> None:
     assert {row.condition for row in DECIDING} <= set(Condition)
 
 
-def test_every_rule_has_a_row_and_every_row_a_rule() -> None:
-    rules = {
-        Procedure.JOINING: [rule.__name__ for rule in joining.RULES],
-        Procedure.SCALE_DOWN: [type(motive).__name__ for motive in scale_down.MOTIVES],
-        Procedure.LEAVING: [rule.__name__ for rule in leaving.RULES],
-        Procedure.RECOVERY: [rule.__name__ for rule in recovery.RULES],
-        Procedure.SET_ASIDE: [rule.__name__ for rule in leaving.SET_ASIDE],
-    }
-    for procedure, names in rules.items():
-        rows = dict.fromkeys(row.rule for row in TRANSITIONS if row.procedure is procedure)
-        assert list(rows) == names
+@pytest.mark.parametrize("rules", TABLES)
+def test_some_row_of_every_table_holds_whatever_is_known(rules: Sequence[Rule[Any]]) -> None:
+    rule = rules[-1]
+    row = rule.rows[-1]
+    assert (rule.applies, row.holds, row.sources) == (always, always, frozenset(Phase))
 
 
-def test_what_observations_show_needs_no_action() -> None:
-    assert {row.action for row in SHOWN} == {None}
+@pytest.mark.parametrize("rules", TABLES)
+def test_no_row_hides_the_rows_after_it(rules: Sequence[Rule[Any]]) -> None:
+    hiding = [
+        row for rule in rules for row in rule.rows[:-1] if row.holds is always and row.sources == frozenset(Phase)
+    ]
+    assert hiding == []
+    assert [rule.name for rule in rules[:-1] if rule.applies is always and rule.rows[-1].holds is always] == []
+    assert len({rule.name for rule in rules}) == len(rules)
+
+
+def test_only_a_row_with_an_action_leads_to_another_phase() -> None:
+    assert [
+        row.when for row in ROWS if row.action is None and (row.to is not None or (row.reasons and not row.way_out))
+    ] == []
 
 
 # -- the same phase with the store lost ----------------------------------------------------------------------------

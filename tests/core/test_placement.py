@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.placement.placement import as_shares, place
+from autoscaler.core.placement.placement import OpenPlacement, as_shares, place
 
 MAIN = frozenset({"main.q"})
 
@@ -103,6 +103,46 @@ def test_only_the_first_host_of_a_spread_job_is_charged_for_the_job() -> None:
 
 def test_a_spread_job_without_a_host_to_charge_does_not_fit() -> None:
     assert placed(a_demand(8, per_host=None, per_job=(("scratch", 1),)), 1, hosts(4, 4)) == 0
+
+
+GPU = (("gpu", 1),)
+
+
+def test_what_is_taken_once_a_host_is_taken_on_every_host() -> None:
+    on = hosts(4, 4, free=(("gpu", 1),))
+    assert placed(a_demand(6, per_host=None, once_a_host=GPU), 9, on) == 1
+    assert placed(a_demand(3, per_host=None, once_a_host=GPU), 9, on) == 2, "a slot of the first host is left"
+    assert placed(a_demand(4, per_host=2, once_a_host=GPU), 9, on) == 1
+    assert placed(a_demand(4, once_a_host=GPU), 9, on) == 2
+
+
+def test_a_host_without_what_is_taken_once_a_host_gives_no_slot() -> None:
+    on = [*hosts(4, free=(("gpu", 1),)), *hosts(4)]
+    assert placed(a_demand(6, per_host=None, once_a_host=GPU), 1, on) == 0
+    assert placed(a_demand(8, per_host=4, once_a_host=GPU), 1, on) == 0
+
+
+def test_what_a_queue_gives_to_its_instances_is_taken_once_a_host() -> None:
+    on = hosts(4, 4, own={"main.q": GPU})
+    assert placed(a_demand(6, per_host=None, once_a_host=GPU), 9, on) == 1
+    assert placed(a_demand(4, per_host=2, once_a_host=GPU), 9, on) == 1
+    assert placed(a_demand(2, once_a_host=GPU), 9, on) == 2
+
+
+def test_what_is_taken_once_a_job_and_once_a_host_is_taken_so_on_the_first_host() -> None:
+    on = hosts(2, 2, 2, 2, free=(("gpu", 1), ("scratch", 1)))
+    demand = a_demand(4, per_host=None, once_a_host=GPU, per_job=(("scratch", 1),))
+    assert placed(demand, 9, on) == 2
+    placement = OpenPlacement(hosts(3, 3, free=(("gpu", 2), ("scratch", 1))))
+    assert placement.place([(demand, 1)]).complete
+    assert placement.place([(a_demand(once_a_host=GPU), 9)]).placed == (1,), "the first host is full"
+    assert placement.place([(a_demand(per_job=(("scratch", 1),)), 9)]).placed == (1,), "of the second nothing was taken"
+
+
+def test_shares_of_a_spread_job_take_once_of_a_host_together() -> None:
+    wanted = as_shares(((a_demand(6, per_host=None, once_a_host=GPU), 1),))
+    assert place(wanted, hosts(4, 4, free=GPU)).placed == (6,)
+    assert place(wanted, [*hosts(4, free=GPU), *hosts(4)]).placed == (4,)
 
 
 def test_new_hosts_come_after_all_others() -> None:

@@ -112,6 +112,19 @@ def test_a_worker_that_has_come_and_takes_no_job_is_not_ordered_again_meanwhile(
     assert Code.LAUNCH_AWAITED in codes(shape_of(made).reason)
 
 
+@pytest.mark.parametrize("cause", (Cause.LESS_MEMORY, Cause.NO_MEMORY))
+@pytest.mark.parametrize("jobs_", (1, 4, 40))
+def test_while_workers_that_came_for_jobs_do_not_fit_them_no_more_are_launched(cause: Cause, jobs_: int) -> None:
+    world = Barren(cause=cause, memory_asked="15G")
+    for _ in range(jobs_):
+        world.ask(4)
+    world.go_on(HOUR, until=lambda: any(one.joined_at for one in world.memory.trials.values()))
+    before = len(world.launched)
+    world.go_on(HOUR, until=lambda: bool(failing(world)))
+    assert len(world.launched) == before
+    assert failing(world)
+
+
 def test_a_success_ends_it() -> None:
     world = Barren()
     for _ in range(8):

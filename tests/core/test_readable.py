@@ -8,14 +8,17 @@ import pytest
 
 from autoscaler.core.model.cluster import QueueInstance
 from autoscaler.core.model.fleet import InstanceType
+from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
+from autoscaler.core.readable.numbers import all_times
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
 from tests.core.building import (
     GIB,
     LARGE,
+    NOW,
     XLARGE,
     a_bucket,
     a_host,
@@ -86,3 +89,25 @@ def test_of_what_can_all_be_read_nothing_changes() -> None:
 def test_what_was_made_readable_stays_as_it_is() -> None:
     once = readable(a_snapshot(a_job(), replace(a_bucket(LARGE), price_per_hour=NAN)))
     assert readable(once) == once
+
+
+def test_the_first_moment_of_1970_is_a_time() -> None:
+    job = replace(a_job(), submitted=(0.0,))
+    assert (all_times((0.0, 5.0)), all_times((-1.0,)), all_times(()), unread(plan(a_snapshot(job)))) == (
+        True,
+        False,
+        True,
+        [],
+    )
+
+
+def test_a_type_without_a_readable_size_is_taken_as_one_core_of_which_none_is_to_be_had() -> None:
+    bucket = a_bucket(replace(LARGE, vcpus=0))
+    (found,) = readable(a_snapshot(bucket)).fleet.buckets
+    assert (found.type.vcpus, found.type.memory, found.available) == (1, 0, 0)
+
+
+def test_of_what_is_remembered_of_load_reports_only_odd_times_are_mended() -> None:
+    memory = Memory(passes=7, hearing={"w1": -5.0, "w2": NOW - 60, "w3": None, "w4": 0.0})
+    found = readable(a_snapshot(memory)).memory.hearing
+    assert found == {"w1": NOW, "w2": NOW - 60, "w3": None, "w4": 0.0}

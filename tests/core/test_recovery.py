@@ -776,3 +776,15 @@ def test_nothing_is_pushed_back_from_a_name_that_is_heard_while_an_ordered_machi
         Code.LOST_JOBS_RESCHEDULED,
     ]
     assert [bool(of(made, Reschedule)) for made in (waits, unheard, listed)] == [False, True, True]
+
+
+@pytest.mark.parametrize("pushed", (None, NOW - 9900), ids=("not pushed back", "pushed back"))
+def test_a_hold_is_lifted_only_after_its_job_was_pushed_back_and_runs_nowhere(pushed: float | None) -> None:
+    """Else its other part, which lives, would go on beside a second start (rule 7)."""
+    note = HeldBack(("h1",), NOW - 9999, pushed_at=pushed)
+    assert of(plan(held_world("hr", note)), Release) == []
+    waiting = seen(a_host("h1"), a_job(12, state="hRq"))
+    made = plan(replace(waiting, memory=replace(waiting.memory, held_back={"12": note})))
+    assert bool(of(made, Release)) is (pushed is not None)
+    standing = seen(LIVING, a_job(12, state="hRq"))
+    assert of(plan(replace(standing, memory=replace(standing.memory, held_back={"12": note}))), Release) == []

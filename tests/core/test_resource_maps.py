@@ -21,9 +21,11 @@ from tests.core.building import (
     a_job,
     a_machine,
     a_snapshot,
+    codes,
     fate,
     jobs,
     launched,
+    shape_of,
 )
 
 GPU = InstanceType("g4dn.12xlarge", "g4dn", 48, 192 * GIB, gpus=4)
@@ -81,6 +83,30 @@ def test_a_host_is_given_an_id_for_each_unit(value: float, kind: str, text: str)
 def test_jobs_that_ask_for_units_get_workers_that_have_them() -> None:
     made = plan(a_snapshot(jobs(3, hard={"gpu": "2"}), a_bucket(GPU), **WORLD))
     assert launched(made) == {GPU.name: 2}
+
+
+@pytest.mark.parametrize(("pe", "workers"), (("mpi4", 4), ("mpi", 1)))
+def test_units_that_count_once_a_host_are_taken_on_every_host_of_a_job(pe: str, workers: int) -> None:
+    """`consumable HOST`. Two jobs of eight slots: `mpi4` puts each on two hosts, `mpi` each on one."""
+    world = WORLD | {"complexes": {**MAPPED, "gpus": replace(MAPPED["gpus"], consumable=Consumable.PER_HOST)}}
+    asked = {"mpi4": "4", "mpi": "2"}[pe]
+    waiting = jobs(2, slots=8, pe=pe, hard={"gpu": asked})
+    assert launched(plan(a_snapshot(waiting, a_bucket(GPU), **world))) == {GPU.name: workers}
+
+
+def test_of_what_all_hosts_share_what_counts_once_a_host_is_taken_once_a_job() -> None:
+    """As Open Cluster Scheduler books it on the global host."""
+    complexes = {**COMPLEXES, "lic": replace(COMPLEXES["lic"], consumable=Consumable.PER_HOST)}
+    waiting = jobs(3, slots=8, pe="mpi4", hard={"lic": "1"})
+    world = WORLD | {"complexes": complexes, "global_consumables": {"lic": "2"}}
+    made = plan(a_snapshot(waiting, a_bucket(GPU), **world))
+    assert (made.counted, made.waiting) == (2, 3)
+
+
+def test_a_job_that_asks_for_more_of_each_host_than_any_has_is_told_so() -> None:
+    world = WORLD | {"complexes": {**MAPPED, "gpus": replace(MAPPED["gpus"], consumable=Consumable.PER_HOST)}}
+    made = plan(a_snapshot(a_job(slots=8, pe="mpi4", hard={"gpu": "5"}), a_bucket(GPU), **world))
+    assert Code.TOO_MUCH_ON_ONE_HOST in codes(shape_of(made).reason)
 
 
 def test_what_is_left_on_a_host_is_taken_first() -> None:

@@ -565,3 +565,8 @@ def test_a_group_that_comes_is_supply_for_what_it_was_launched_for(joined: bool)
     names = [make(name, node_array="execute:4", group_id="execute:4-1", age=20.0) for name in ("w1", "w2")]
     found = plan(grouped(a_job(slots=4, pe="mpi*"), *names))
     assert (launched(found), fate(found)) == ({}, Code.FITS if joined else Code.WAITS_FOR_COMING)
+
+
+def test_a_rule_that_wants_no_placement_group_leaves_workers_of_none_to_launch() -> None:
+    made = planned(applied({"in-a-placement-group": False}, queue="main.q"), a_job())
+    assert (launched(made), fate(made)) == ({"m5.large": 1}, Code.EXPIRED)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from autoscaler.core.model.memory import Disabling, Memory
+from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
 from autoscaler.core.policy import Limits
 from autoscaler.core.snapshot import Snapshot
 from autoscaler.report.wording import text
-from tests.core.building import a_job, a_snapshot, a_worker, codes, shape_of
+from tests.core.building import M5, a_bucket, a_job, a_snapshot, a_worker, codes, shape_of
 
 
 def world(*, limit: int = 2, used: int = 1, slots: int = 4) -> Snapshot:
@@ -31,6 +34,28 @@ def test_a_large_job_that_starves_at_the_cap_is_told_of_reservations() -> None:
     assert "max_reservation allows that (it is 0)" in text(reason)
 
 
+@pytest.mark.parametrize(
+    "why",
+    (
+        {"buckets": tuple(a_bucket(type_, problem="sold out") for type_ in M5)},
+        {"memory": Memory(passes=7, stopped={"execute": "no such image"})},
+        {"wishes": Overrides(paused=True)},
+    ),
+)
+def test_so_is_one_for_which_nothing_comes_for_another_reason(why: dict[str, Any]) -> None:
+    made = world(limit=10)
+    fleet = replace(made.fleet, buckets=why.get("buckets", made.fleet.buckets))
+    memory = replace(made.memory, stopped=why["memory"].stopped) if "memory" in why else made.memory
+    made = replace(made, fleet=fleet, memory=memory, wishes=why.get("wishes", made.wishes))
+    assert Code.OTHERS_FIRST in codes(shape_of(plan(made)).reason)
+
+
 @pytest.mark.parametrize("settings", ({"limit": 10}, {"used": 0}, {"slots": 5}))
 def test_nothing_of_it_is_said_where_workers_come_or_hosts_would_not_do(settings: dict[str, int]) -> None:
     assert Code.OTHERS_FIRST not in codes(shape_of(plan(world(**settings))).reason)
+
+
+def test_a_host_that_is_not_in_service_would_not_do() -> None:
+    leaving = a_worker("w2", used=1, mark=Disabling.IDLE)
+    made = a_snapshot(a_job(slots=4, pe="mpi"), a_worker("w1", used=1), leaving, limits=Limits(max_workers=2))
+    assert Code.OTHERS_FIRST not in codes(shape_of(plan(made)).reason)

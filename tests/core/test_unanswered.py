@@ -10,6 +10,7 @@ from autoscaler.core.model.fleet import LaunchFailure, Order, OrderState
 from autoscaler.core.model.memory import Event, Memory
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.plan import plan
+from autoscaler.core.requests.orders import whole
 from autoscaler.report.sentence import sentence
 from tests.core.building import LARGE, NOW, a_bucket, a_job, a_snapshot, an_order, codes, launched, noted, shape_of
 
@@ -75,3 +76,10 @@ def test_an_order_without_an_answer_is_told_as_uncertain() -> None:
         "plan: 1 job waits, 1 fits; nothing to do: no answer to an order of 2 m5.large: connect timeout; the "
         "autoscaler asks again after 2027-01-15 08:00:07 UTC"
     )
+
+
+def test_an_order_of_several_offers_is_one_with_the_workers_of_all() -> None:
+    first = an_order(2, state=OrderState.ACCEPTED, ids=("i-1", "i-2"))
+    second = replace(first, count=3, ids=("i-3",), state=OrderState.SENT)
+    (order,) = whole([first, second]).values()
+    assert (order.count, order.ids, order.state) == (5, ("i-1", "i-2", "i-3"), OrderState.SENT)

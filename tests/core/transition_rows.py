@@ -12,10 +12,11 @@ from autoscaler.core.model.actions import Action
 from autoscaler.core.outcome import outcome as planning
 from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
-from autoscaler.core.transitions import SHOWN, TRANSITIONS, Transition
+from autoscaler.core.transitions import RULES, SHOWN
+from autoscaler.core.workers.drain import WAY_OUT
 from autoscaler.core.workers.observed import ObservedWorkers, observe_workers
 from autoscaler.core.workers.phases import Phase
-from autoscaler.core.workers.step import WorkerStep
+from autoscaler.core.workers.step import Row, WorkerStep
 
 
 def observed_in(snapshot: Snapshot) -> ObservedWorkers:
@@ -44,26 +45,38 @@ def steps_of(snapshot: Snapshot) -> list[WorkerStep]:
     return taken
 
 
-def rows_for(step: WorkerStep) -> list[Transition]:
-    machine = step.machine
-    return [
-        row
-        for row in TRANSITIONS
-        if (row.procedure, row.rule) == (machine.procedure, step.rule) and machine.phase in row.sources
-        if row.action is (None if step.action is None else type(step.action))
-        if not row.reasons or step.verdict.reason.code in row.reasons
-    ]
+def by_its_row(step: WorkerStep) -> bool:
+    """Whether the row that took the step says what it does: its action, or none where that waits, and why."""
+    row = step.row
+    if row is None or step.machine.phase not in row.sources:
+        return False
+    if step.action is None:
+        return True
+    codes = {code for row in rows_of(step) for code in row.reasons}
+    return type(step.action) is row.action and (not codes or step.verdict.reason.code in codes)
+
+
+def rows_of(step: WorkerStep) -> list[Row[Any]]:
+    """The row that took the step, and where it is one of the way out, those of its rule that lead there."""
+    ours = [rule for rule in RULES[step.machine.procedure] if rule.name == step.rule]
+    led = [row for rule in ours for row in rule.rows if row.way_out]
+    own = [row for rule in ours for row in rule.rows if row is step.row]
+    assert own or (led and any(row is step.row for rule in WAY_OUT for row in rule.rows))
+    return own or [*led, *([step.row] if step.row else [])]
 
 
 def told(step: WorkerStep) -> str:
     action = type(step.action).__name__ if step.action else "no action"
     machine = step.machine
-    return f"{machine.procedure}/{step.rule}: {machine.phase} {machine.decisive} {action} {step.verdict.reason.code}"
+    when = step.row.when if step.row else "no row"
+    why = step.verdict.reason.code
+    return f"{machine.procedure}/{step.rule} ({when}): {machine.phase} {machine.decisive} {action} {why}"
 
 
 def phases_after(step: WorkerStep) -> frozenset[Phase]:
     """The phases that its worker may be in when it is observed next: by the step, or by what happens meanwhile."""
-    found = {step.machine.phase, *(row.to for row in rows_for(step) if row.to is not None)}
+    assert step.row is not None
+    found = {step.machine.phase, *([step.row.to] if step.row.to is not None else [])}
     while more := {row.to for row in SHOWN if row.to is not None and not found.isdisjoint(row.sources)} - found:
         found |= more
     return frozenset(found)

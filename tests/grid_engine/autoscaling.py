@@ -66,9 +66,25 @@ class Autoscaling:
 
     @contextmanager
     def running(self, **env: str) -> Iterator[Running]:
-        """`sge-autoscaler run` beside the test; ended with SIGTERM when the block ends, if it still lives."""
+        """`sge-autoscaler run` beside the test; ended with SIGTERM when the block ends, if it still lives. Where the
+        settings have an address, `serve` beside it.
+        """
+        with self.serving(**env), self._beside("run", env) as running:
+            yield running
+
+    @contextmanager
+    def serving(self, **env: str) -> Iterator[None]:
+        """`sge-autoscaler serve` beside the test, where the settings have an address."""
+        if {"CP_CAP_AUTOSCALE_HTTP", "CP_CAP_AUTOSCALE_AUTOSTOP"} & {*self.environment, *env}:
+            with self._beside("serve", env):
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def _beside(self, command: str, env: Mapping[str, str]) -> Iterator[Running]:
         self.log.touch()
-        running = self.cell.start(("sge-autoscaler", "run"), env={**self.environment, **env}, output=self.log)
+        running = self.cell.start(("sge-autoscaler", command), env={**self.environment, **env}, output=self.log)
         try:
             yield running
         finally:

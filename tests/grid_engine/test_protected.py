@@ -102,6 +102,25 @@ def test_workers_that_a_load_sensor_keeps_in_alarm_are_ordered_once_and_run_the_
         assert launches(scaling) == 1
 
 
+def test_a_worker_that_reports_less_memory_than_its_type_promises_is_ordered_once(
+    empty_cell: Cell, until: Until, show_on_failure: Shown
+) -> None:
+    """Six may come, and this machine has less memory than any m5.24xlarge."""
+    huge = {"CP_CAP_AUTOSCALE_INSTANCE_TYPE": "m5.24xlarge", "CP_CAP_AUTOSCALE_WORKERS": "6"}
+    scaling = Autoscaling(empty_cell, {**SOON, **huge})
+    show_on_failure["autoscaler"] = lambda: told(scaling)
+    job = empty_cell.submit("-l", "mem_total=380G", "-b", "y", "true")
+
+    with scaling.running():
+        until(lambda: "its hosts report mem_total=" in explained(scaling, job), 60, "nobody said what its hosts report")
+        assert launches(scaling) == 1
+
+
+def explained(scaling: Autoscaling, job: str) -> str:
+    """What `explain` says, which may look between two changes of Grid Engine."""
+    return scaling.command("explain", job).stdout.decode()
+
+
 def in_alarm(scaling: Autoscaling, job: str) -> bool:
     """Whether `explain` says that what is there for the job starts nothing yet for an alarm."""
     done = scaling.command("explain", job, "--json")

@@ -128,12 +128,12 @@ def test_a_repeated_request_makes_no_second_machine_however_the_autoscaler_was_k
     scaling = replace(scaling, settings={**scaling.settings, "PATH": before.path})
     show_on_failure["autoscaler"] = lambda: told(scaling)
     before.kill_caller_around("*hostname ip-*")
-    with empty_cell.start(STARTED_AGAIN, env=scaling.environment, output=scaling.log):
+    with scaling.serving(), empty_cell.start(STARTED_AGAIN, env=scaling.environment, output=scaling.log):
         until(lambda: "REST API at" in scaling.said())
         until(lambda: said(empty_cell, STATUS)["nodearrays"][0]["buckets"])
         said(empty_cell, CREATE)
         until(lambda: before.killed() == {"before", "after"}, 30)
-        until(lambda: scaling.said().count("REST API at") == 3, 30)
+        until(lambda: scaling.said().count("serving cell") == 3, 30)
         repeated = status_of(empty_cell, CREATE)
         until(lambda: said(empty_cell, NODES)["nodes"][0]["Status"] == "Ready", 30)
         (node,) = said(empty_cell, NODES)["nodes"]

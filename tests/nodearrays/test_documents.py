@@ -383,7 +383,7 @@ def test_a_version_in_a_file_is_text(tmp_path: Path) -> None:
         ("many", "contains 'many', which is not a number"),
         ("{}", "contains no current_value"),
         ("{", "the text ends inside this"),
-        ("9" * 70_000, "does not contain exactly one value"),
+        ("9" * 70_000, "it is longer than 65536 bytes"),
     ),
 )
 def test_a_file_without_a_value_is_told_with_file_and_place(tmp_path: Path, held: str | None, why: str) -> None:
@@ -494,6 +494,8 @@ def default_of(value: str, more: str = "") -> tuple[object, object]:
             (OfResource("memgb"), ((Operator.DIVIDE, OfNode("pcpu_count")),)),
         ),
         ("`node.resources.get('ngpus')`", (OfResource("ngpus"), ())),
+        ("`node.resources.memgb - 1`", (OfResource("memgb"), ((Operator.SUBTRACT, 1),))),
+        ("`node.memory - '1g'`", (OfNode("memory"), ((Operator.SUBTRACT, Size(GIB)),))),
     ),
 )
 def test_a_back_quoted_expression_is_evaluated(value: str, meant: object) -> None:
@@ -510,7 +512,7 @@ def test_what_is_written_beside_an_expression_comes_after_it() -> None:
     (
         ("`int(node.memory)`", "`int(node.memory)` is not evaluated here; write a number or a property"),
         ("`node.vcpu_count - 2 * 3`", "`node.vcpu_count - 2 * 3` is not evaluated here"),
-        ("`node.memory - 1`", 'write "subtract": "1g" or another size'),
+        ("`node.memory - 'much'`", "`node.memory - 'much'` is not evaluated here"),
         ("`node.vcpu_cont - 1`", "node.vcpu_cont is not known; did you mean node.vcpu_count?"),
         ("`node.resources['nothing']`", "no default resource before this one gives nothing"),
         ("`node.vcpu_count", "a back-quote is missing"),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from autoscaler.constraints.library import read_rules
-from autoscaler.constraints.rule_names import strange_names
+from autoscaler.constraints.rule_words import strange_names
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ class Cause(StrEnum):
     NO_SLOTS = "no slots"
     DIES = "dies before it boots"
     FREE = "it looks free"
+    LESS_MEMORY = "it reports less memory than its type promises"
+    NO_MEMORY = "it reports no memory at all"
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Barren(World):
     """Jobs have owners. `cause` holds for all workers, and may change at any time."""
 
     cause: Cause = Cause.NO_SLOTS
+    memory_asked: str = ""
+    """What every job asks of `mem_total`."""
     hosts: dict[str, Host] = field(default_factory=dict)
     owners: dict[int, str] = field(default_factory=dict)
     launched: list[Launch] = field(default_factory=list)
@@ -63,10 +67,14 @@ class Barren(World):
 
     def _shapes(self) -> list[JobCategory]:
         return [
-            replace(shape, ask=replace(shape.ask, owner=self.owners[job]), submitted=(at,))
+            replace(shape, ask=replace(shape.ask, owner=self.owners[job], hard=self._hard), submitted=(at,))
             for job, (slots, at) in self.waiting.items()
             for shape in [a_job(job, slots=slots)]
         ]
+
+    @property
+    def _hard(self) -> tuple[tuple[str, str], ...]:
+        return (("mem_total", self.memory_asked),) if self.memory_asked else ()
 
     def snapshot(self) -> Snapshot:
         snapshot = super().snapshot()
@@ -79,7 +87,9 @@ class Barren(World):
         letter = "E" if name in self.spoilt else letter
         slots = 0 if self.cause is Cause.NO_SLOTS and name in self.opened else instance.slots
         jobs = tuple(replace(job, owner=self.owners.get(job.number, "")) for job in instance.jobs)
-        return replace(shown, instances=(replace(instance, states=instance.states + letter, slots=slots, jobs=jobs),))
+        load = {} if self.cause is Cause.NO_MEMORY else {"mem_total": "12G"}
+        instance = replace(instance, states=instance.states + letter, slots=slots, jobs=jobs)
+        return replace(shown, instances=(instance,), load=load)
 
     # -- one pass, and what happens until the next ---------------------------------------------------------------
 

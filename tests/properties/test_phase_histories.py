@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis.stateful import initialize
 
 from autoscaler.core.workers.phases import Phase
-from tests.core.transition_rows import phases_after, recorded_steps, rows_for, told
+from tests.core.transition_rows import by_its_row, phases_after, recorded_steps, told
 from tests.properties.test_lost import Lost
 
 
@@ -27,7 +27,7 @@ class Histories(Lost):
         expected = getattr(self, "expected", {})
         for step in steps:
             worker_id, phase = step.machine.worker.id, step.machine.phase
-            assert rows_for(step), f"no row for {told(step)}"
+            assert by_its_row(step), told(step)
             assert phase in expected.get(worker_id, {phase}), f"{phase} does not follow: {told(step)}"
             expected[worker_id] = phases_after(step)
 

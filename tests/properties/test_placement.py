@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,13 +20,20 @@ def demands(draw: st.DrawFn, *, spread: bool) -> Demand:
     if spread and draw(st.booleans()):
         per_host = draw(st.sampled_from((None, 1, 2)))
         slots = draw(st.integers(2, 6))
-        return Demand(POOL, slots - slots % (per_host or 1), per_host, per_slot=draw(amounts))
+        return Demand(POOL, slots - slots % (per_host or 1), per_host, **draw(asked(("per_slot", "once_a_host"))))
     slots = draw(st.integers(1, 4))
     exclusive = draw(st.integers(0, 5)) == 0
-    return Demand(POOL, slots, slots, per_slot=draw(amounts), per_job=draw(amounts), exclusive=exclusive)
+    return Demand(POOL, slots, slots, exclusive=exclusive, **draw(asked(("per_slot", "per_job", "once_a_host"))))
 
 
 amounts = st.sampled_from(((), (), (("mem", 1),), (("mem", 2),), (("mem", 0.5),)))
+
+
+def asked(ways: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
+    """A complex counts in one of these ways."""
+    return st.builds(lambda way, amount: {way: amount}, st.sampled_from(ways), amounts)
+
+
 host = st.tuples(st.integers(0, 6), st.integers(0, 8), st.booleans())
 
 
@@ -114,6 +122,7 @@ def _charged(
         return host
     slots, memory, empty = host
     need = share * dict(task.per_slot).get("mem", 0)
+    need += dict(task.once_a_host).get("mem", 0)
     need += dict(task.per_job).get("mem", 0) if sum(1 for s in shares if s) == 1 else 0
     if memory < need or (task.exclusive and not empty):
         return None

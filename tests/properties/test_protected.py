@@ -13,7 +13,7 @@ from autoscaler.core.model.actions import Launch
 from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.snapshot import Plan
-from autoscaler.store.memory import memory_from_json, memory_to_json
+from autoscaler.store import encoding
 from tests.core.building import NOW
 from tests.properties.barren import BOOT, Barren, Cause
 from tests.samples import examples
@@ -29,7 +29,7 @@ class Restarted(Barren):
 
     def decide(self) -> Plan:
         made = super().decide()
-        self.memory = memory_from_json(memory_to_json(self.memory))
+        self.memory = encoding.read(encoding.write(self.memory), Memory)
         assert self.memory == made.memory
         return made
 
@@ -107,7 +107,7 @@ def test_jobs_that_each_ask_for_something_else_neither_fill_the_memory_nor_bring
     assert len(world.launched) <= 4 + most(3, 0)
     assert sum(len(array.categories) for array in world.memory.protected.values()) <= REMEMBERED
     grown = replace(world.memory, able_since={}, details={}, launches=(), removals=(), suspicions={})
-    assert len(memory_to_json(grown)) - len(memory_to_json(Memory())) < 60_000
+    assert len(encoding.write(grown)) - len(encoding.write(Memory())) < 60_000
 
 
 def distinct(world: Barren) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from providers.cloud_pipeline.catalogue import instance_type
-from providers.cloud_pipeline.families import family_there
+from providers.cloud_pipeline.catalogue import family_there, instance_type
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, BucketKey, Ending, InstanceType, MachineState, PriceType
-from providers.cloud_pipeline.api import date_text, unix_time
+from providers.cloud_pipeline.api import NotKnown, date_text, refusal, unix_time
 from providers.cloud_pipeline.catalogue import arch_of, instance_type
 from providers.cloud_pipeline.credential import Credential, expiry
 from providers.cloud_pipeline.parameters import Inheritance, inheritance, launch_body
 from providers.cloud_pipeline.runs import run_from, worker_from
 from providers.cloud_pipeline.settings import CloudPipelineSettings
-from providers.cloud_pipeline.words import NotKnown, refusal
 from providers.interface import LaunchOrder, OutOfCapacity, QuotaReached, Refused, Throttled, Unreachable
 from providers.settings import read_settings
 

@@ -8,8 +8,7 @@ import pytest
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autoscaler.errors import SettingsError
-from providers.secret import Secret
-from providers.settings import read_settings
+from providers.settings import Secret, read_settings
 
 
 class Model(BaseSettings):

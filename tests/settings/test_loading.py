@@ -199,3 +199,8 @@ def test_a_setting_that_the_chosen_provider_heeds_is_no_warning() -> None:
 def test_a_limit_of_silence_that_a_restart_of_the_queue_master_passes_is_warned_of(seconds: str, warned: int) -> None:
     warnings = load_settings({"CP_CAP_AUTOSCALE_SILENCE_TIMEOUT": seconds}).warnings
     assert sum("CP_CAP_AUTOSCALE_SILENCE_TIMEOUT" in warning for warning in warnings) == warned
+
+
+def test_health_checks_stand_beside_the_settings_file_by_default() -> None:
+    """A search-and-replace over the code had put a module's name into the path."""
+    assert load_settings({}).queues[""].health_checks == Path("/etc/sge-autoscaler/health-checks")

@@ -11,9 +11,8 @@ from autoscaler.core.model.cluster import Cluster, Complex, Consumable
 from autoscaler.core.model.reasons import Code
 from autoscaler.errors import GridEngineNotObservable
 from sge.cluster import Outputs, cluster_from
-from sge.complex_table import has_complex, read_complexes, rows_of, text_row
+from sge.complex_table import COMPLEXES, has_complex, read_complexes, rows_of, text_row
 from sge.markup import Aside
-from sge.shipped import COMPLEXES
 from tests.sge.printed import qstat, waiting_job
 
 MIXED = Path(__file__).parent / "recorded" / "mixed" / "qconf" / "sc.txt"
@@ -43,7 +42,7 @@ def test_a_further_column_behind_the_urgency_moves_nothing() -> None:
     found = read_complexes(table(NINE, SLOTS_OF_NINE, "gpu gpu INT <= YES HOST 2 7 YES"))
     assert {name: (entry.default, entry.consumable) for name, entry in found.items()} == {
         "slots": ("1", Consumable.PER_SLOT),
-        "gpu": ("2", Consumable.PER_JOB),
+        "gpu": ("2", Consumable.PER_HOST),
     }
 
 

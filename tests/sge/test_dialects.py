@@ -64,6 +64,27 @@ def test_warnings_printed_after_the_xml_are_let_through(warning: bytes) -> None:
     assert read(WHOLE + warning + b"\n") == read(WHOLE)
 
 
+@pytest.mark.parametrize("warning", WARNINGS[:4])
+def test_a_warning_between_any_lines_of_the_xml_loses_at_most_the_job_around_it(warning: bytes) -> None:
+    """What it hides of waiting jobs is counted, and what it hides on a host makes that busy."""
+    lines = WHOLE.splitlines(keepends=True)
+    for at in range(len(lines) + 1):
+        found = read(b"".join((*lines[:at], warning, b"\n", *lines[at:])))
+        unread = [dict(reason.facts)["count"] for reason in found.set_aside if reason.code is Code.JOBS_NOT_READ]
+        assert (len(waiting(found)), sum(int(str(count)) for count in unread)) in ((1, 0), (0, 1)), lines[
+            at - 1 : at + 1
+        ]
+        assert [len(instance.jobs) for instance in found.instances] == [1]
+
+
+@pytest.mark.parametrize("at", (b"  <job_info>", b"</job_info>\n</job_info>"))
+@pytest.mark.parametrize("part", (b"<job_list>", b"</Queue-List>", b"<JB_owner>ann</JB_owner>"))
+def test_a_part_of_a_listing_at_a_place_where_none_is_expected_is_no_warning(part: bytes, at: bytes) -> None:
+    place = WHOLE.rindex(b"</job_info>") if at.startswith(b"</") else WHOLE.index(at)
+    with pytest.raises(GridEngineNotObservable, match="lacks the second"):
+        read(WHOLE[:place] + part + WHOLE[place:])
+
+
 @pytest.mark.parametrize("more", (b"<job_list>", b"</Queue-List>", waiting_job(8).encode(), b"<queue_info/>\n"))
 def test_an_answer_that_goes_on_behind_its_end_is_no_observation(more: bytes) -> None:
     """Something was lost before: perhaps jobs."""
@@ -121,6 +142,12 @@ def test_without_f_running_jobs_name_their_queue_instance() -> None:
     loose = running_job(3, slots=8, more="<queue_name>all.q@node042</queue_name>")
     (instance,) = read(qstat((), [loose])).instances
     assert (instance.host, instance.used, [job.number for job in instance.jobs]) == ("node042", 8, [3])
+
+
+def test_without_f_jobs_beside_each_other_are_all_of_queue_info() -> None:
+    jobs = [running_job(number, more=f"<queue_name>main.q@w{number}</queue_name>") for number in (1, 2)]
+    found = read(qstat([], jobs))
+    assert ([each.host for each in found.instances], found.set_aside) == (["w1", "w2"], ())
 
 
 def test_without_f_a_waiting_job_has_an_empty_queue_name() -> None:

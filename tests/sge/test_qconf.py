@@ -13,10 +13,10 @@ from sge.qconf import (
     read_names,
     read_pe,
     read_queue,
+    read_quotas,
     resolve_host_groups,
     split_overrides,
 )
-from sge.quotas import read_quotas
 
 RECORDED = Path(__file__).parent / "recorded" / "mixed" / "qconf"
 

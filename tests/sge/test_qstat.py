@@ -104,6 +104,13 @@ def test_a_job_that_waits_for_others_is_dependent_whichever_they_are(tag: str) -
     assert (shape.ask.dependent, shape.count) == (True, 3)
 
 
+def test_jobs_that_wait_for_others_and_ask_for_different_things_are_told_apart() -> None:
+    requests = ("", "<hard_request name='h_vmem' resource_contribution='0.0'>8G</hard_request>\n")
+    more = (f"<predecessor_jobs>3</predecessor_jobs>\n{request}" for request in requests)
+    found = listing(*(waiting_job(n, state="hqw", more=text) for n, text in enumerate(more, 7)))
+    assert [shape.ask.hard for shape in found.shapes] == [(), (("h_vmem", "8G"),)]
+
+
 def test_a_job_whose_predecessors_are_all_done_depends_on_nothing() -> None:
     assert not ask(waiting_job(7, more="<predecessor_jobs_req>align</predecessor_jobs_req>")).dependent
 

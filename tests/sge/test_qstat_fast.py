@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.errors import GridEngineNotObservable
 from sge import job_categories as shapes
+from sge.known_jobs import keys_of, split_priority
 from sge.markup import Aside
 from sge.qstat import Listing, ListingReader, read_qstat
 from sge.units import Clock
@@ -160,3 +162,29 @@ def test_every_field_of_what_a_running_job_requests_is_its_own() -> None:
     running = [running_job(number, more=more) for number, more in enumerate(requests)]
     (instance,) = read_qstat(qstat((), (queue_list("main.q@w1", *running),)), UTC).instances
     assert [job.hard for job in instance.jobs] == [(("h_rt", "60"),), (("h_rt", "90"),)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    (
+        "<JAT_prio>0.00000</JAT_prio>",
+        "<JAT_prio>12.50000</JAT_prio>",
+        "<JAT_prio>0.5</JAT_prio>",
+        "<JAT_prio>nan</JAT_prio>",
+        "<JAT_prio>0.5000x</JAT_prio>",
+        "<JAT_prio>0.50000",
+        "0.50000</JAT_prio>",
+        "<JAT_prio>0.50000</JAT_prio><JAT_prio>0.50000</JAT_prio>",
+        "",
+    ),
+)
+def test_many_jobs_at_once_are_known_by_the_same_as_one_by_one(odd: str) -> None:
+    elements = [f"<n>{n}</n>\n<JAT_prio>0.{n}0000</JAT_prio>\n<s>qw</s>".encode() for n in range(3)]
+    elements.insert(1, f"<n>9</n>\n{odd}\n<s>qw</s>".encode())
+    for some in (elements, elements[:1], elements[1:2], elements[2:], []):
+        parted = [split_priority(element) for element in some]
+        assert keys_of(some) == [None if zero is None else hash((a, b, zero)) for a, b, zero in parted]
+
+
+def test_where_all_is_cut_short_after_the_priority_nothing_is_known() -> None:
+    assert keys_of([b"<n>1</n><JAT_prio>0.50000"]) == [None]

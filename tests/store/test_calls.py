@@ -27,3 +27,11 @@ def test_a_call_of_any_length_takes_little_room() -> None:
     log = CallLog.open(None)
     log.add(replace(CALL, target="/" + "x" * 100_000))
     assert len(log.newest()[0].target) == LONGEST
+
+
+def test_whoever_only_knocks_pushes_no_call_of_others_out() -> None:
+    log = CallLog.open(None, most=50, most_strangers=20)
+    log.add(CALL)
+    for number in range(1000):
+        log.add(replace(CALL, at=float(number), who="", status=401))
+    assert ([call.who for call in log.newest(2000)].count("anna"), len(log.newest(2000)) <= 20 + 100 + 1) == (1, True)

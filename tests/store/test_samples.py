@@ -120,3 +120,9 @@ def test_a_file_of_an_older_version_gets_the_tables(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
     Database.open(file, MIGRATIONS[: MIGRATIONS.index(samples.TABLES)]).close()
     assert Store.open(file).samples.between(0, 1, now=1) == ()
+
+
+def test_what_is_older_than_all_rows_are_kept_is_asked_of_the_longest(table: SampleTable) -> None:
+    table.add(replace(ONE, at=DAY + 70.0), until=DAY + 90)
+    (row,) = known(table, 500 * DAY, 0.0)
+    assert row.at == DAY

@@ -17,10 +17,9 @@ from autoscaler.core.model.memory import Backoff, Disabling, Event, Memory, Work
 from autoscaler.core.model.reasons import Code, because
 from autoscaler.core.snapshot import JobCategoryVerdict, Plan
 from autoscaler.errors import SettingsError, StateNotKept
-from autoscaler.store import journal
+from autoscaler.store import encoding, journal
 from autoscaler.store.database import Database
 from autoscaler.store.journal import Result
-from autoscaler.store.memory import memory_from_json, memory_to_json
 from autoscaler.store.overrides import Verb
 from autoscaler.store.store import MIGRATIONS, Store
 from providers.interface import LaunchOrder
@@ -66,7 +65,7 @@ def order_for(number: int, token: str = "order0-0") -> LaunchOrder:
 
 
 def test_memory_comes_back_as_it_was_written() -> None:
-    assert memory_from_json(memory_to_json(MEMORY)) == MEMORY
+    assert encoding.read(encoding.write(MEMORY), Memory) == MEMORY
 
 
 def test_the_file_is_readable_by_its_owner_only(store: Store, path: Path) -> None:

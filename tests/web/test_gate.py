@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -116,3 +117,30 @@ def test_what_cannot_be_decoded_gets_our_own_answer(api: Served, header: str) ->
     told = answer.status_code, answer.headers["WWW-Authenticate"], answer.text
     assert told[:2] == (401, 'Basic realm="sge-autoscaler", charset="UTF-8"')
     assert "Invalid authentication" not in answer.text
+
+
+@pytest.mark.parametrize("path", ("/clusters/x%1b]0;owned%07y/status", "/clusters/demo/nodes?%1b[2J=1"))
+def test_what_a_caller_wrote_comes_back_without_control_characters(api: Served, path: str) -> None:
+    answer = api.client.ask("GET", path)
+    assert (answer.status_code in (400, 404), "\x1b" in answer.text, "\\x1b" in answer.text) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "given", "peer"),
+    (
+        ((), "10.9.9.9", "127.0.0.1"),
+        (("10.0.0.1",), "10.9.9.9", "127.0.0.1"),
+        (("127.0.0.1",), "10.9.9.9", "10.9.9.9"),
+        (("127.0.0.0/8",), "10.9.9.9, 127.0.0.5", "10.9.9.9"),
+        (("127.0.0.1",), "x" * 5000, ""),
+        (("127.0.0.1",), "10.9.9.9\x1b]0;owned", ""),
+    ),
+)
+def test_a_proxy_is_believed_where_it_is_named_and_names_an_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, proxies: tuple[str, ...], given: str, peer: str
+) -> None:
+    passwords = Passwords(password_file(tmp_path / "pw"))
+    app = make_app(Operations(Store.open(None), Place("demo")), passwords, CallLog.open(None))
+    with Server(app, Address("127.0.0.1", 0, proxies=proxies)).beside() as server:
+        requests.get(f"{server.url}/operations/", auth=("anna", "no"), headers={"X-Forwarded-For": given}, timeout=120)
+    assert f"wrong login from {peer or 'an unknown address'} as anna" in caplog.text

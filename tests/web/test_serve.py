@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "CP_CAP_AUTOSCALE_WORKERS": "50",
         "CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:0",
     }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        return int(made.getsockname()[1])
 
 
 def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
@@ -112,13 +118,17 @@ def test_calls_are_shown(environment: dict[str, str]) -> None:
     ]
 
 
-def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_path: Path) -> None:
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+def make_certificate(certificate: Path, key: Path) -> None:
     subprocess.run(
         ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
+
+
+def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(certificate, key)
     more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
     with serving(environment, more) as (_, client):
         status = f"{client.url}/clusters/default/status"
@@ -126,6 +136,27 @@ def test_with_a_certificate_only_tls_is_spoken(environment: dict[str, str], tmp_
         with pytest.raises(requests.ConnectionError):
             requests.get(status.replace("https", "http"), timeout=120)
     assert (status.startswith("https://"), answer.status_code) == (True, 200)
+
+
+@pytest.mark.parametrize(
+    ("version", "spoken"), (("-tls1", False), ("-tls1_1", False), ("-tls1_2", True), ("-tls1_3", True))
+)
+def test_a_client_of_openssl_is_spoken_to_in_tls_1_2_or_newer(
+    environment: dict[str, str], tmp_path: Path, version: str, spoken: bool
+) -> None:
+    certificate, key, lax = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "openssl.cnf"
+    make_certificate(certificate, key)
+    # A machine whose OpenSSL allows everything: what is refused, we refuse.
+    lax.write_text(
+        "openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\n"
+        "MinProtocol = TLSv1\nCipherString = ALL:@SECLEVEL=0\n"
+    )
+    more = {"CP_CAP_AUTOSCALE_HTTP_CERT": str(certificate), "CP_CAP_AUTOSCALE_HTTP_KEY": str(key)}
+    with serving({**environment, "OPENSSL_CONF": str(lax)}, more) as (_, client):
+        at = client.url.removeprefix("https://")
+        argv = ("openssl", "s_client", version, "-cipher", "ALL:@SECLEVEL=0", "-connect", at, "-CAfile", certificate)
+        done = subprocess.run(argv, input="", capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0 and "Verify return code: 0 (ok)" in done.stdout) == spoken, done.stdout + done.stderr
 
 
 def test_a_request_that_was_answered_is_not_made_twice_by_the_next_process(environment: dict[str, str]) -> None:
@@ -186,3 +217,39 @@ def test_an_address_that_others_reach_is_not_served_in_the_clear_unless_that_is_
     with serving(environment, more) as (_, client):
         port = client.url.rpartition(":")[2]
         assert requests.get(f"http://127.0.0.1:{port}/operations/", timeout=120).status_code == 401
+
+
+IMPORTED = """
+import sys
+from autoscaler.commands import _http, serve
+from autoscaler.commands.context import Invocation
+import os
+with _http.network(Invocation(os.environ, imports_provider=False)) as (server, places):
+    print(*sorted(sys.modules), sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("provider", ("aws", "cyclecloud", "tests.nowhere:Provider"))
+def test_it_imports_no_provider_and_no_library_of_a_cloud(environment: dict[str, str], provider: str) -> None:
+    environment |= {"CP_CAP_AUTOSCALE_PROVIDER": provider, "CP_CAP_AUTOSCALE_AUTOSTOP": f"127.0.0.1:{free_port()}"}
+    argv = (sys.executable, "-c", IMPORTED)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    names = done.stdout.split()
+    shared = {"providers", "providers.catalog", "providers.extensions", "providers.interface", "providers.registry"}
+    theirs = {name for name in names if name.partition(".")[0] in ("providers", "boto3", "botocore", "azure", "msal")}
+    assert ("autoscaler.api.app" in names, theirs - shared - {"providers.settings"}) == (True, set()), done.stderr
+
+
+def test_variables_that_are_not_its_own_are_gone_where_the_kernel_shows_them(environment: dict[str, str]) -> None:
+    secret = {
+        "AWS_SECRET_ACCESS_KEY": "s3cret-1",
+        "AZURE_CLIENT_SECRET": "s3cret-2",
+        "API_TOKEN": "s3cret-3",
+        "CP_CAP_AUTOSCALE_CYCLECLOUD_PASSWORD": "s3cret-4",
+        "CP_CAP_AUTOSCALE_POLICY_CELERY_QUEUE_BROKER": "s3cret-5",
+        "POOL_PASSWORD": "s3cret-6",
+    }
+    with serving(environment, secret) as (process, client):
+        shown = Path(f"/proc/{process.pid}/environ").read_text()
+        answered = client.get("status").status_code
+    assert ("s3cret-" in shown, "CP_CAP_AUTOSCALE_HTTP=" in shown, answered) == (False, True, 200)

@@ -21,7 +21,7 @@ from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
-from autoscaler.core.placement.placement import PLENTY, place
+from autoscaler.core.placement.placement import PLENTY, amounts_asked, place
 from autoscaler.core.policy import NodeArrayPolicy, Policy
 from autoscaler.core.requests.instance_types import allowed_types
 
@@ -104,7 +104,7 @@ class MaxCapacity:
 
 def _besides(demand: Demand) -> tuple[str, ...]:
     """What it asks for besides slots, as may be what no type has."""
-    amounts = (f"{name}={amount:g}" for name, amount in (*demand.per_slot, *demand.per_job))
+    amounts = (f"{name}={amount:g}" for name, amount in amounts_asked(demand))
     properties = (f"{asked.name}{asked.relop}{asked.value}" for asked in demand.properties)
     return (*amounts, *properties, *(("the host for itself",) if demand.exclusive else ()))
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from autoscaler.core.capacity.reported_values import as_reported, reported_by
 from autoscaler.core.limits.backoff import backoff_of
 from autoscaler.core.limits.limits import Room, Usage, room_for
 from autoscaler.core.limits.price_types import other_price_type
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
-from autoscaler.core.model.memory import Backoff
+from autoscaler.core.model.memory import Backoff, ReportedType
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import HostValues, host_values_of
@@ -33,6 +34,8 @@ class LaunchOffer:
     """One new worker of it, for placement."""
     room: Room
     """How many more of it the limits allow."""
+    reported: ReportedType | None = None
+    """What its hosts turned out to offer."""
 
     @property
     def price(self) -> float:
@@ -54,10 +57,12 @@ def offers_for(
     complexes: Mapping[str, Complex],
     *,
     waited: float = float("inf"),
+    reported: Sequence[ReportedType] = (),
 ) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
     """What can be ordered now, larger types last, and why other buckets of these families cannot.
 
-    `waited`: seconds since the longest waiting of what it would be for could run.
+    `waited`: seconds since the longest waiting of what it would be for could run. `reported`: what workers of a type
+    turned out to offer.
     """
     types = allowed_types(array, buckets)
     families = {type_.family for type_ in types.values()}
@@ -81,10 +86,12 @@ def offers_for(
             buckets=tuple(found),
             offer=offer,
             host=offer.host("", array.queue),
+            reported=known,
             room=min((room_for(bucket, array.limits, usage) for bucket in found), key=lambda room: room.count),
         )
         for (_, price_type, _), found in usable.items()
-        for offer in (host_values_of(found[0].type, array, complexes, found[0].key),)
+        for known in (reported_by(reported, found[0].type.name, array.name),)
+        for offer in (as_reported(host_values_of(found[0].type, array, complexes, found[0].key), known, complexes),)
     ]
     return tuple(sorted(options, key=lambda option: by_size(option, array))), tuple(verdicts)
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autoscaler.core.limits.limits import Usage
-from autoscaler.core.model.cluster import Cluster
+from autoscaler.core.model.cluster import Cluster, ExecutionHost
 from autoscaler.core.model.fleet import ANY, Bucket, BucketKey, Fleet, Worker
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.placement.hosts import HOSTNAME, emptied_host, host_values_of, joined_host
@@ -18,6 +18,7 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import families
 from autoscaler.core.requests.group_names import pe_of
 from autoscaler.core.requests.orders import named, outstanding
+from autoscaler.core.snapshot import Snapshot
 from autoscaler.core.workers.drain import wanted_back
 from autoscaler.core.workers.idle import could_leave, let_go_order
 from autoscaler.core.workers.observed import ObservedWorkers
@@ -49,128 +50,137 @@ class Supply:
         return (*self.there, *self.coming)
 
 
-def supply_of(
-    observed: ObservedWorkers,
-    cluster: Cluster,
-    fleet: Fleet,
-    policy: Policy,
-    pass_context: PassContext,
-    names: frozenset[str],
-    silent: frozenset[str] = frozenset(),
-    making_room: frozenset[str] = frozenset(),
-    given_up: Set[str] = frozenset(),
-    later: Mapping[str, str] = MappingProxyType({}),
-) -> Supply:
-    """All capacity of this snapshot.
+@dataclass(frozen=True, slots=True)
+class SupplyContext:
+    """What the capacity of a snapshot is read from."""
 
-    `names`: complexes that demand asks for. `silent`: hosts that are expected to report again. `making_room`: ids of
-    workers that a stronger one is to replace: no supply, and not wanted back. `given_up`: ids of groups that are given
-    back. `later`: by name of hosts where nothing starts yet, the state letters that say so and pass.
-    """
-    complexes = cluster.complexes
-    foreign = [*observed.others, *observed.missing_hosts.values()]
-    # Of what a person disabled some queues may be open.
-    not_ours = (Condition.UNKNOWN_ARRAY, Condition.DISABLED_BY_HAND)
-    foreign += [machine.host for machine in observed.machines if machine.decisive in not_ours and machine.host]
-    persistent = [
-        joined_host(host, complexes, names, ignoring=later.get(host.name, "")) for host in foreign if host.heard
-    ]
+    observed: ObservedWorkers
+    snapshot: Snapshot
+    pass_context: PassContext
+    names: frozenset[str]
+    """Complexes that demand asks for."""
+    silent: frozenset[str] = frozenset()
+    """Hosts that are expected to report again."""
+    making_room: frozenset[str] = frozenset()
+    """Ids of workers that a stronger one is to replace: no supply, and not wanted back."""
+    given_up: Set[str] = frozenset()
+    """Ids of groups that are given back."""
+    later: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By name of hosts where nothing starts yet, the state letters that say so and pass."""
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.snapshot.cluster
+
+    def joined(self, host: ExecutionHost, ignoring: str) -> Host | None:
+        """What a host has free."""
+        return joined_host(host, self.cluster.complexes, self.names, ignoring=ignoring)
+
+    def free(self, machine: WorkerState, ignoring: str) -> Host | None:
+        """What a worker has free, with its group."""
+        host = self.joined(machine.host, ignoring) if machine.host else None
+        return host if host is None else replace(host, group=self.usable_group(machine))
+
+    def usable_group(self, machine: WorkerState) -> str:
+        """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups,
+        or that lost its own to a person, has nothing by which Grid Engine would put them there.
+        """
+        group, pes = machine.worker.group_id or "", self.cluster.pes
+        bases = (base for base in self.pass_context.group_pes if group and base in pes)
+        return group if all(pe_of(base, group) in pes for base in bases) else ""
+
+
+def supply_of(context: SupplyContext) -> Supply:
+    """All capacity of this snapshot."""
+    pass_context, later, machines = context.pass_context, context.later, context.observed.machines
     serving = [
         machine
-        for machine in observed.machines
-        if machine.in_service and pass_context.let_go(machine) is None and machine.worker.id not in making_room
+        for machine in machines
+        if machine.in_service and pass_context.let_go(machine) is None and machine.worker.id not in context.making_room
     ]
-    staying = [machine for machine in serving if not could_leave(machine, pass_context)]
-    able = [machine for machine in serving if could_leave(machine, pass_context)]
-    dispensable = [
-        (machine, host)
-        for machine in sorted(able, key=lambda machine: let_go_order(machine, pass_context.asking), reverse=True)
-        if (host := _free(machine, cluster, pass_context, names, later.get(machine.name, ""))) is not None
-    ]
+    staying = sorted(
+        (machine for machine in serving if not could_leave(machine, pass_context)),
+        key=lambda machine: machine.name in later,
+    )
+    able = sorted(
+        (machine for machine in serving if could_leave(machine, pass_context)),
+        key=lambda machine: let_go_order(machine, pass_context.asking),
+        reverse=True,
+    )
+    dispensable = _free(able, context)
     dispensable.sort(key=lambda pair: pair[1].name in later)  # last, as jobs start elsewhere first
-    draining = [
-        machine
-        for machine in observed.machines
-        if wanted_back(machine, pass_context) and machine.worker.id not in making_room
-    ]
-    kept = [
-        host
-        for machine in sorted(staying, key=lambda machine: machine.name in later)
-        if (host := _free(machine, cluster, pass_context, names, later.get(machine.name, ""))) is not None
-    ]
-    let_in = [
-        host for host in (_free(machine, cluster, pass_context, names, "d") for machine in draining) if host is not None
-    ]
+    draining = (
+        context.free(machine, "d")
+        for machine in machines
+        if wanted_back(machine, pass_context) and machine.worker.id not in context.making_room
+    )
     return Supply(
-        there=(*(host for host in persistent if host is not None), *kept, *(host for _, host in dispensable)),
-        coming=(
-            *_machines_coming(observed, cluster, pass_context, names, given_up),
-            *_orders_coming(fleet, policy, cluster, pass_context, given_up),
-            *_silent(observed, cluster, pass_context, names, silent),
+        there=(
+            *_persistent(context),
+            *(host for _, host in _free(staying, context)),
+            *(host for _, host in dispensable),
         ),
-        draining=tuple(let_in),
+        coming=(*_machines_coming(context), *_orders_coming(context), *_silent(context)),
+        draining=tuple(host for host in draining if host is not None),
         dispensable=tuple(dispensable),
-        persistent_emptied=tuple(emptied_host(host, complexes, names) for host in observed.others),
+        persistent_emptied=tuple(
+            emptied_host(host, context.cluster.complexes, context.names) for host in context.observed.others
+        ),
         later=frozenset(later),
     )
 
 
-def _free(
-    machine: WorkerState, cluster: Cluster, pass_context: PassContext, names: frozenset[str], ignoring: str = ""
-) -> Host | None:
-    host = joined_host(machine.host, cluster.complexes, names, ignoring=ignoring) if machine.host else None
-    return host if host is None else replace(host, group=_usable_group(machine, cluster, pass_context))
+def _free(machines: Sequence[WorkerState], context: SupplyContext) -> list[tuple[WorkerState, Host]]:
+    """Those that have anything free, with what it is."""
+    free = ((machine, context.free(machine, context.later.get(machine.name, ""))) for machine in machines)
+    return [(machine, host) for machine, host in free if host is not None]
 
 
-def _usable_group(machine: WorkerState, cluster: Cluster, pass_context: PassContext) -> str:
-    """Its group, where jobs can have it: one that joined before a parallel environment was said to be for groups, or
-    that lost its own to a person, has nothing by which Grid Engine would put them there.
-    """
-    group = machine.worker.group_id or ""
-    bases = (base for base in pass_context.group_pes if group and base in cluster.pes)
-    return group if all(pe_of(base, group) in cluster.pes for base in bases) else ""
+def _persistent(context: SupplyContext) -> list[Host]:
+    """What hosts have free that are not ours, or that a person disabled: of those some queues may be open."""
+    observed = context.observed
+    foreign = [*observed.others, *observed.missing_hosts.values()]
+    not_ours = (Condition.UNKNOWN_ARRAY, Condition.DISABLED_BY_HAND)
+    foreign += [machine.host for machine in observed.machines if machine.decisive in not_ours and machine.host]
+    found = (context.joined(host, context.later.get(host.name, "")) for host in foreign if host.heard)
+    return [host for host in found if host is not None]
 
 
-def _machines_coming(
-    observed: ObservedWorkers, cluster: Cluster, pass_context: PassContext, names: frozenset[str], given_up: Set[str]
-) -> list[Host]:
+def _machines_coming(context: SupplyContext) -> list[Host]:
     hosts: list[Host] = []
-    for machine in observed.machines:
-        if machine.worker.group_id in given_up:
+    complexes = context.cluster.complexes
+    for machine in context.observed.machines:
+        if machine.worker.group_id in context.given_up:
             continue
-        if machine.array is not None and counts_as_coming(machine, pass_context):
-            offer = host_values_of(machine.worker.type, machine.array, cluster.complexes, machine.worker.bucket)
-            host_name = machine.worker.name if HOSTNAME in names else None
+        if machine.array is not None and counts_as_coming(machine, context.pass_context):
+            offer = host_values_of(machine.worker.type, machine.array, complexes, machine.worker.bucket)
+            host_name = machine.worker.name if HOSTNAME in context.names else None
             host = offer.host(machine.worker.id, machine.array.queue, host_name)
             hosts.append(replace(host, group=machine.worker.group_id or ""))
     return hosts
 
 
-def _silent(
-    observed: ObservedWorkers,
-    cluster: Cluster,
-    pass_context: PassContext,
-    names: frozenset[str],
-    silent: frozenset[str],
-) -> list[Host]:
+def _silent(context: SupplyContext) -> list[Host]:
     """What hosts that are expected to report again have free, as far as is known of them now."""
-    unheard = [machine for machine in observed.machines if machine.unheard and pass_context.let_go(machine) is None]
-    found = [_free(machine, cluster, pass_context, names, "au") for machine in unheard if machine.name in silent]
+    observed, silent = context.observed, context.silent
+    unheard = [
+        machine for machine in observed.machines if machine.unheard and context.pass_context.let_go(machine) is None
+    ]
+    found = [context.free(machine, "au") for machine in unheard if machine.name in silent]
     others = (host for host in observed.others if not host.heard and host.name in silent)
-    found += [joined_host(host, cluster.complexes, names, ignoring="au") for host in others]
+    found += [context.joined(host, "au") for host in others]
     return [host for host in found if host is not None]
 
 
-def _orders_coming(
-    fleet: Fleet, policy: Policy, cluster: Cluster, pass_context: PassContext, given_up: Set[str]
-) -> list[Host]:
+def _orders_coming(context: SupplyContext) -> list[Host]:
+    pass_context, policy = context.pass_context, context.snapshot.policy
     if pass_context.wishes.stop == "now":
         return []
     hosts: list[Host] = []
-    for order, names in named(outstanding(fleet, policy, pass_context.now)):
+    for order, names in named(outstanding(context.snapshot.fleet, policy, pass_context.now)):
         array = policy.node_array(order.node_array)
-        if array is not None and order.group_id not in given_up:
-            offer = host_values_of(order.type, array, cluster.complexes, order.bucket)
+        if array is not None and order.group_id not in context.given_up:
+            offer = host_values_of(order.type, array, context.cluster.complexes, order.bucket)
             there = offer.host("", array.queue)
             hosts += [replace(there, name=name, group=order.group_id) for name in names]
     return hosts

@@ -13,7 +13,17 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from autoscaler.core.constraints.node import Node
-from autoscaler.core.constraints.values import Scalar, Size, Value, is_number, millionths, same, shown, written
+from autoscaler.core.constraints.values import (
+    Scalar,
+    Size,
+    Value,
+    is_number,
+    millionths,
+    same,
+    shown,
+    shown_apart,
+    written,
+)
 from autoscaler.core.model.reasons import Code, Reason, because
 
 Document = dict[str, object]
@@ -71,7 +81,7 @@ class MinimumResource:
         # Bytes are bytes: a plain number asked of a size is shown as one.
         asked = Size(self.amount) if isinstance(left, Size) else self.amount
         if not is_number(left):
-            return because(Code.RESOURCE_DIFFERS, resource=self.resource, value=shown(left), asked=shown(asked))
+            return _differs(self.resource, left, (asked,))
         if millionths(left) < millionths(self.amount):
             return because(
                 Code.RESOURCE_SHORT, resource=self.resource, left=shown(left), whole=shown(whole), asked=shown(asked)
@@ -256,11 +266,8 @@ def _fits(there: Value, pattern: Value) -> bool:
 
 
 def _differs(what: str, there: Value, allowed: Sequence[Value]) -> Reason:
-    # Text is told as such where something else is there: "16" is not 16, and "4g" is no size.
-    asked = [
-        f'"{value}"' if isinstance(value, str) and not isinstance(there, str) else shown(value) for value in allowed
-    ]
-    return because(Code.RESOURCE_DIFFERS, resource=what, value=shown(there), asked=" or ".join(asked))
+    value, asked = shown_apart(there, allowed)
+    return because(Code.RESOURCE_DIFFERS, resource=what, value=value, asked=asked)
 
 
 def _with(reason: Reason, why: Sequence[Reason]) -> Reason:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autoscaler.core.constraints.constraint import Document, SharedKey, Standing, among, several
-from autoscaler.core.constraints.values import Scalar, is_number, less, millionths, shown, written
+from autoscaler.core.constraints.values import Scalar, is_number, less, millionths, shown, shown_apart, written
 from autoscaler.core.model.reasons import Code, Reason, because
 
 
@@ -84,12 +84,8 @@ class SharedConstraint:
     def take(self, standing: Standing) -> Standing | Reason:
         for resource in self.shared_resources:
             if not among(resource.current_value, self.allowed):
-                return because(
-                    Code.SHARED_DIFFERS,
-                    resource=resource.resource_name,
-                    value=shown(resource.current_value),
-                    asked=" or ".join(shown(value) for value in self.allowed),
-                )
+                value, asked = shown_apart(resource.current_value, self.allowed)
+                return because(Code.SHARED_DIFFERS, resource=resource.resource_name, value=value, asked=asked)
         return standing
 
     def document(self) -> Document:

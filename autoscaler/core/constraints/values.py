@@ -7,6 +7,7 @@ That is the other way round than Grid Engine's own notation, which `core.resourc
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeGuard
 
@@ -93,6 +94,18 @@ def shown(value: Value) -> str:
             return f"{value:g}"
         case _:
             return str(value)
+
+
+def shown_apart(there: Value, asked: Sequence[Value]) -> tuple[str, str]:
+    """What is there and what of it is asked, as people read them. Text is quoted where the other is none: "16" is not
+    16, and "true" is not true.
+    """
+
+    def told(value: Value, others: Sequence[Value]) -> str:
+        mixed = isinstance(value, str) and not all(isinstance(other, str) for other in others)
+        return f'"{value}"' if mixed else shown(value)
+
+    return told(there, asked), " or ".join(told(value, (there,)) for value in asked)
 
 
 def written(value: Value) -> Scalar | None:

@@ -147,9 +147,9 @@ class ConstraintDemand:
                 most[name] = max(most.get(name, 0), amount)
             if entry.parts.tried:
                 most[COUNTED + entry.place] = 1
-        own, each = dict(demand.per_job), dict(demand.per_slot)
+        own, each, once = dict(demand.per_job), dict(demand.per_slot), dict(demand.once_a_host)
         for name, amount in most.items():
-            lacking = amount - each.get(name, 0) * demand.slots - own.get(name, 0)
+            lacking = amount - each.get(name, 0) * demand.slots - own.get(name, 0) - once.get(name, 0)
             if lacking > 0 and name not in self.cluster.global_consumables:
                 own[name] = own.get(name, 0) + lacking
         return tuple(sorted(own.items()))

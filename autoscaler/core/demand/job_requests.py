@@ -44,11 +44,22 @@ class _Resources:
 
     per_slot: dict[str, float] = field(default_factory=dict)
     per_job: dict[str, float] = field(default_factory=dict)
+    once_a_host: dict[str, float] = field(default_factory=dict)
     properties: list[Property] = field(default_factory=list)
     limits: list[tuple[Complex, str]] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
     exclusive: bool = False
+
+    def amounts(self, consumable: Consumable) -> dict[str, float]:
+        """Where it stands how much is asked of complexes that are used up so."""
+        match consumable:
+            case Consumable.PER_SLOT:
+                return self.per_slot
+            case Consumable.PER_HOST:
+                return self.once_a_host
+            case _:
+                return self.per_job
 
 
 class RequestReader:
@@ -148,8 +159,7 @@ class RequestReader:
                 found.exclusive = True
                 found.properties.append(Property(entry.name, "==", canonical("1", entry.type)))
         elif entry.consumable is not Consumable.NO:
-            value = amount(text, entry.type) or 0
-            (found.per_slot if entry.consumable is Consumable.PER_SLOT else found.per_job)[entry.name] = value
+            found.amounts(entry.consumable)[entry.name] = amount(text, entry.type) or 0
         elif entry.name in QUEUE_LIMITS:
             found.limits.append((entry, text))
         elif entry.name not in _QUEUE_ATTRIBUTES:
@@ -159,13 +169,14 @@ class RequestReader:
         everywhere = self._cluster.global_consumables.keys()
         # Hosts and queues need not have what all hosts share; those that do limit it, too.
         shared = {name: value for name, value in resources.per_slot.items() if name in everywhere}
-        asked = resources.per_slot.keys() | resources.per_job.keys()
+        asked = resources.per_slot.keys() | resources.per_job.keys() | resources.once_a_host.keys()
         return Demand(
             pools=pools,
             slots=slots,
             per_host=per_host,
             per_slot=_amounts(resources.per_slot, everywhere),
             per_job=_amounts(resources.per_job, everywhere),
+            once_a_host=_amounts(resources.once_a_host, everywhere),
             properties=tuple(
                 replace(asked, pools=frozenset(pool for pool in pools if self._queue_has(pool, asked)))
                 for asked in sorted(resources.properties, key=lambda asked: (asked.name, asked.relop, asked.value))
@@ -424,7 +435,8 @@ def _amounts(values: Mapping[str, float], elsewhere: Iterable[str]) -> Amounts:
 
 
 def _per_task(resources: _Resources, slots: int) -> Amounts:
-    totals = {SLOTS: float(slots), **resources.per_job}
+    """Of what all share, what is taken once a host is taken once a job."""
+    totals = {SLOTS: float(slots), **resources.per_job, **resources.once_a_host}
     for name, value in resources.per_slot.items():
         totals[name] = totals.get(name, 0) + value * slots
     return tuple(sorted(totals.items()))

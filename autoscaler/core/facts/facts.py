@@ -13,7 +13,8 @@ from types import MappingProxyType
 from autoscaler.core.capacity.forecast import Forecast, make_forecast
 from autoscaler.core.capacity.max_capacity import MaxCapacity
 from autoscaler.core.capacity.placement_groups import group_ids
-from autoscaler.core.capacity.supply import Supply, supply_of, usage_of
+from autoscaler.core.capacity.reported_values import learn_reported
+from autoscaler.core.capacity.supply import Supply, SupplyContext, supply_of, usage_of
 from autoscaler.core.constraints.ruleset import NONE_KEPT
 from autoscaler.core.demand.demand import PendingDemand, read_demand
 from autoscaler.core.limits.backoff import backoffs_in_force, last_failures, stopped_arrays
@@ -21,11 +22,12 @@ from autoscaler.core.limits.limits import Usage
 from autoscaler.core.limits.unanswered_orders import taken, throttled
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import LaunchFailure
-from autoscaler.core.model.memory import Backoff, CameUp
+from autoscaler.core.model.memory import Backoff, CameUp, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.dispatches import before_dispatch
 from autoscaler.core.policy import Policy
-from autoscaler.core.recovery.recovery import Recovery, RecoveryContext, recover_workers, recovery_context
+from autoscaler.core.recovery.recovery import Recovery, recover_workers
+from autoscaler.core.recovery.recovery_context import RecoveryContext, recovery_context
 from autoscaler.core.recovery.returning_jobs import returning_jobs
 from autoscaler.core.replace.swap_context import boot_time
 from autoscaler.core.scale_down.quarantine import Suspect, find_suspects
@@ -66,6 +68,7 @@ class Facts:
     silent: frozenset[str]
     """Hosts that are expected to report again."""
     came_up: tuple[CameUp, ...]
+    reported: tuple[ReportedType, ...]
     backoffs: tuple[Backoff, ...]
     stopped: Mapping[str, str]
     launch_context: LaunchContext
@@ -92,32 +95,38 @@ class Facts:
         """All demand that could be served, what will wait again included."""
         return [*forecast.possible(self.demand.wanted), *self.returning]
 
+    def braked(self, brake: Reason) -> Facts:
+        """The same with the circuit breaker on: it only holds back what workers do."""
+        pass_context = replace(self.pass_context, held_back=brake)
+        cluster, memory = self.snapshot.cluster, self.snapshot.memory
+        recovery = recover_workers(self.observed, cluster, memory, pass_context, self.recovery_context)
+        return replace(self, pass_context=pass_context, recovery=recovery)
+
     def forecast(self, making_room: frozenset[str]) -> tuple[Supply, Forecast]:
         """The supply without the workers that make room for a stronger one, and how demand fares with it."""
-        cluster, observed = self.snapshot.cluster, self.observed
-        names, fleet = self.demand.names, self.snapshot.fleet
+        cluster, observed, names = self.snapshot.cluster, self.observed, self.demand.names
         supply = supply_of(
-            observed,
-            cluster,
-            fleet,
-            self.policy,
-            self.pass_context,
-            names,
-            self.silent,
-            making_room,
-            self.given_up,
-            self.delays.hosts,
+            SupplyContext(
+                observed,
+                self.snapshot,
+                self.pass_context,
+                names,
+                silent=self.silent,
+                making_room=making_room,
+                given_up=self.given_up,
+                later=self.delays.hosts,
+            )
         )
-        most = MaxCapacity(self.policy, fleet.buckets, supply.persistent_emptied, cluster.complexes)
+        most = MaxCapacity(self.policy, self.snapshot.fleet.buckets, supply.persistent_emptied, cluster.complexes)
         groups = {worker.name: worker.worker.group_id or "" for worker in observed.machines if worker.name}
         before = before_dispatch(cluster, self.demand.wanted, names, groups)
         return supply, make_forecast(self.demand.wanted, supply, most, before)
 
 
-def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
-    """Read everything off the snapshot. `brake`: why the circuit breaker holds launches and removals back."""
+def facts_of(snapshot: Snapshot) -> Facts:
+    """Read everything off the snapshot."""
     cluster, policy, now = snapshot.cluster, snapshot.policy, snapshot.now
-    pass_context = pass_context_of(snapshot, brake)
+    pass_context = pass_context_of(snapshot)
     # Who is who: machines matched with hosts, and what this observation adds to what we remember of them.
     observed = observe_workers(cluster, snapshot.fleet, snapshot.memory, policy, now)
     # Machines that were accepted and ended before they joined are launches that failed. What the provider did not take
@@ -138,21 +147,10 @@ def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
     returning = returning_jobs(observed, cluster, policy, after, now, closed.reasons) if policy.queue_demand else ()
     # What may be launched at all, and what counts against limits.
     came_up = successes_of(observed.machines, memory, policy, now)
-    backoffs = backoffs_in_force(memory, fleet.failures, policy, now, came_up)
-    stopped = stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at)
-    setbacks = last_failures(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay)
-    launch_context = LaunchContext(
-        policy,
-        fleet.buckets,
-        backoffs,
-        stopped,
-        memory.launches,
-        cluster.complexes,
-        now,
-        setbacks,
-        throttled=throttled(fleet, now),
-        resumed_at=snapshot.wishes.resumed_at,
+    reported = learn_reported(
+        observed.machines, memory.reported, cluster.complexes, now, snapshot.wishes.tried_again_at
     )
+    launch_context = _launch_context(snapshot, came_up, reported)
     usage = usage_of(fleet, policy, observed, now)
     return Facts(
         snapshot=snapshot,
@@ -168,8 +166,9 @@ def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
         # Hosts that fell silent a moment ago, as all do when qmaster starts, count as there.
         silent=expected_back(track_silence(cluster, memory.hearing, now), cluster, now),
         came_up=came_up,
-        backoffs=backoffs,
-        stopped=stopped,
+        reported=reported,
+        backoffs=tuple(launch_context.rests),
+        stopped=launch_context.stopped,
         launch_context=launch_context,
         usage=usage,
         # Groups of workers stand, come and go as a whole.
@@ -181,7 +180,27 @@ def facts_of(snapshot: Snapshot, brake: Reason | None) -> Facts:
     )
 
 
-def pass_context_of(snapshot: Snapshot, brake: Reason | None) -> PassContext:
+def _launch_context(
+    snapshot: Snapshot, came_up: tuple[CameUp, ...], reported: tuple[ReportedType, ...]
+) -> LaunchContext:
+    """What may be launched at all."""
+    fleet, memory, policy, now = snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now
+    return LaunchContext(
+        policy,
+        fleet.buckets,
+        backoffs_in_force(memory, fleet.failures, policy, now, came_up),
+        stopped_arrays(memory, fleet, policy, snapshot.wishes.resumed_at),
+        memory.launches,
+        snapshot.cluster.complexes,
+        now,
+        last_failures(fleet.orders, fleet.failures, memory.launches, now - policy.batch_delay),
+        throttled=throttled(fleet, now),
+        resumed_at=snapshot.wishes.resumed_at,
+        reported=reported,
+    )
+
+
+def pass_context_of(snapshot: Snapshot) -> PassContext:
     """What every step of a worker depends on besides the worker itself."""
     wishes, interval = snapshot.wishes, snapshot.cluster.schedule_interval
     paused = because(Code.PAUSED, by=wishes.paused_by) if wishes.paused else None
@@ -191,7 +210,7 @@ def pass_context_of(snapshot: Snapshot, brake: Reason | None) -> PassContext:
         schedule_interval=interval,
         retry_after=max(interval, snapshot.policy.batch_delay),
         complexes=snapshot.cluster.complexes,
-        held_back=brake or paused,
+        held_back=snapshot.memory.brake or paused,
         keep_alive=snapshot.policy.rules.keep_alive if snapshot.policy.rules is not None else NONE_KEPT,
         asking=asking_to_stop(snapshot),
         refused_ends=MappingProxyType({each.worker_id: each for each in snapshot.fleet.refused_ends}),

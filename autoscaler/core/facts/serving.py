@@ -22,7 +22,7 @@ from autoscaler.core.scale_down.request_needs import (
     coming_for_requests,
     hold_for,
 )
-from autoscaler.core.scale_down.scale_down import needed_hosts, scale_down
+from autoscaler.core.scale_down.scale_down import ServiceContext, needed_hosts, scale_down
 from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.workers.group_verdict import GroupVerdict
 from autoscaler.core.workers.step import WorkerStep
@@ -68,8 +68,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
     holding = hold_for(
         requests, snapshot, observed, pass_context, used=used, silent=facts.silent, again=forecast.again, going=going
     )
-    steps = scale_down(
-        [worker for worker in observed.machines if worker.in_service],
+    context = ServiceContext(
         pass_context,
         needed=needed,
         floors=floors_of(observed, policy, pass_context, swaps.leaving),
@@ -84,6 +83,7 @@ def judge_serving(facts: Facts, supply: Supply, forecast: Forecast, swaps: SwapP
         held={**holding.held, **requests.nodes},
         group_verdicts=group_verdicts,
     )
+    steps = scale_down([worker for worker in observed.machines if worker.in_service], context)
     return Serving(steps, holding, group_verdicts)
 
 

@@ -4,27 +4,31 @@ takes too long, it is terminated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoscaler.core.model.actions import Enrol
+from autoscaler.core.model.actions import Disable, Enable, Enrol, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.hosts import host_values_of
 from autoscaler.core.requests.group_names import COMPLEX
 from autoscaler.core.workers.drain import leave
-from autoscaler.core.workers.group_verdict import NO_GROUP, GroupVerdict, give_back
+from autoscaler.core.workers.group_verdict import NO_GROUP, GroupVerdict
 from autoscaler.core.workers.missing_values import values_text
 from autoscaler.core.workers.overdue import overdue
 from autoscaler.core.workers.phases import Condition, Phase
 from autoscaler.core.workers.step import (
+    BY_A_PERSON,
     PassContext,
+    Row,
+    Rule,
     WorkerStep,
+    always,
     complete,
     disable,
     enable,
     enrol,
     first_step,
+    keep,
     terminate,
     wait,
 )
@@ -53,6 +57,13 @@ class Arrival:
         return self.needless if self.pass_context.kept(self.machine) is None else None
 
     @property
+    def surplus(self) -> Reason | None:
+        """That its group is complete without it."""
+        group = self.machine.worker.group_id
+        surplus = self.machine.worker.id in self.group_verdict.surplus
+        return because(Code.GROUP_COMPLETE, group=group) if surplus else None
+
+    @property
     def late(self) -> Reason | None:
         """Why it is given up. A worker that a person keeps has no time limit."""
         if self.machine.host is None and self.pass_context.kept(self.machine) is not None:
@@ -73,112 +84,68 @@ def join(
     return first_step(RULES, Arrival(machine, pass_context, group_verdict, needless, closed, wanted))
 
 
-def give_back_for_group(arrival: Arrival) -> WorkerStep | None:
-    if arrival.asked_away is not None:
-        return None
-    return give_back(arrival.machine, arrival.pass_context, arrival.group_verdict)
+def _host(arrival: Arrival) -> bool:
+    return arrival.machine.host is not None
 
 
-def give_back_unneeded(arrival: Arrival) -> WorkerStep | None:
-    asked_away = arrival.asked_away
-    if asked_away is None:
-        return None
-    if arrival.machine.host is None:
-        return terminate(arrival.machine, arrival.pass_context, asked_away, by_person=True)
-    return leave(arrival.machine, arrival.pass_context, asked_away, by_person=True)
+def _disable_for_group(arrival: Arrival) -> WorkerStep:
+    leaves, surplus = arrival.group_verdict.back, arrival.surplus
+    mark = Disabling.GROUP if leaves is not None else Disabling.IDLE
+    return disable(arrival.machine, arrival.pass_context, mark, _given(leaves or surplus))
 
 
-def give_up(arrival: Arrival) -> WorkerStep | None:
-    machine, late = arrival.machine, arrival.late
-    if late is None:
-        return None
-    if machine.host is not None:
-        return leave(machine, arrival.pass_context, late)
-    failure = None if machine.decisive is Condition.NAME_AWAITED else machine.worker.failure or "boot"
-    return terminate(machine, arrival.pass_context, late, failure=failure)
+def _terminate_for_group(arrival: Arrival) -> WorkerStep:
+    kept = arrival.pass_context.kept(arrival.machine)
+    if kept is not None and kept.code is Code.KEPT_BY_COMMAND:
+        return keep(arrival.machine, kept)
+    return terminate(arrival.machine, arrival.pass_context, _given(arrival.group_verdict.back or arrival.surplus))
 
 
-def await_name(arrival: Arrival) -> WorkerStep | None:
+def _give_up(arrival: Arrival) -> WorkerStep:
     machine = arrival.machine
-    if machine.decisive is not Condition.NAME_AWAITED or machine.host is not None:
-        return None
-    return wait(machine, because(Code.NAME_STILL_USED))
+    failure = None if machine.decisive is Condition.NAME_AWAITED else machine.worker.failure or "boot"
+    return terminate(machine, arrival.pass_context, _given(arrival.late), failure=failure)
 
 
-def hold_for_group(arrival: Arrival) -> WorkerStep | None:
-    hold = arrival.group_verdict.hold
-    return wait(arrival.machine, hold) if arrival.machine.joined and hold is not None else None
+def _awaits_name(arrival: Arrival) -> bool:
+    return arrival.machine.decisive is Condition.NAME_AWAITED and arrival.machine.host is None
 
 
-def stand_closed(arrival: Arrival) -> WorkerStep | None:
-    """It was never enabled. It leaves like an idle one: it did not fail, so its bucket gets no backoff."""
-    machine, closed = arrival.machine, arrival.closed
-    if not machine.joined or closed is None:
-        return None
-    array, since = machine.array, machine.since(Condition.EMPTY)
-    if arrival.wanted or array is None or since is None or arrival.pass_context.now - since < array.idle_timeout:
-        return wait(machine, closed)
-    return disable(machine, arrival.pass_context, Disabling.IDLE, closed)
+def _dispensable(arrival: Arrival) -> bool:
+    array, since = arrival.machine.array, arrival.machine.since(Condition.EMPTY)
+    empty_s = None if since is None else arrival.pass_context.now - since
+    return not arrival.wanted and array is not None and empty_s is not None and empty_s >= array.idle_timeout
 
 
-def enable_joined(arrival: Arrival) -> WorkerStep | None:
+def _enable(arrival: Arrival) -> WorkerStep:
     machine, pass_context = arrival.machine, arrival.pass_context
-    if not machine.joined:
-        return None
     return enable(machine, pass_context, because(Code.JOINED, after_s=pass_context.now - machine.worker.created_at))
 
 
-def complete_host(arrival: Arrival) -> WorkerStep | None:
-    """Complete a host that its own image made. It stays disabled until an observation shows it complete."""
-    return _complete(arrival.machine, arrival.pass_context) if arrival.machine.lacks else None
+def _unfinished(arrival: Arrival) -> bool:
+    return arrival.machine.host is None or Condition.INCOMPLETE in arrival.machine.conditions
 
 
-def enrol_when_up(arrival: Arrival) -> WorkerStep | None:
-    machine = arrival.machine
-    unfinished = machine.host is None or Condition.INCOMPLETE in machine.conditions
-    return _enrol_when_up(machine, arrival.pass_context) if unfinished else None
+def _given(reason: Reason | None) -> Reason:
+    assert reason is not None  # the rule applies only then
+    return reason
 
 
-def wait_for_execd(arrival: Arrival) -> WorkerStep:
-    return wait(arrival.machine, because(Code.JOINING))
+def _await_boot(arrival: Arrival) -> WorkerStep:
+    machine, array = arrival.machine, arrival.machine.array
+    limit = array.boot_timeout if array else None
+    return wait(machine, because(Code.BOOTING, type=machine.worker.type.name, limit_s=limit))
 
 
-RULES: tuple[Callable[[Arrival], WorkerStep | None], ...] = (
-    # A group comes and goes as a whole; that is no failure of one of its workers.
-    give_back_for_group,
-    # A person wants it gone, or nothing will need it.
-    give_back_unneeded,
-    # It takes too long, or its provider says that it never comes up.
-    give_up,
-    # Its name still belongs to an older machine's execution host, which recovery removes.
-    await_name,
-    # It is complete. Its group is not: it takes jobs only with all others.
-    hold_for_group,
-    # A person closed its queue: enabling it would open that.
-    stand_closed,
-    enable_joined,
-    # Its own image enrolled it, and not with all that it is to have.
-    complete_host,
-    # Ours to enrol, or to enrol again where that was cut short.
-    enrol_when_up,
-    # Enrolled; qmaster has not heard its execd yet.
-    wait_for_execd,
-)
-"""Read from the top; the first rule that has a step decides."""
-
-
-def _enrol_when_up(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
+def _enrol(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
     array, note = machine.array, machine.note
-    if machine.phase is Phase.BOOTING or array is None or not machine.worker.name:
-        limit = array.boot_timeout if array else None
-        return wait(machine, because(Code.BOOTING, type=machine.worker.type.name, limit_s=limit))
     tried = note.disabled_at if note.disabling is Disabling.ENROL else None
-    if pass_context.recent(tried):
+    if array is None or pass_context.recent(tried):
         return wait(machine, because(Code.JOINING))
     offer = host_values_of(machine.worker.type, array, pass_context.complexes, machine.worker.bucket)
     action = Enrol(
         worker_id=machine.worker.id,
-        host=machine.worker.name,
+        host=machine.worker.name or machine.name,
         node_array=array.name,
         queue=array.queue,
         host_group=array.host_group,
@@ -210,3 +177,134 @@ def _complete(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
         joined=True,
     )
     return complete(machine, pass_context, action)
+
+
+_JOINING = frozenset({Phase.JOINING})
+RULES: tuple[Rule[Arrival], ...] = (
+    Rule(
+        "give_back_for_group",
+        "Its group leaves, or is complete without it: that is no failure of the worker.",
+        lambda to: to.asked_away is None and (to.group_verdict.back or to.surplus) is not None,
+        (
+            Row("It is an execution host.", _host, _disable_for_group, Disable, Phase.DRAINING),
+            Row("It is none.", always, _terminate_for_group, Terminate, Phase.LEAVING),
+        ),
+    ),
+    Rule(
+        "give_back_unneeded",
+        "A person wants it gone, or nothing will need it.",
+        lambda to: to.asked_away is not None,
+        (
+            Row(
+                "It is an execution host.",
+                _host,
+                lambda to: leave(to.machine, to.pass_context, _given(to.asked_away), by_person=True),
+                reasons=BY_A_PERSON,
+                way_out=True,
+            ),
+            Row(
+                "It is none.",
+                always,
+                lambda to: terminate(to.machine, to.pass_context, _given(to.asked_away), by_person=True),
+                Terminate,
+                Phase.LEAVING,
+                reasons=BY_A_PERSON,
+            ),
+        ),
+    ),
+    Rule(
+        "give_up",
+        "It takes too long, or its provider says that it never comes up.",
+        lambda to: to.late is not None,
+        (
+            Row(
+                "It is an execution host.",
+                _host,
+                lambda to: leave(to.machine, to.pass_context, _given(to.late)),
+                reasons=(Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT, Code.INCOMPLETE_TIMEOUT),
+                way_out=True,
+            ),
+            Row(
+                "It is none.",
+                always,
+                _give_up,
+                Terminate,
+                Phase.LEAVING,
+                reasons=(Code.BOOT_FAILED, Code.BOOT_TIMEOUT, Code.JOIN_TIMEOUT),
+            ),
+        ),
+    ),
+    Rule(
+        "await_name",
+        "Its name still belongs to an older machine's execution host, which recovery removes.",
+        _awaits_name,
+        (Row("", always, lambda to: wait(to.machine, because(Code.NAME_STILL_USED))),),
+        sources=frozenset({Phase.BOOTING}),
+    ),
+    Rule(
+        "hold_for_group",
+        "It is complete. Its group is not: it takes jobs only with all others.",
+        lambda to: to.machine.joined and to.group_verdict.hold is not None,
+        (Row("", always, lambda to: wait(to.machine, _given(to.group_verdict.hold))),),
+        sources=_JOINING,
+    ),
+    Rule(
+        "stand_closed",
+        "A person closed its queue: enabling it would open that. It leaves like an idle one: it did not fail, so its "
+        "bucket gets no backoff.",
+        lambda to: to.machine.joined and to.closed is not None,
+        (
+            Row(
+                "It has been empty for `idle_timeout`, and nothing else needs it.",
+                _dispensable,
+                lambda to: disable(to.machine, to.pass_context, Disabling.IDLE, _given(to.closed)),
+                Disable,
+                Phase.DRAINING,
+            ),
+            Row("It has not.", always, lambda to: wait(to.machine, _given(to.closed))),
+        ),
+        sources=_JOINING,
+    ),
+    Rule(
+        "enable_joined",
+        "It is complete, up and heard.",
+        lambda to: to.machine.joined,
+        (Row("", always, _enable, Enable, Phase.READY, reasons=(Code.JOINED,)),),
+        sources=_JOINING,
+    ),
+    Rule(
+        "complete_host",
+        "Its own image enrolled it, and not with all that it is to have. It stays disabled until an observation shows "
+        "it complete.",
+        lambda to: bool(to.machine.lacks),
+        (Row("", always, lambda to: _complete(to.machine, to.pass_context), Enrol, reasons=(Code.INCOMPLETE,)),),
+        sources=_JOINING,
+    ),
+    Rule(
+        "enrol_when_up",
+        "The autoscaler enrols it, or enrols it again where that was cut short.",
+        _unfinished,
+        (
+            Row(
+                "It is not up, or has no name.",
+                lambda to: to.machine.phase is Phase.BOOTING or to.machine.array is None or not to.machine.worker.name,
+                _await_boot,
+            ),
+            Row(
+                "It is up.",
+                always,
+                lambda to: _enrol(to.machine, to.pass_context),
+                Enrol,
+                sources=_JOINING,
+                reasons=(Code.BOOTED,),
+            ),
+        ),
+    ),
+    Rule(
+        "wait_for_execd",
+        "It is enrolled, and qmaster has no load report from it yet.",
+        always,
+        (Row("", always, lambda to: wait(to.machine, because(Code.JOINING))),),
+    ),
+)
+"""The transitions of a worker on its way into service."""

@@ -12,13 +12,16 @@ from enum import StrEnum
 
 from autoscaler.core.demand.categories import Categories
 from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.model.demand_vector import Demand
 from autoscaler.core.model.evidence import Evidence
 from autoscaler.core.model.fleet import Assignment, Ending, Order, OrderState
-from autoscaler.core.model.job_faults import fault_of
 from autoscaler.core.model.memory import Disabling, LaunchTrial
+from autoscaler.core.model.offered_host import Host
+from autoscaler.core.placement.placement import takes_part
 from autoscaler.core.requests.arrays import family_of
 from autoscaler.core.requests.orders import outstanding, whole
 from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.job_faults import fault_of
 from autoscaler.core.workers.load_reports import LONGEST_GAP
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.overdue import counts_as_coming
@@ -65,6 +68,12 @@ class Watched:
     """Whether workers of it are still to join."""
     useless: int = 0
     """Workers of it that have come or gone, and cannot take a job now."""
+    idle: tuple[Host, ...] = ()
+    """Workers of it that have come, with room for jobs, and run none."""
+
+    def unfit_for(self, demand: Demand) -> int:
+        """How many idle workers of it can take no part of such a job: their type had promised more."""
+        return sum(not takes_part(demand, host) for host in self.idle)
 
 
 def watch(
@@ -72,10 +81,10 @@ def watch(
     observed: ObservedWorkers,
     pass_context: PassContext,
     categories: Categories,
-    usable: frozenset[str],
+    usable: Mapping[str, Host],
     since: float,
 ) -> dict[str, Watched]:
-    """Every trial, begun ones included, by order id. `usable`: names of hosts with room for jobs. Orders from before
+    """Every trial, begun ones included, by order id. `usable`: hosts with room for jobs, by name. Orders from before
     `since` are nobody's trial any more.
     """
     orders = whole(snapshot.fleet.orders)
@@ -114,7 +123,7 @@ class _Look:
     snapshot: Snapshot
     pass_context: PassContext
     categories: Categories
-    usable: frozenset[str]
+    usable: Mapping[str, Host]
 
     def at(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None, *, due: bool) -> Watched:
         coming = due or any(counts_as_coming(machine, self.pass_context) for machine in machines)
@@ -129,8 +138,10 @@ class _Look:
         left = [
             machine for machine in machines if machine not in stay and not counts_as_coming(machine, self.pass_context)
         ]
+        idle = tuple(self.usable[machine.name] for machine in stay if machine.empty and machine.name in self.usable)
         trial = replace(trial, closed=ended is not None)
-        return Watched(trial, ended, coming, 0 if trial.ran_at is not None else len(useless) + len(left) + gone)
+        useless_ = 0 if trial.ran_at is not None else len(useless) + len(left) + gone
+        return Watched(trial, ended, coming, useless_, idle)
 
     def _joined(self, trial: LaunchTrial, machines: Sequence[WorkerState], order: Order | None) -> LaunchTrial:
         """What of them has come, and for how long."""

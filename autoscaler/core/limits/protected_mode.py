@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from autoscaler.core.demand.categories import Categories, category_key, owners_of
 from autoscaler.core.limits.launch_results import Ended, Watched, watch
 from autoscaler.core.limits.limits import HOUR
-from autoscaler.core.model.demand_vector import CategoryDemand
+from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.memory import Event, LaunchTrial, ProtectedArray, UnhelpedCategory
+from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -86,7 +87,7 @@ class Protection:
         if known.stopped is not None:
             return tuple(HeldBack(0, known.stopped if count else None) for count in counts)
         open_ = [each for each in self._open() if each.trial.node_array == name]
-        if not known.categories and not any(each.useless for each in open_):
+        if not known.categories and not any(each.useless or each.idle for each in open_):
             return tuple(HeldBack(count) for count in counts)
         shared, tried = _shared(known), False
         held: list[HeldBack] = []
@@ -97,7 +98,7 @@ class Protection:
                 alike = shared is not None and owners_of((want,)) <= {*shared.owners}
                 record = shared if alike else known.categories.get(key)
                 if record is None:
-                    answer = _beside(open_, key, count, name)
+                    answer = _beside(open_, want.demand, key, count, name)
                 else:
                     mine = [each for each in open_ if alike or key in dict(each.trial.assignment)]
                     answer = _after(record, mine, name, self.now)
@@ -141,11 +142,11 @@ def protect(
     observed: ObservedWorkers,
     pass_context: PassContext,
     wanted: Sequence[CategoryDemand],
-    usable: frozenset[str],
+    usable: Mapping[str, Host],
 ) -> Protection:
-    """The results of launches, after this observation. `usable`: names of hosts with room for jobs."""
+    """The results of launches, after this observation. `usable`: hosts with room for jobs, by name."""
     policy, wishes, memory = snapshot.policy, snapshot.wishes, snapshot.memory
-    since = max(wishes.resumed_at or 0.0, wishes.retried_at or 0.0)
+    since = wishes.tried_again_at
     known = {name: _since(array, wishes) for name, array in memory.protected.items()}
     categories = Categories(wanted)
     watched = watch(snapshot, observed, pass_context, categories, usable, since)
@@ -254,12 +255,16 @@ def _stopped(name: str, array: ProtectedArray, now: float) -> ProtectedArray:
     return replace(array, stopped=stopped, stopped_at=now)
 
 
-def _beside(open_: Sequence[Watched], key: str, count: int, name: str) -> HeldBack:
-    """Tasks whose workers have come and cannot take them are not launched for again, until it is known why."""
+def _beside(open_: Sequence[Watched], demand: Demand, key: str, count: int, name: str) -> HeldBack:
+    """Tasks whose workers have come and cannot take them are not launched for again, until it is known why. Where none
+    of those that came fits them, the next would not either: nothing is launched for any of them.
+    """
     awaited = 0
     for each in open_:
         tasks = dict(each.trial.assignment).get(key, 0)
-        awaited += -(-tasks * each.useless // max(each.trial.workers, 1))
+        unfit = each.unfit_for(demand) if tasks else 0
+        awaited += count if unfit and unfit == len(each.idle) else 0
+        awaited += -(-tasks * (each.useless + unfit) // max(each.trial.workers, 1))
     left = max(count - awaited, 0)
     return HeldBack(left, None if left == count else because(Code.LAUNCH_AWAITED, node_array=name))
 

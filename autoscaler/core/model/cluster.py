@@ -21,11 +21,12 @@ UNLIMITED_SLOTS = 9_999_999
 
 
 class Consumable(StrEnum):
-    """How a complex is used up (`qconf -sc`): not at all, by every slot, or once by a job."""
+    """How a complex is used up (`qconf -sc`): not at all, by every slot, once by a job, or once on each host."""
 
     NO = "NO"
     PER_SLOT = "YES"
     PER_JOB = "JOB"
+    PER_HOST = "HOST"
 
 
 @dataclass(frozen=True, slots=True)

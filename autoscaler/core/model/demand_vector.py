@@ -39,6 +39,8 @@ class Demand:
     """Per slot, what it uses without having asked (a complex's default): binds only on hosts that offer it."""
     together: bool = False
     """All its slots on hosts of one group."""
+    once_a_host: Amounts = ()
+    """Once on every host that it uses, however many of its slots stand there."""
 
     @property
     def one_host(self) -> bool:

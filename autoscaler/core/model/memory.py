@@ -280,6 +280,18 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedType:
+    """What empty workers of an instance type showed that differs from what the type promises."""
+
+    type: str
+    node_array: str
+    values: tuple[tuple[str, str | None], ...]
+    """By complex; None: it has no such value."""
+    at: float
+    """When Grid Engine first heard the newest of these workers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """All of it; the empty one is what a new cell starts with."""
 
@@ -298,6 +310,7 @@ class Memory:
     rests: tuple[Backoff, ...] = ()
     came_up: tuple[CameUp, ...] = ()
     """The last success of each bucket: what failed before it counts no more."""
+    reported: tuple[ReportedType, ...] = ()
     stopped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Node array → the permanent error that stopped its launches."""
     failures_seen: float = 0.0

@@ -25,3 +25,8 @@ class Overrides:
     """Hosts that are never to be removed."""
     drain: frozenset[str] = frozenset()
     """Hosts to be emptied and removed."""
+
+    @property
+    def tried_again_at(self) -> float:
+        """When a person last wanted what had failed to be tried again, whether by `resume` or by `retry`; 0: never."""
+        return max(self.resumed_at or 0.0, self.retried_at or 0.0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from autoscaler.core.capacity.forecast import PlacementResult
 from autoscaler.core.demand.demand import PendingDemand
@@ -16,40 +15,49 @@ from autoscaler.core.policy import Policy
 from autoscaler.core.requests.arrays import GROUPS
 from autoscaler.core.snapshot import JobCategoryVerdict
 
+_NOTHING_COMES = frozenset(
+    {
+        Code.CAPPED,
+        Code.FITS_WHEN_FREE,
+        Code.NOTHING_TO_LAUNCH,
+        Code.NODE_ARRAY_STOPPED,
+        Code.LAUNCHES_DID_NOT_HELP,
+        Code.LAUNCH_AWAITED,
+        Code.PROTECTED_MODE,
+        Code.PAUSED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said of waiting jobs besides where they fit."""
+
+    at: float
+    growth: Mapping[str, Reason]
+    """By queue, what is done or why nothing is; for groups of its workers under the queue's name and a colon."""
+    doubts: Mapping[int, Reason]
+    """By job that nothing allowed could ever run."""
+    later: Mapping[str, Reason]
+    """By queue, why what is there for it starts nothing yet."""
+    held_back: Mapping[int, Reason]
+    """By position of a wanted demand, why nothing is launched for it although something lacks."""
+    unhelped: Mapping[int, Reason]
+    """Likewise, that no launch for it has helped so far."""
+    starving: Callable[[], Mapping[int, Reason]]
+    """Likewise, that smaller jobs take the hosts that could run it: asked, and said, where no other host can come."""
+
 
 def job_verdicts(
-    reading: PendingDemand,
-    results: Sequence[PlacementResult],
-    policy: Policy,
-    growth: Mapping[str, Reason],
-    doubts: Mapping[int, Reason],
-    at: float,
-    *,
-    later: Mapping[str, Reason] = MappingProxyType({}),
-    held_back: Mapping[int, Reason] = MappingProxyType({}),
-    unhelped: Mapping[int, Reason] = MappingProxyType({}),
-    starving: Mapping[int, Reason] = MappingProxyType({}),
+    reading: PendingDemand, results: Sequence[PlacementResult], policy: Policy, said: Said
 ) -> tuple[JobCategoryVerdict, ...]:
-    """A verdict for every part of every shape. `growth`: by queue, what is done or why nothing is (for groups of its
-    workers under the queue's name and a colon). `doubts`: by job,
-    what is said of one that nothing allowed could ever run. `later`: by queue, why what is there for it starts nothing
-    yet. `held_back`: by position of a wanted demand, why nothing
-    is launched for it although something lacks. `unhelped`: likewise, that no launch for it has helped so far.
-    `starving`: likewise, that smaller jobs take the hosts that could run it, said where a cap keeps others from coming.
-    """
-    verdicts = [
-        verdict
-        for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True))
-        for verdict in _at_a_cap(
-            _besides(
-                _counted(
-                    want, parts, result, policy, _for_want(want, growth, held_back.get(position)), doubts, at, later
-                ),
-                unhelped.get(position),
-            ),
-            starving.get(position),
-        )
-    ]
+    """A verdict for every part of every job category."""
+    verdicts: list[JobCategoryVerdict] = []
+    for position, (want, parts, result) in enumerate(zip(reading.wanted, reading.counted, results, strict=True)):
+        growth = _for_want(want, said.growth, said.held_back.get(position))
+        counted = _besides(_counted(want, parts, result, policy, growth, said), said.unhelped.get(position))
+        verdicts += _without_launch(counted, position, said.starving)
+    doubts, at = said.doubts, said.at
     verdicts += [
         verdict
         for part in reading.uncounted
@@ -79,14 +87,21 @@ def _besides(verdicts: list[JobCategoryVerdict], unhelped: Reason | None) -> lis
     ]
 
 
-def _at_a_cap(verdicts: list[JobCategoryVerdict], starving: Reason | None) -> list[JobCategoryVerdict]:
-    if starving is None:
+def _without_launch(
+    verdicts: list[JobCategoryVerdict], position: int, starving: Callable[[], Mapping[int, Reason]]
+) -> list[JobCategoryVerdict]:
+    nothing_comes = [_nothing_comes(each.reason) for each in verdicts]
+    others_first = starving().get(position) if any(nothing_comes) else None
+    if others_first is None:
         return verdicts
-    return [replace(each, reason=each.reason.then(starving)) if _capped(each.reason) else each for each in verdicts]
+    return [
+        replace(each, reason=each.reason.then(others_first)) if stuck else each
+        for each, stuck in zip(verdicts, nothing_comes, strict=True)
+    ]
 
 
-def _capped(reason: Reason) -> bool:
-    return reason.code is Code.CAPPED or any(map(_capped, reason.trail))
+def _nothing_comes(reason: Reason) -> bool:
+    return reason.code in _NOTHING_COMES or any(map(_nothing_comes, reason.trail))
 
 
 def _for_want(want: CategoryDemand, growth: Mapping[str, Reason], held_back: Reason | None) -> Mapping[str, Reason]:
@@ -102,9 +117,7 @@ def _counted(
     result: PlacementResult,
     policy: Policy,
     growth: Mapping[str, Reason],
-    doubts: Mapping[int, Reason],
-    at: float,
-    later: Mapping[str, Reason],
+    said: Said,
 ) -> list[JobCategoryVerdict]:
     verdicts: list[JobCategoryVerdict] = []
     left_now, left_coming = result.now, result.coming
@@ -115,14 +128,14 @@ def _counted(
         left_now, left_coming = left_now - now, left_coming - coming
         lacking = part.count - now - coming
         if lacking and result.refusal is not None:
-            verdicts += _doubted(part, result.refusal, doubts, at)
+            verdicts += _doubted(part, result.refusal, said.doubts, said.at)
         else:
             reason = reasons.get((now, coming, lacking)) or _fitting(want, now, coming, lacking, policy, growth)
             reasons[now, coming, lacking] = reason
-            delay = next((later[pool] for pool in sorted(want.demand.pools) if pool in later), None)
+            delay = next((said.later[pool] for pool in sorted(want.demand.pools) if pool in said.later), None)
             if reason.code is Code.WAITS_FOR_COMING and delay is not None:
                 reason = delay
-            verdicts.append(_verdict(part, reason, at, counted=True))
+            verdicts.append(_verdict(part, reason, said.at, counted=True))
     return verdicts
 
 

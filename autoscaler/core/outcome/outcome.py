@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import cache
 
-from autoscaler.core.capacity.forecast import Forecast
-from autoscaler.core.capacity.supply import Supply
 from autoscaler.core.facts.facts import Facts
-from autoscaler.core.joining.node_operations import NodeOperations
 from autoscaler.core.limits.protected_mode import Protection
 from autoscaler.core.limits.unanswered_orders import told_uncertain, unanswered
-from autoscaler.core.model.actions import (
-    Action,
-)
+from autoscaler.core.model.actions import Action
+from autoscaler.core.model.memory import Memory
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.due import next_due
-from autoscaler.core.outcome.job_verdicts import job_verdicts
-from autoscaler.core.outcome.next_memory import next_memory, with_unhelpful, with_unsatisfiable
+from autoscaler.core.outcome.job_verdicts import Said, job_verdicts
+from autoscaler.core.outcome.next_memory import next_memory
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, jobs_in_doubt
@@ -25,7 +22,6 @@ from autoscaler.core.requests.targets import unknown_arrays, unknown_types
 from autoscaler.core.scale_down.auto_stop import answers
 from autoscaler.core.scale_down.quarantine import quarantine_notes
 from autoscaler.core.scale_up.launches import Launches
-from autoscaler.core.sizing.replacement import SwapPlan
 from autoscaler.core.snapshot import Plan, WorkerVerdict
 from autoscaler.core.unsatisfiable.deadlock import DeadlockVerdicts
 from autoscaler.core.workers.failed_launches import told_with_failures
@@ -34,94 +30,73 @@ from autoscaler.core.workers.step import WorkerStep
 from autoscaler.core.workers.worker_state import same_host
 
 
-def outcome_of(
-    facts: Facts,
-    brake: Reason | None,
-    operations: NodeOperations,
-    supply: Supply,
-    forecast: Forecast,
-    swaps: SwapPlan,
-    launches: Launches,
-    protection: Protection,
-    unsatisfiable: DeadlockVerdicts,
-) -> Plan:
-    """All that was decided, as one Plan. `operations`: a step for every worker, with what callers ask to be done."""
-    steps = list(operations.steps)
-    snapshot, observed, demand, policy, now = (
-        facts.snapshot,
-        facts.observed,
+def outcome_of(facts: Facts, decided: Decisions) -> Plan:
+    """All that was decided, as one Plan."""
+    steps, launches, demand, results = (
+        decided.operations.steps,
+        decided.launches,
         facts.demand,
-        facts.policy,
-        facts.pass_context.now,
+        decided.forecast.results,
     )
-    memory = next_memory(
-        snapshot,
-        observed,
-        demand,
-        steps,
-        launches.launches,
-        swaps.notes,
-        facts.recovery,
-        facts.backoffs,
-        facts.stopped,
-        brake,
-    )
-    memory = replace(memory, came_up=facts.came_up, trials=protection.trials, protected=protection.arrays)
-    memory = replace(memory, closed_since=operations.closed_since, unhelpful=with_unhelpful(snapshot, protection))
-    memory = with_unsatisfiable(memory, unsatisfiable, snapshot)
-    arrays = {worker.worker.id: worker.worker.node_array for worker in observed.machines}
-    due = next_due(
-        demand.wanted,
-        memory.workers,
-        arrays,
-        memory.launches,
-        snapshot,
-        now,
-        throttled=facts.launch_context.throttled,
-        rate_limited=launches.rate_limited,
-        retry_after=facts.pass_context.retry_after,
-    )
-    dues = (due, swaps.due, facts.recovery.due, unsatisfiable.due, facts.closed.due, protection.due, operations.due)
-    uncertain = unanswered(snapshot.fleet.orders)
-    told = told_with_failures(launches.told, snapshot.fleet.failures, facts.came_up, policy, now)
+    memory = next_memory(facts, decided)
+    uncertain = unanswered(facts.snapshot.fleet.orders)
     return Plan(
-        actions=_actions(steps, launches, facts.recovery, unsatisfiable),
+        actions=_actions(steps, launches, facts.recovery, decided.unsatisfiable),
         memory=memory,
-        due=min((at for at in dues if at is not None), default=None),
-        shapes=told_uncertain(
-            job_verdicts(
-                demand,
-                forecast.results,
-                policy,
-                facts.delays.instead(told),
-                unsatisfiable.told,
-                now,
-                later=facts.delays.said(supply.coming),
-                held_back=launches.held_back,
-                unhelped=protection.told_of(demand.wanted, policy),
-                starving=starving(demand.wanted, forecast.results, observed, snapshot.cluster, demand.names),
-            ),
-            uncertain,
-        ),
-        workers=(*(step.verdict for step in steps), *_persistent(observed, policy)),
+        due=_due(facts, decided, memory),
+        shapes=told_uncertain(job_verdicts(demand, results, facts.policy, _said(facts, decided)), uncertain),
+        workers=(*(step.verdict for step in steps), *_persistent(facts.observed, facts.policy)),
         buckets=launches.buckets,
         notes=(
-            *_notes(facts, launches, protection),
+            *_notes(facts, launches, decided.protection),
             *uncertain,
-            *quarantine_notes(observed, facts.suspects),
-            *jobs_in_doubt(observed),
+            *quarantine_notes(facts.observed, facts.suspects),
+            *jobs_in_doubt(facts.observed),
         ),
         waiting=demand.waiting,
         counted=sum(
             want.count if result.refusal is None else result.now + result.coming
-            for want, result in zip(demand.wanted, forecast.results, strict=True)
+            for want, result in zip(demand.wanted, results, strict=True)
         ),
-        fitting=sum(result.now + result.coming for result in forecast.results),
-        auto_stops=answers(steps, snapshot.requests.auto_stops),
+        fitting=sum(result.now + result.coming for result in results),
+        auto_stops=answers(steps, facts.snapshot.requests.auto_stops),
         withheld=launches.withheld,
         failures=facts.failed,
-        refused_operations=operations.refused,
+        refused_operations=decided.operations.refused,
     )
+
+
+def _said(facts: Facts, decided: Decisions) -> Said:
+    """What is said of waiting jobs besides where they fit."""
+    snapshot, wanted, launches = facts.snapshot, facts.demand.wanted, decided.launches
+    told = told_with_failures(
+        launches.told, snapshot.fleet.failures, facts.came_up, facts.policy, facts.pass_context.now
+    )
+    return Said(
+        at=facts.pass_context.now,
+        growth=facts.delays.instead(told),
+        doubts=decided.unsatisfiable.told,
+        later=facts.delays.said(decided.supply.coming),
+        held_back=launches.held_back,
+        unhelped=decided.protection.told_of(wanted, facts.policy),
+        starving=cache(
+            lambda: starving(wanted, decided.forecast.results, facts.observed, snapshot.cluster, facts.demand.names)
+        ),
+    )
+
+
+def _due(facts: Facts, decided: Decisions, memory: Memory) -> float | None:
+    """When time alone would change what was decided."""
+    dues = (
+        next_due(facts, memory, rate_limited=decided.launches.rate_limited),
+        decided.swaps.due,
+        facts.recovery.due,
+        decided.unsatisfiable.due,
+        facts.closed.due,
+        decided.protection.due,
+        decided.operations.due,
+    )
+    return min((at for at in dues if at is not None), default=None)
 
 
 def _actions(

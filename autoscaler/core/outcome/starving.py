@@ -31,7 +31,7 @@ def starving(
     large = [
         position
         for position, (want, result) in enumerate(zip(wanted, results, strict=True))
-        if want.demand.slots > 1 and result.refusal is None and not result.now and not result.coming
+        if want.demand.slots > 1 and not result.now and not result.coming
     ]
     large = large[:MOST]
     if not large:

@@ -36,6 +36,10 @@ _IDLE_VALUES = (
 )
 
 
+CHANGING = frozenset((*_IDLE_VALUES, HOSTNAME))
+"""Values of a host that tell nothing of others of its type."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostValues:
     """What one machine of a type gives to jobs."""
@@ -206,7 +210,7 @@ def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: fro
     properties: dict[str, str] = {HOSTNAME: host.name} if HOSTNAME in names else {}
     for name in (*names, SLOTS):
         entry = complexes.get(name)
-        text = _value(host, name)
+        text = shown_value(host, name)
         if entry is None or text is None:
             continue
         value = amount(text, entry.type)
@@ -217,7 +221,8 @@ def _described(host: ExecutionHost, complexes: Mapping[str, Complex], names: fro
     return Host(host.name, {}, tuple(sorted(free.items())), properties)
 
 
-def _value(host: ExecutionHost, name: str) -> str | None:
+def shown_value(host: ExecutionHost, name: str) -> str | None:
+    """What Grid Engine shows of a complex: what is left of a consumable, what is fixed, what its execd reports."""
     for values in (host.consumables, host.fixed, host.load):
         if name in values:
             return values[name]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from autoscaler.core.model.complexes import TOO_MUCH, satisfies
-from autoscaler.core.model.demand_vector import Demand, Property
+from autoscaler.core.model.demand_vector import Amounts, Demand, Property
 from autoscaler.core.model.offered_host import Host
 
 SLOTS = "slots"
@@ -58,7 +58,10 @@ class _Need:
     once: tuple[tuple[str, int], ...]
     """Once per task, on the host of its first visit, where a task makes several."""
     per_slot: tuple[tuple[str, int], ...]
-    per_job: tuple[tuple[str, int], ...]
+    each: tuple[tuple[str, int], ...]
+    """Once on every host of a task, where a visit is a single slot of it."""
+    per_visit: tuple[tuple[str, int], ...]
+    """Once by a visit, of whatever gives the slots."""
     per_slot_assumed: tuple[tuple[str, int], ...]
     """The same as single slots take it of a queue instance."""
     properties: tuple[Property, ...]
@@ -73,15 +76,32 @@ def place(wanted: Sequence[Want], hosts: Sequence[Host], new: Host | None = None
     return (placement if new is None else placement.with_new(new, new_count)).place(wanted)
 
 
+def takes_part(demand: Demand, host: Host) -> bool:
+    """Whether one visit of such a task finds room on this host alone."""
+    need = _need(demand)
+    return need is not None and _kind_of(host, (host.name,)).room(need) > 0
+
+
 def as_shares(wanted: Sequence[Want]) -> tuple[Want, ...]:
-    """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts."""
+    """The same demands as the pieces that single hosts could take: partial progress of what spreads over hosts. Those
+    that share what they take once of a host have no `per_host`.
+    """
     return tuple(
         (demand, count)
         if demand.one_host
-        else (replace(demand, slots=demand.per_host or 1, per_host=demand.per_host or 1, per_job=()), count * pieces)
+        else (replace(demand, slots=demand.per_host or 1, per_host=_of_share(demand), per_job=()), count * pieces)
         for demand, count in wanted
         for pieces in (demand.slots // (demand.per_host or 1),)
     )
+
+
+def _of_share(demand: Demand) -> int | None:
+    return demand.per_host or (None if demand.once_a_host else 1)
+
+
+def amounts_asked(demand: Demand) -> Amounts:
+    """Of consumables, per slot, per job and per host."""
+    return (*demand.per_slot, *demand.per_job, *demand.once_a_host)
 
 
 @lru_cache(maxsize=65536)
@@ -98,6 +118,7 @@ def hardest_first(demand: Demand) -> tuple[object, ...]:
         tuple(sorted(demand.pools)),
         demand.per_slot,
         demand.per_job,
+        demand.once_a_host,
         demand.assumed,
         tuple((asked.name, asked.relop, asked.value) for asked in demand.properties),
         not demand.together,
@@ -113,8 +134,9 @@ def _need(demand: Demand) -> _Need | None:
     whole = demand.slots == visit
     required = {name: _exact(amount) * visit for name, amount in demand.per_slot if amount > 0}
     once = {name: _exact(amount) for name, amount in demand.per_job if amount > 0}
-    if whole:
-        required |= {name: required.get(name, 0) + amount for name, amount in once.items()}
+    each = {name: _exact(amount) for name, amount in demand.once_a_host if amount > 0}
+    per_visit = _sum(once if whole else {}, each if demand.per_host else {})
+    required = _sum(required, per_visit)
     single = {name: _exact(amount) for name, amount in demand.assumed if amount > 0}
     assumed = {SLOTS: _SCALE * visit} | {name: amount * visit for name, amount in single.items()}
     return _Need(
@@ -126,12 +148,17 @@ def _need(demand: Demand) -> _Need | None:
         assumed=tuple((name, amount) for name, amount in assumed.items() if name not in required),
         once=() if whole else tuple(once.items()),
         per_slot=tuple((name, _exact(amount)) for name, amount in demand.per_slot if amount > 0),
-        per_job=tuple(once.items()),
+        each=() if demand.per_host else tuple(each.items()),
+        per_visit=tuple(per_visit.items()),
         per_slot_assumed=tuple((name, amount) for name, amount in single.items() if name not in required),
         properties=demand.properties,
         exclusive=demand.exclusive,
         together=demand.together,
     )
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {**one, **{name: one.get(name, 0) + amount for name, amount in other.items()}}
 
 
 def _exact(amount: float) -> int:
@@ -167,7 +194,9 @@ class _Kind:
         visits = sum(slots for _, slots in usable) // need.visit
         if not visits or (need.exclusive and not self.empty):
             return 0
-        if self.own and need.per_job and not need.once:
+        if need.each and not self.holds(need, need.each):
+            return 0
+        if self.own and need.per_visit:
             visits = min(visits, sum(self._tasks_of(pool, slots, need) for pool, slots in usable))
         free = self.free
         for name, amount in need.required:
@@ -207,26 +236,26 @@ class _Kind:
         return slots
 
     def _tasks_of(self, pool: str, slots: int, need: _Need) -> int:
-        """How many tasks can begin in this pool, where each takes there what it takes once."""
+        """How many visits can begin in this pool, where each takes there what it takes once."""
         own = self.own.get(pool, {})
-        for name, amount in need.per_job:
+        for name, amount in need.per_visit:
             if name in own:
                 slots = min(slots, own[name] // amount)
             elif name not in self.free:
                 return 0
         return slots
 
-    def holds(self, need: _Need) -> bool:
-        """Whether the first visit of a task finds here what the task takes once."""
-        if any(self.free[name] < amount for name, amount in need.once if name in self.free):
+    def holds(self, need: _Need, once: tuple[tuple[str, int], ...]) -> bool:
+        """Whether a task finds here what it takes `once`."""
+        if any(self.free[name] < amount for name, amount in once if name in self.free):
             return False
-        return not need.once or self._first_pool(need) is not None
+        return not once or self._first_pool(need, once) is not None
 
-    def _first_pool(self, need: _Need) -> str | None:
+    def _first_pool(self, need: _Need, once: tuple[tuple[str, int], ...]) -> str | None:
         """The queue instance that a task which takes something once begins in."""
         for pool, slots in self._usable(need):
             own = self.own.get(pool, {})
-            if slots and all(own.get(name, amount if name in self.free else 0) >= amount for name, amount in need.once):
+            if slots and all(own.get(name, amount if name in self.free else 0) >= amount for name, amount in once):
                 return pool
         return None
 
@@ -240,9 +269,10 @@ class _Kind:
 
     def after(self, need: _Need, visits: int, once: tuple[tuple[str, int], ...] = ()) -> _Kind:
         """The same hosts after each took so many visits."""
-        wanted, slots, tasks = visits * need.visit, [], 0 if need.once else visits
+        wanted, slots, tasks = visits * need.visit, [], visits if need.per_visit else 0
         usable, own = dict(self._usable(need)), {pool: dict(values) for pool, values in self.own.items()}
-        if once and (first := self._first_pool(need)) in own:
+        once = tuple(_sum(dict(once), dict(need.each)).items()) if need.each else once
+        if once and (first := self._first_pool(need, once)) in own:
             _take_from(own[first], once, 1)
         for pool, there in self.slots:
             taken = min(usable.get(pool, 0), wanted)
@@ -251,7 +281,7 @@ class _Kind:
                 _take_from(own[pool], (*need.per_slot, *need.per_slot_assumed), taken)
             if tasks and usable.get(pool) and pool in own:
                 begun = min(self._tasks_of(pool, usable[pool], need), tasks)
-                _take_from(own[pool], need.per_job, begun)
+                _take_from(own[pool], need.per_visit, begun)
                 tasks -= begun
             slots.append((pool, 0 if need.exclusive else there - taken))
         free = self.free
@@ -379,7 +409,7 @@ class OpenPlacement:
 
     def _put(self, need: _Need, count: int, group: str | None = None) -> int:
         """Place up to `count` tasks, on hosts of `group` only where one is given; returns how many."""
-        if need.once or (need.exclusive and not need.apart):
+        if need.once or (need.each and need.visits > 1) or (need.exclusive and not need.apart):
             return next(done for done in range(count + 1) if done == count or not self._put_alone(need, group))
         rooms = self._rooms(need, group)
         if not rooms:
@@ -394,8 +424,8 @@ class OpenPlacement:
 
     def _put_alone(self, need: _Need, group: str | None) -> bool:
         """One task over several hosts, the first of them charged for the task itself; or one that wants whole hosts."""
-        rooms = self._rooms(need, group)
-        first = next((pair for pair in rooms if self._kinds[pair[0]].holds(need)), None)
+        rooms, once = self._rooms(need, group), tuple(_sum(dict(need.once), dict(need.each)).items())
+        first = next((pair for pair in rooms if self._kinds[pair[0]].holds(need, once)), None)
         most = 1 if need.apart else None
         there = sum(min(room, most or room) * self._kinds[at].count for at, room in rooms)
         if first is None or there < need.visits:

@@ -17,7 +17,7 @@ from autoscaler.core.model.demand_vector import CategoryDemand, Demand
 from autoscaler.core.model.reasons import Reason
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.lost_jobs import jobs_on
-from autoscaler.core.recovery.recovery import RecoveryContext, restart_known
+from autoscaler.core.recovery.recovery_context import RecoveryContext, restart_known
 from autoscaler.core.workers.observed import ObservedWorkers
 from autoscaler.core.workers.phases import Condition
 from autoscaler.core.workers.worker_state import WorkerState

@@ -15,7 +15,7 @@ from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.limits.limits import Usage, room_for
 from autoscaler.core.model.fleet import Bucket
 from autoscaler.core.model.offered_host import Host
-from autoscaler.core.placement.placement import OpenPlacement, Want, as_shares, place
+from autoscaler.core.placement.placement import OpenPlacement, Placement, Want, as_shares, place
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.scale_down.floors import Floor
 from autoscaler.core.workers.worker_state import WorkerState
@@ -163,15 +163,26 @@ def serving_options(standing: ArrayState) -> tuple[LaunchOffer, ...]:
     return options_with_room(standing, Usage())
 
 
+def any_option_with_room(standing: ArrayState, usage: Usage) -> bool:
+    """Whether some option would serve stuck tasks beside so much usage."""
+    return any(placed.new_used for _, placed in _placed(standing, usage))
+
+
 def options_with_room(standing: ArrayState, usage: Usage) -> tuple[LaunchOffer, ...]:
     """The options that would serve stuck tasks beside so much usage; the most tasks first, then the least price."""
-    found: list[tuple[int, float, int, LaunchOffer]] = []
-    for at, option in enumerate(standing.options):
-        most = _room(option, standing, usage)
-        placed = _placement_of(standing).with_new(option.host, most).place(standing.stuck_for(option))
-        if placed.new_used:
-            found.append((-sum(placed.placed), option.price * placed.new_used, at, option))
+    found = [
+        (-sum(placed.placed), option.price * placed.new_used, at, option)
+        for at, (option, placed) in enumerate(_placed(standing, usage))
+        if placed.new_used
+    ]
     return tuple(option for *_, option in sorted(found, key=lambda entry: entry[:3]))
+
+
+def _placed(standing: ArrayState, usage: Usage) -> Iterator[tuple[LaunchOffer, Placement]]:
+    """Each option, with what as many of it as there is room for would serve."""
+    for option in standing.options:
+        most = _room(option, standing, usage)
+        yield option, _placement_of(standing).with_new(option.host, most).place(standing.stuck_for(option))
 
 
 def best_change(standing: ArrayState, leavers: Sequence[Leaver]) -> Change | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoscaler.core.capacity.offers import LaunchOffer
-from autoscaler.core.limits.limits import launches_left
+from autoscaler.core.limits.limits import Usage, launches_left
 from autoscaler.core.model.memory import SwapNote
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.policy import NodeArrayPolicy
@@ -21,6 +21,7 @@ from autoscaler.core.replace.change import (
     Change,
     Leaver,
     Readiness,
+    any_option_with_room,
     best_change,
     options_with_room,
     serving_options,
@@ -86,8 +87,8 @@ def _begin(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
     nothing = SwapNote(ended_at=note.ended_at, spared=_still_there(note.spared, context.observed))
     if standing is None or not _may_begin(standing.array, context):
         return _ArraySwap(nothing)
-    if not serving_options(standing) or options_with_room(standing, standing.soon):
-        return _ArraySwap(nothing)  # nothing that can be had would do, or a launch will without any swap
+    if any_option_with_room(standing, standing.soon) or not any_option_with_room(standing, Usage()):
+        return _ArraySwap(nothing)  # a launch will do without any swap, or nothing that can be had would
     array = standing.array
     if not allowed:
         return _ArraySwap(nothing, told=because(Code.SWAP_OFF, node_array=array.name), hopeless=standing.positions)
@@ -170,7 +171,7 @@ def _go_on(note: SwapNote, standing: ArrayState | None, context: SwapContext, al
         return _launching(note, standing) or ended
     if not there:
         return _ArraySwap(note, told=because(Code.SWAP_UNDER_WAY, workers=note.hosts, type=note.type))
-    if options_with_room(standing, standing.soon) and not options_with_room(standing, standing.usage):
+    if any_option_with_room(standing, standing.soon) and not any_option_with_room(standing, standing.usage):
         return ended
     soon = now + boot_time(standing.array, observed)
     leaving = [leaver(machine, context, soon) for machine in there]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaler.core.capacity.forecast import Forecast
-from autoscaler.core.capacity.offers import offers_for
 from autoscaler.core.capacity.supply import Supply, price_of
 from autoscaler.core.limits.limits import Usage
 from autoscaler.core.model.cluster import Cluster
@@ -118,7 +117,7 @@ def array_state_of(array: NodeArrayPolicy, context: SwapContext, making_room: Se
     stuck = [at for at in waiting if not place(((context.wanted[at].demand, 1),), hosts).complete]
     if not stuck:
         return None
-    options, _ = offers_for(array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes)
+    options, _ = launch_context.offers(array, usage)
     fits = [result.now + result.coming for result in forecast.results]
     return ArrayState(
         array=array,

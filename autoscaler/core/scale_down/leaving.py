@@ -4,14 +4,26 @@ last two can be undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from autoscaler.core.model.actions import Disable, Enable, Terminate
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.workers.drain import leave
-from autoscaler.core.workers.phases import Condition, Phase
-from autoscaler.core.workers.step import PassContext, WorkerStep, disable, enable, first_step, keep, terminate, wait
+from autoscaler.core.workers.phases import Condition, Phase, down
+from autoscaler.core.workers.step import (
+    PassContext,
+    Row,
+    Rule,
+    WorkerStep,
+    always,
+    disable,
+    enable,
+    first_step,
+    keep,
+    terminate,
+    wait,
+)
 from autoscaler.core.workers.worker_state import WorkerState
 
 _BY_MARK = {
@@ -40,10 +52,23 @@ class Departure:
     """Why it is needed again: waiting demand, a request, or a swap that was cancelled."""
 
     @property
+    def let_go(self) -> Reason | None:
+        """Why a person drains it."""
+        return self.pass_context.let_go(self.machine)
+
+    @property
+    def by_person(self) -> bool:
+        return self.let_go is not None or self.pass_context.winding_down is not None
+
+    @property
     def revocable(self) -> bool:
         """Whether anything but a person may enable it again."""
-        asked_away = self.pass_context.let_go(self.machine)
-        return self.machine.draining and asked_away is None and Condition.FOR_GOOD not in self.machine.conditions
+        return self.machine.draining and self.let_go is None and Condition.FOR_GOOD not in self.machine.conditions
+
+    @property
+    def kept(self) -> Reason | None:
+        """Why it stays after all."""
+        return self.pass_context.kept(self.machine) if self.revocable else None
 
 
 def leave_further(machine: WorkerState, pass_context: PassContext, *, needed: Reason | None) -> WorkerStep:
@@ -51,44 +76,22 @@ def leave_further(machine: WorkerState, pass_context: PassContext, *, needed: Re
     return first_step(RULES, Departure(machine, pass_context, needed))
 
 
-def end_removed(departure: Departure) -> WorkerStep | None:
-    machine, pass_context = departure.machine, departure.pass_context
-    if machine.phase is not Phase.LEAVING or machine.host is not None:
-        return None
-    by_person = _by_person(machine, pass_context)
+def _end_removed(departure: Departure) -> WorkerStep:
+    machine, by_person = departure.machine, departure.by_person
     failure = "boot" if machine.note.disabling is Disabling.ENROL and not by_person else None
-    return terminate(
-        machine, pass_context, because(Code.REMOVED_FROM_GRID_ENGINE), failure=failure, by_person=by_person
-    )
+    removed = because(Code.REMOVED_FROM_GRID_ENGINE)
+    return terminate(machine, departure.pass_context, removed, failure=failure, by_person=by_person)
 
 
-def enable_kept(departure: Departure) -> WorkerStep | None:
-    kept = departure.pass_context.kept(departure.machine) if departure.revocable else None
-    return None if kept is None else enable(departure.machine, departure.pass_context, kept)
+def _enable(departure: Departure) -> WorkerStep:
+    reason = departure.kept or departure.needed
+    assert reason is not None  # a rule applies only then
+    return enable(departure.machine, departure.pass_context, reason)
 
 
-def enable_needed(departure: Departure) -> WorkerStep | None:
-    needed = departure.needed if departure.revocable else None
-    return None if needed is None else enable(departure.machine, departure.pass_context, needed)
-
-
-def drain_further(departure: Departure) -> WorkerStep:
-    machine, pass_context = departure.machine, departure.pass_context
-    reason = pass_context.let_go(machine) or _why(machine)
-    return leave(machine, pass_context, reason, by_person=_by_person(machine, pass_context))
-
-
-RULES: tuple[Callable[[Departure], WorkerStep | None], ...] = (
-    # Out of Grid Engine: only the machine is left.
-    end_removed,
-    # A person, a request set or a rule keeps it after all.
-    enable_kept,
-    # Cheaper than a launch.
-    enable_needed,
-    # Disabled, seen empty twice, then removed (rule 1).
-    drain_further,
-)
-"""Read from the top; the first rule that has a step decides."""
+def _drain_further(departure: Departure) -> WorkerStep:
+    machine, reason = departure.machine, departure.let_go or _why(departure.machine)
+    return leave(machine, departure.pass_context, reason, by_person=departure.by_person)
 
 
 def _why(machine: WorkerState) -> Reason:
@@ -97,8 +100,31 @@ def _why(machine: WorkerState) -> Reason:
     return quarantined if mark is Disabling.BROKEN and quarantined is not None else _BY_MARK[mark]
 
 
-def _by_person(machine: WorkerState, pass_context: PassContext) -> bool:
-    return pass_context.let_go(machine) is not None or pass_context.winding_down is not None
+RULES: tuple[Rule[Departure], ...] = (
+    Rule(
+        "end_removed",
+        "It is no execution host any more: only the machine is left.",
+        lambda of: of.machine.host is None,
+        (Row("", always, _end_removed, Terminate, reasons=(Code.REMOVED_FROM_GRID_ENGINE,)),),
+        sources=frozenset({Phase.LEAVING}),
+    ),
+    Rule(
+        "enable_kept",
+        "A person, a request set or a rule keeps it after all.",
+        lambda of: of.kept is not None,
+        (Row("", always, _enable, Enable, Phase.READY),),
+        sources=frozenset({Phase.DRAINING}),
+    ),
+    Rule(
+        "enable_needed",
+        "It is needed again: enabling it is cheaper than a launch.",
+        lambda of: of.revocable and of.needed is not None,
+        (Row("", always, _enable, Enable, Phase.READY),),
+        sources=frozenset({Phase.DRAINING}),
+    ),
+    Rule("drain_further", "It is disabled, or about to be.", always, (Row("", always, _drain_further, way_out=True),)),
+)
+"""The transitions of a worker on its way out."""
 
 
 def leave_alone(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
@@ -106,17 +132,27 @@ def leave_alone(machine: WorkerState, pass_context: PassContext) -> WorkerStep:
     return first_step(SET_ASIDE, Departure(machine, pass_context))
 
 
-def drain_by_command(departure: Departure) -> WorkerStep | None:
-    machine, pass_context = departure.machine, departure.pass_context
-    asked_away = pass_context.let_go(machine)
-    if asked_away is None or asked_away.code is not Code.DRAINED_BY_COMMAND:
-        return None
-    if machine.decisive is Condition.DISABLED_BY_HAND:
-        return disable(machine, pass_context, Disabling.COMMAND, asked_away, by_person=True)
-    return _drain(machine, pass_context, asked_away) if machine.decisive is Condition.UNKNOWN_ARRAY else None
+def _drained_by_command(departure: Departure) -> bool:
+    """A person's word alone lets go what is set aside. `stop --now` is no word on it."""
+    let_go = departure.let_go
+    known = departure.machine.decisive in (Condition.DISABLED_BY_HAND, Condition.UNKNOWN_ARRAY)
+    return known and let_go is not None and let_go.code is Code.DRAINED_BY_COMMAND
 
 
-def stand_aside(departure: Departure) -> WorkerStep:
+def _disable(departure: Departure) -> WorkerStep:
+    reason = because(Code.DRAINED_BY_COMMAND)
+    return disable(departure.machine, departure.pass_context, Disabling.COMMAND, reason, by_person=True)
+
+
+def _terminate(departure: Departure) -> WorkerStep:
+    return terminate(departure.machine, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
+
+
+def _leave(departure: Departure) -> WorkerStep:
+    return leave(departure.machine, departure.pass_context, because(Code.DRAINED_BY_COMMAND), by_person=True)
+
+
+def _stand_aside(departure: Departure) -> WorkerStep:
     machine = departure.machine
     match machine.decisive:
         case Condition.DISABLED_BY_HAND:
@@ -127,17 +163,56 @@ def stand_aside(departure: Departure) -> WorkerStep:
             return keep(machine, because(Code.UNKNOWN_NODE_ARRAY, node_array=machine.worker.node_array))
 
 
-SET_ASIDE: tuple[Callable[[Departure], WorkerStep | None], ...] = (
-    # A person's word alone lets go what is set aside.
-    drain_by_command,
-    stand_aside,
+_DRAINED = (Code.DRAINED_BY_COMMAND,)
+SET_ASIDE: tuple[Rule[Departure], ...] = (
+    Rule(
+        "drain_by_command",
+        "A person drains it: nothing else lets go what is set aside.",
+        _drained_by_command,
+        (
+            Row(
+                "It is no execution host.",
+                lambda of: of.machine.host is None,
+                _terminate,
+                Terminate,
+                Phase.LEAVING,
+                sources=frozenset({Phase.BOOTING, Phase.JOINING, Phase.LEAVING}),
+                reasons=_DRAINED,
+            ),
+            Row(
+                "The autoscaler did not disable it, and its provider says that the machine is down for good.",
+                lambda of: of.machine.note.disabling is None and down(of.machine.worker),
+                _disable,
+                Disable,
+                Phase.ENDING,
+                sources=frozenset({Phase.READY, Phase.ENDING}),
+                reasons=_DRAINED,
+            ),
+            Row(
+                "The autoscaler did not disable it.",
+                lambda of: of.machine.note.disabling is None,
+                _disable,
+                Disable,
+                Phase.DRAINING,
+                sources=frozenset({Phase.READY}),
+                reasons=_DRAINED,
+            ),
+            Row(
+                "The same; it is on its way out already.",
+                lambda of: of.machine.note.disabling is None and of.machine.host is not None,
+                _disable,
+                Disable,
+                reasons=_DRAINED,
+            ),
+            Row(
+                "The autoscaler disabled it.",
+                lambda of: of.machine.host is not None,
+                _leave,
+                reasons=_DRAINED,
+                way_out=True,
+            ),
+        ),
+    ),
+    Rule("stand_aside", "Only a person decides on it.", always, (Row("", always, _stand_aside),)),
 )
-
-
-def _drain(machine: WorkerState, pass_context: PassContext, asked_away: Reason) -> WorkerStep:
-    """A worker of an unknown node array leaves only on a person's command, by the same steps as any other."""
-    if machine.host is None:
-        return terminate(machine, pass_context, asked_away, by_person=True)
-    if machine.note.disabling is None:
-        return disable(machine, pass_context, Disabling.COMMAND, asked_away, by_person=True)
-    return leave(machine, pass_context, asked_away, by_person=True)
+"""The transitions of a worker that nobody but a person decides on."""

@@ -6,10 +6,11 @@ leave last, and checked by placing it once more without them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 
+from autoscaler.core.model.actions import Disable
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.offered_host import Host
@@ -22,13 +23,14 @@ from autoscaler.core.scale_down.motives.asked_to_stop import AskedToStop
 from autoscaler.core.scale_down.motives.by_operator import Drained, Stopped, StoppedNow
 from autoscaler.core.scale_down.motives.group_leaves import GroupLeaves
 from autoscaler.core.scale_down.motives.idle_too_long import IdleTooLong
-from autoscaler.core.scale_down.motives.motive import Candidate, Motive, kept_by_keeper
+from autoscaler.core.scale_down.motives.motive import Candidate, Motive, kept_by_keeper, leaves_for
 from autoscaler.core.scale_down.motives.quarantined import Quarantined
 from autoscaler.core.scale_down.motives.swapped import Swapped
 from autoscaler.core.scale_down.quarantine import Suspect
 from autoscaler.core.workers.group_verdict import GroupVerdict, group_verdict_of
 from autoscaler.core.workers.idle import let_go_order
-from autoscaler.core.workers.step import PassContext, WorkerStep, disable, keep, wait
+from autoscaler.core.workers.phases import Phase
+from autoscaler.core.workers.step import PassContext, Row, Rule, WorkerStep, always, disable, first_step, keep, wait
 from autoscaler.core.workers.worker_state import WorkerState
 
 MOTIVES: tuple[Motive, ...] = (
@@ -87,54 +89,58 @@ def needed_hosts(
     return needed if sum(without.unmet) <= sum(full.unmet) else names
 
 
-def scale_down(
-    machines: Sequence[WorkerState],
-    pass_context: PassContext,
-    *,
-    needed: frozenset[str],
-    floors: dict[str, Floor],
-    quiet: Callable[[NodeArrayPolicy], Reason | None],
-    under_way: Mapping[str, int],
-    making_room: Mapping[str, Reason],
-    suspects: Mapping[str, Suspect],
-    held: Mapping[str, Reason] = MappingProxyType({}),
-    group_verdicts: Mapping[str, GroupVerdict] = MappingProxyType({}),
-) -> list[WorkerStep]:
-    """One step for every worker in service. `quiet` says why the rule of empty queues keeps an array's workers;
-    `under_way` counts disablings of idle workers, by array, whose effect no observation has shown yet; `making_room`:
-    by worker id, who leaves for a stronger one, whatever floor and batch say; `suspects`: by worker id, who seems
-    broken; `held`: by worker id, who stays for a request; `group_verdicts`: by group id, what holds for all workers of
-    it.
-    """
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """What speaks for and against each worker in service, besides the worker itself."""
+
+    pass_context: PassContext
+    needed: frozenset[str]
+    """Names of those that waiting demand would use."""
+    floors: Mapping[str, Floor]
+    quiet: Callable[[NodeArrayPolicy], Reason | None]
+    """Why the rule of empty queues keeps an array's workers."""
+    under_way: Mapping[str, int]
+    """By array, disablings of idle workers whose effect no observation has shown yet."""
+    making_room: Mapping[str, Reason]
+    """By worker id, who leaves for a stronger one, whatever floor and batch say."""
+    suspects: Mapping[str, Suspect]
+    """By worker id, who seems broken."""
+    held: Mapping[str, Reason]
+    """By worker id, who stays for a request."""
+    group_verdicts: Mapping[str, GroupVerdict]
+    """By group id, what holds for all workers of it."""
+
+    def candidate(self, machine: WorkerState, array: NodeArrayPolicy, *, disabled: int, stopped: int) -> Candidate:
+        """That worker with all facts, after so many others of its array were disabled, and were told to stop."""
+        floor, worker_id = self.floors[array.name], machine.worker.id
+        return Candidate(
+            machine,
+            array,
+            self.pass_context,
+            needed=machine.name in self.needed,
+            floor=replace(floor, staying=floor.staying - disabled - stopped),
+            batch=array.scale_down_batch - self.under_way.get(array.name, 0) - disabled,
+            quiet=self.quiet,
+            making_room=self.making_room.get(worker_id),
+            suspect=self.suspects.get(worker_id),
+            held=self.held.get(worker_id),
+            group_verdict=group_verdict_of(machine, self.group_verdicts),
+        )
+
+
+def scale_down(machines: Sequence[WorkerState], context: ServiceContext) -> list[WorkerStep]:
+    """One step for every worker in service."""
     steps: list[WorkerStep] = []
-    disabled, stopped = dict.fromkeys(floors, 0), dict.fromkeys(floors, 0)
-    for machine in sorted(machines, key=lambda machine: let_go_order(machine, pass_context.asking)):
+    disabled, stopped = Counter[str](), Counter[str]()
+    for machine in sorted(machines, key=lambda machine: let_go_order(machine, context.pass_context.asking)):
         array = machine.array
         if array is None:
             continue
-        gone = disabled[array.name]
-        floor = floors[array.name]
-        batch = array.scale_down_batch - under_way.get(array.name, 0) - gone
-        step = judge(
-            Candidate(
-                machine,
-                array,
-                pass_context,
-                needed=machine.name in needed,
-                floor=replace(floor, staying=floor.staying - gone - stopped[array.name]),
-                batch=batch,
-                quiet=quiet,
-                making_room=making_room.get(machine.worker.id),
-                suspect=suspects.get(machine.worker.id),
-                held=held.get(machine.worker.id),
-                group_verdict=group_verdict_of(machine, group_verdicts),
-            )
-        )
-        if step.action is not None and step.note.disabling is Disabling.IDLE:
-            disabled[array.name] += 1
-        if step.action is not None and step.note.disabling is Disabling.AUTO_STOP:
-            stopped[array.name] += 1
-        steps.append(with_suspicion(step, suspects.get(machine.worker.id)))
+        step = judge(context.candidate(machine, array, disabled=disabled[array.name], stopped=stopped[array.name]))
+        if step.action is not None:
+            disabled[array.name] += step.note.disabling is Disabling.IDLE
+            stopped[array.name] += step.note.disabling is Disabling.AUTO_STOP
+        steps.append(with_suspicion(step, context.suspects.get(machine.worker.id)))
     return steps
 
 
@@ -147,22 +153,35 @@ def with_suspicion(step: WorkerStep, suspect: Suspect | None) -> WorkerStep:
 
 def judge(candidate: Candidate) -> WorkerStep:
     """The step of one worker in service: the first motive that no keeper stops, or why it stays."""
-    machine, against = candidate.machine, None
-    for motive in MOTIVES:
-        reason = motive.applies(candidate)
-        if reason is None:
-            continue
-        against = kept_by_keeper(motive, candidate)
-        if against is None:
-            return _disable(candidate, motive, reason)
-    assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
-    step = wait(machine, against) if against.code is Code.SCALE_DOWN_BATCH else keep(machine, against)
-    return replace(step, rule=type(MOTIVES[-1]).__name__)
+    return first_step(RULES, candidate)
 
 
-def _disable(candidate: Candidate, motive: Motive, reason: Reason) -> WorkerStep:
+def _rule(motive: Motive) -> Rule[Candidate]:
+    def disabled(candidate: Candidate) -> WorkerStep:
+        return _disable(candidate, motive)
+
+    row = Row("", always, disabled, Disable, Phase.DRAINING, reasons=motive.reasons)
+    return Rule(type(motive).__name__, motive.why, lambda candidate: leaves_for(motive, candidate), (row,))
+
+
+def _disable(candidate: Candidate, motive: Motive) -> WorkerStep:
+    reason = motive.applies(candidate)
+    assert reason is not None  # the rule applies only then
     step = disable(candidate.machine, candidate.pass_context, motive.mark, reason, by_person=motive.by_person)
-    step = replace(step, rule=type(motive).__name__)
     if step.action is None or motive.mark is not Disabling.BROKEN:
         return step
     return replace(step, note=replace(step.note, quarantined=reason))
+
+
+def _stay(candidate: Candidate) -> WorkerStep:
+    against = kept_by_keeper(MOTIVES[-1], candidate)
+    assert against is not None  # the last motive always applies: it disabled the worker, or something kept it
+    machine = candidate.machine
+    return wait(machine, against) if against.code is Code.SCALE_DOWN_BATCH else keep(machine, against)
+
+
+RULES: tuple[Rule[Candidate], ...] = (
+    *map(_rule, MOTIVES),
+    Rule("stay", "Something keeps it.", always, (Row("", always, _stay),)),
+)
+"""The transitions of a worker in service."""

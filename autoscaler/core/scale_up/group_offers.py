@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoscaler.core.capacity.offers import LaunchOffer, offers_for
+from autoscaler.core.capacity.offers import LaunchOffer
 from autoscaler.core.capacity.placement_groups import NO_MORE, Group, GroupKind, kind_of, of_kind, workers_of
 from autoscaler.core.limits.limits import Room, Usage, launches_left, most_of, room_for
 from autoscaler.core.model.actions import Launch
@@ -192,9 +192,8 @@ def array_for(demand: Demand, root: NodeArrayPolicy, ledger: Ledger, waited: flo
 def _options(array: NodeArrayPolicy, ledger: Ledger, waited: float = float("inf")) -> tuple[LaunchOffer, ...]:
     """In the array's order of preference; what lately could not be had is left out."""
     launch_context, usage = ledger.site.launch_context, ledger.usage_of(array)
-    rests = (*launch_context.rests, *_short_ones(array, ledger.site))
     wanted = replace(array, wanted=True)
-    options, _ = offers_for(wanted, launch_context.buckets, rests, usage, launch_context.complexes, waited=waited)
+    options, _ = launch_context.offers(wanted, usage, more=_short_ones(array, ledger.site), waited=waited)
     cores = array.group_cores or 1
     return strategy_of(array)(((Demand(frozenset({array.queue}), slots=cores), 1),), OpenPlacement(), options)
 

@@ -19,7 +19,7 @@ from autoscaler.core.model.actions import Candidate, Launch
 from autoscaler.core.model.cluster import Complex
 from autoscaler.core.model.demand_vector import CategoryDemand
 from autoscaler.core.model.fleet import Bucket, InstanceType, PriceType
-from autoscaler.core.model.memory import Backoff, Event
+from autoscaler.core.model.memory import Backoff, Event, ReportedType
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.placement import PLENTY, OpenPlacement, Want
 from autoscaler.core.policy import NodeArrayPolicy, Policy
@@ -46,6 +46,15 @@ class LaunchContext:
     """Why its provider takes no launch just now."""
     resumed_at: float | None = None
     """When a person last resumed."""
+    reported: Sequence[ReportedType] = ()
+    """What workers of a type turned out to offer."""
+
+    def offers(
+        self, array: NodeArrayPolicy, usage: Usage, *, more: Sequence[Backoff] = (), waited: float = float("inf")
+    ) -> tuple[tuple[LaunchOffer, ...], tuple[BucketVerdict, ...]]:
+        """What can be ordered for an array now, and why other buckets cannot. `more`: what rests besides."""
+        rests = (*self.rests, *more)
+        return offers_for(array, self.buckets, rests, usage, self.complexes, waited=waited, reported=self.reported)
 
     def room_in_window(self) -> Room | None:
         """How many more launches the window of the circuit breaker allows."""
@@ -126,9 +135,7 @@ def size_launch(
         )
     waiting = [want.oldest for want, count in zip(wanted, unmet, strict=True) if count]
     waited = launch_context.now - min(waiting, default=float("-inf"))
-    options, refused = offers_for(
-        array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes, waited=waited
-    )
+    options, refused = launch_context.offers(array, usage, waited=waited)
     if any(unmet):
         ordered = strategy_of(array)(lacking, placement, options) if replacing is None else replacing.sorted(options)
         sized = _sizes_for_demand(ordered, lacking, placement)
@@ -141,7 +148,7 @@ def size_launch(
     chosen = [entry for entry in sized if entry.count]
     verdicts = (*refused, *_verdicts(sized, lacking, array.rules))
     if not chosen:
-        return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context))
+        return ArrayLaunch(buckets=verdicts, note=_nothing_note(array, sized, refused, launch_context, lacking))
     growth = _launch(array, chosen, reason, verdicts, launch_context)
     if growth.launch is None or not any(unmet):
         return growth
@@ -171,7 +178,7 @@ def size_requested(
         return ArrayLaunch(
             note=because(Code.NODE_ARRAY_STOPPED, node_array=array.name, message=launch_context.stopped[array.name])
         )
-    options, refused = offers_for(array, launch_context.buckets, launch_context.rests, usage, launch_context.complexes)
+    options, refused = launch_context.offers(array, usage)
     if placement_group is not None:
         options = tuple(_within(option, placement_group) for option in options)
     sized = [_size_for_floor(option, count_of(option.type)) for option in _by_preference(array, options)]
@@ -294,11 +301,23 @@ def _no_use(entry: _Sized, lacking: Sequence[Want], rules: Rules | None) -> Reas
     unmet = [unmet_by(host, demand, rules) for demand, count in lacking if count]
     if unmet and all(unmet):
         return because(Code.BUCKET_AGAINST_RULES, type=type_, places=tuple(sorted({*chain.from_iterable(unmet)})))
-    return because(Code.BUCKET_TOO_SMALL, type=type_)
+    return because(Code.BUCKET_TOO_SMALL, type=type_, reported=_reported_of(entry.option, lacking))
+
+
+def _reported_of(option: LaunchOffer, lacking: Sequence[Want]) -> tuple[str, ...] | None:
+    """What the pending jobs ask for and its hosts turned out to report otherwise than its type promises."""
+    asked = {asked.name for demand, count in lacking if count for asked in demand.properties}
+    values = () if option.reported is None else option.reported.values
+    told = tuple(f"no {name}" if text is None else f"{name}={text}" for name, text in values if name in asked)
+    return told or None
 
 
 def _nothing_note(
-    array: NodeArrayPolicy, sized: Sequence[_Sized], refused: Sequence[BucketVerdict], launch_context: LaunchContext
+    array: NodeArrayPolicy,
+    sized: Sequence[_Sized],
+    refused: Sequence[BucketVerdict],
+    launch_context: LaunchContext,
+    lacking: Sequence[Want] = (),
 ) -> Reason:
     """Why nothing is launched although something is wanted: the cap of the preferred option, or that nothing can be
     had, and why the first of what is allowed cannot.
@@ -309,5 +328,7 @@ def _nothing_note(
         return wanted.then(capped.cap)
     asked = not_offered(array, launch_context.buckets) or array.machine_types
     nothing = because(Code.NOTHING_TO_LAUNCH, node_array=array.name, asked=asked or None)
-    why = next((verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED), None)
+    disproved = (_no_use(entry, lacking, array.rules) for entry in sized if _reported_of(entry.option, lacking))
+    others = (verdict.reason for verdict in refused if verdict.reason.code is not Code.BUCKET_NOT_ALLOWED)
+    why = next(chain(disproved, others), None)
     return nothing if why is None else nothing.then(why)

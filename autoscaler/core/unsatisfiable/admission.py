@@ -176,6 +176,7 @@ class Judge:
             demand,
             per_slot=tuple(pair for pair in demand.per_slot if pair[0] in offered),
             per_job=tuple(pair for pair in demand.per_job if pair[0] in offered),
+            once_a_host=tuple(pair for pair in demand.once_a_host if pair[0] in offered),
             properties=(),
             exclusive=False,
         )

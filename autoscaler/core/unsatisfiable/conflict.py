@@ -13,6 +13,7 @@ from autoscaler.core.model.complexes import written
 from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.offered_host import Host
 from autoscaler.core.model.reasons import Code, Reason, because
+from autoscaler.core.placement.placement import amounts_asked
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, slots_in
 
 
@@ -31,7 +32,7 @@ def conflict(demand: Demand, allowed: Allowed) -> Reason:
 
 
 def _conflict(demand: Demand, allowed: Allowed) -> Reason:
-    bare = replace(demand, per_slot=(), per_job=(), properties=(), assumed=(), exclusive=False)
+    bare = replace(demand, per_slot=(), per_job=(), once_a_host=(), properties=(), assumed=(), exclusive=False)
     if not allowed.serves(bare):
         return _of_slots(bare, allowed)
     for asked in demand.properties:
@@ -40,7 +41,7 @@ def _conflict(demand: Demand, allowed: Allowed) -> Reason:
         exclusive = demand.exclusive and not (entry is not None and entry.relop == "EXCL")
         if allowed.serves(replace(demand, properties=others, exclusive=exclusive)):
             return because(Code.NO_SUCH_HOST, asked=_shown(asked, allowed), offered=_offered(asked, demand, allowed))
-    for name, amount in (*demand.per_slot, *demand.per_job):
+    for name, amount in amounts_asked(demand):
         if allowed.serves(_without(demand, name)):
             return _of_resource(demand, name, amount, allowed)
     _, most = _largest(demand, allowed)
@@ -99,6 +100,7 @@ def _without(demand: Demand, name: str) -> Demand:
         demand,
         per_slot=tuple(pair for pair in demand.per_slot if pair[0] != name),
         per_job=tuple(pair for pair in demand.per_job if pair[0] != name),
+        once_a_host=tuple(pair for pair in demand.once_a_host if pair[0] != name),
     )
 
 
@@ -135,7 +137,7 @@ def _offered(asked: Property, demand: Demand, allowed: Allowed) -> tuple[str, ..
 
 def _besides(demand: Demand, allowed: Allowed) -> Iterator[str]:
     """All it asks for besides slots."""
-    for name, amount in (*demand.per_slot, *demand.per_job):
+    for name, amount in amounts_asked(demand):
         kind = allowed.complexes[name].type if name in allowed.complexes else "DOUBLE"
         yield f"{name}={written(amount, kind)}"
     yield from (_shown(asked, allowed) for asked in demand.properties)

@@ -66,7 +66,8 @@ def _for(demand: Demand, each: Range, names: frozenset[str], most: int, allowed:
         # Every visit needs a host of its own: a larger host would not do for two.
         return None if bound > most else [_united(able, each, names, complexes)] * bound
     if count <= most and count * visits_on(demand, best.host) >= bound:
-        one = _united(able, each, names, complexes) if demand.per_job else _probe_host(best, each, names, complexes)
+        once = demand.per_job or demand.once_a_host
+        one = _united(able, each, names, complexes) if once else _probe_host(best, each, names, complexes)
         return [one] * count
     count = min(count, most)
     return [_enlarged(_united(able, each, names, complexes), demand, -(-bound // count), complexes)] * count

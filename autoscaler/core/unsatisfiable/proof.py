@@ -21,6 +21,7 @@ from autoscaler.core.model.demand_vector import Demand, Property
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.placement.constraint_effects import complexes_given
 from autoscaler.core.placement.hosts import HOSTNAME, host_values_of
+from autoscaler.core.placement.placement import amounts_asked
 from autoscaler.core.policy import Policy
 from autoscaler.core.unsatisfiable.best_cluster import Allowed, visits_on
 from autoscaler.core.unsatisfiable.conflict import conflict
@@ -249,7 +250,7 @@ class Prover:
         queue = self.cluster.queues.get(each.array.queue)
         given = {name for kind in each.kinds for name, _ in self._values(each, kind.type.name)}
         given -= complexes_given(each.array.rules)
-        for name, _ in (*demand.per_slot, *demand.per_job):
+        for name, _ in amounts_asked(demand):
             if name not in given or (queue is not None and name in queue.complex_values):
                 yield because(Code.UNPREDICTABLE_RESOURCE, resource=name)
         for asked in demand.properties:
@@ -265,7 +266,7 @@ class Prover:
         """Hosts that do not report and might run a part of it, whatever they are. One that has no slot for it (as the
         master with `CP_CAP_SGE_MASTER_CORES=0`) runs nothing.
         """
-        slots = replace(demand, per_slot=(), per_job=(), properties=(), assumed=())
+        slots = replace(demand, per_slot=(), per_job=(), once_a_host=(), properties=(), assumed=())
         hosts = (host for host in self.most.persistent if host.name in self.silent)
         return tuple(sorted(host.name for host in hosts if visits_on(slots, host)))
 

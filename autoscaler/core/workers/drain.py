@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from autoscaler.core.model.actions import Disable, Remove
 from autoscaler.core.model.memory import Disabling
 from autoscaler.core.model.reasons import Code, Reason, because
-from autoscaler.core.workers.phases import Condition, disabled
-from autoscaler.core.workers.step import PassContext, WorkerStep, disable, keep, remove, wait
+from autoscaler.core.workers.phases import Condition, Phase, disabled
+from autoscaler.core.workers.step import (
+    PassContext,
+    Row,
+    Rule,
+    WorkerStep,
+    always,
+    disable,
+    first_step,
+    keep,
+    remove,
+    wait,
+)
 from autoscaler.core.workers.worker_state import WorkerState
 
 
@@ -23,29 +37,113 @@ def wanted_back(machine: WorkerState, pass_context: PassContext) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A worker whose execution host is to be removed."""
+
+    machine: WorkerState
+    pass_context: PassContext
+    reason: Reason
+    by_person: bool
+
+
 def leave(machine: WorkerState, pass_context: PassContext, reason: Reason, *, by_person: bool = False) -> WorkerStep:
     """One more step out of Grid Engine for a host that we disabled (rule 1)."""
-    host, note = machine.host, machine.note
-    if host is None:
-        return wait(machine, because(Code.SECOND_OBSERVATION))
-    if not disabled(host):
-        if pass_context.recent(note.disabled_at):
-            return wait(machine, because(Code.SECOND_OBSERVATION))
-        return disable(machine, pass_context, note.disabling or Disabling.IDLE, reason, by_person=by_person)
-    if host.busy:
-        return wait(machine, busy_reason(machine, draining=True))
-    # It may be enabled by now: what was decided a moment ago is seen first, also where nothing needs it any more.
-    if pass_context.recent(note.enabled_at):
-        return wait(machine, because(Code.SECOND_OBSERVATION))
-    kept = pass_context.kept(machine)
-    # Nothing but a person lets those in again that leave for good: kept by anything else they would stand closed.
-    if kept is not None and (kept.code is Code.KEPT_BY_COMMAND or Condition.FOR_GOOD not in machine.conditions):
-        return keep(machine, kept)
-    if Condition.DRAINED not in machine.conditions:
-        return wait(machine, because(Code.SECOND_OBSERVATION))
-    if pass_context.recent(note.retired_at):
-        return wait(machine, because(Code.SECOND_OBSERVATION))
-    return remove(machine, pass_context, because(Code.EMPTY).then(reason), by_person=by_person)
+    return first_step(WAY_OUT, Drain(machine, pass_context, reason, by_person))
+
+
+def _await_observation(drain: Drain) -> WorkerStep:
+    return wait(drain.machine, because(Code.SECOND_OBSERVATION))
+
+
+def _disable_again(drain: Drain) -> WorkerStep:
+    mark = drain.machine.note.disabling or Disabling.IDLE
+    return disable(drain.machine, drain.pass_context, mark, drain.reason, by_person=drain.by_person)
+
+
+def _kept(drain: Drain) -> Reason | None:
+    """Nothing but a person enables those again that leave for good: kept by anything else they would stay disabled."""
+    kept, for_good = drain.pass_context.kept(drain.machine), Condition.FOR_GOOD in drain.machine.conditions
+    return None if for_good and kept is not None and kept.code is not Code.KEPT_BY_COMMAND else kept
+
+
+def _keep(drain: Drain) -> WorkerStep:
+    kept = _kept(drain)
+    assert kept is not None  # the row holds only then
+    return keep(drain.machine, kept)
+
+
+def _remove(drain: Drain) -> WorkerStep:
+    reason = because(Code.EMPTY).then(drain.reason)
+    return remove(drain.machine, drain.pass_context, reason, by_person=drain.by_person)
+
+
+WAY_OUT: tuple[Rule[Drain], ...] = (
+    Rule(
+        "close",
+        "An observation has to show it disabled, so that no further job starts there.",
+        lambda drain: drain.machine.enabled,
+        (
+            Row(
+                "It was disabled a moment ago.",
+                lambda drain: drain.pass_context.recent(drain.machine.note.disabled_at),
+                _await_observation,
+            ),
+            Row(
+                "A host has its name already.",
+                always,
+                _disable_again,
+                Disable,
+                Phase.DRAINING,
+                sources=frozenset({Phase.BOOTING}),
+            ),
+            Row("Its host is enabled.", always, _disable_again, Disable),
+        ),
+    ),
+    Rule(
+        "run_dry",
+        "Its jobs run to their end.",
+        lambda drain: not drain.machine.empty,
+        (Row("It is busy.", always, lambda drain: wait(drain.machine, busy_reason(drain.machine, draining=True))),),
+    ),
+    Rule(
+        "stay",
+        "It may be enabled by now, also where nothing needs it any more: what was decided a moment ago is seen first.",
+        always,
+        (
+            Row(
+                "It was enabled a moment ago.",
+                lambda drain: drain.pass_context.recent(drain.machine.note.enabled_at),
+                _await_observation,
+            ),
+            Row("A person, a request set or a rule keeps it.", lambda drain: _kept(drain) is not None, _keep),
+        ),
+    ),
+    Rule(
+        "leave_empty",
+        "Two observations, a scheduler interval apart, have to show it disabled and empty.",
+        always,
+        (
+            Row(
+                "They did not yet.", lambda drain: Condition.DRAINED not in drain.machine.conditions, _await_observation
+            ),
+            Row(
+                "Its removal was planned a moment ago.",
+                lambda drain: drain.pass_context.recent(drain.machine.note.retired_at),
+                _await_observation,
+            ),
+            Row(
+                "They did, after it was fenced.",
+                lambda drain: Condition.FENCED in drain.machine.conditions,
+                _remove,
+                Remove,
+                reasons=(Code.EMPTY,),
+            ),
+            Row("They did.", always, _remove, Remove, Phase.LEAVING, reasons=(Code.EMPTY,)),
+        ),
+    ),
+)
+"""The way out of Grid Engine, which every worker with an execution host goes."""
 
 
 def busy_reason(machine: WorkerState, *, draining: bool = False) -> Reason:

@@ -199,42 +199,13 @@ def _machine(
     name_held: Condition | None = None,
     successor: Worker | None = None,
 ) -> WorkerState:
-    fleet, now, notice = observation.fleet, observation.now, observation.notice(worker)
-    array = observation.policy.node_array(worker.node_array)
-    seen = replace(
-        before or WorkerNote(first_seen=now),
-        missing_since=None,
-        bucket=worker.bucket if worker.exists else None,
-        gone=not worker.exists,
-        only_ended=not worker.exists and (before is None or before.only_ended),
-        order_id=worker.order_id,
-        group_id=worker.group_id or (before.group_id if before else ""),
-        vcpus=worker.type.vcpus,
-        price_per_hour=worker.price_per_hour,
-    )
-    if before is None or not before.gone:
-        seen = replace(seen, failed=seen.failed or failed_to_join(worker, seen, fleet, known=before is not None))
+    now, array = observation.now, observation.policy.node_array(worker.node_array)
+    seen = _as_listed(observation, worker, before)
     if host is None:
-        had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
-        enrolling = worker.exists and seen.disabling is Disabling.ENROL and seen.retired_at is None
-        left = not enrolling and (seen.left or (name_held is None and had))
-        name = seen.host or (worker.name if seen.only_ended else None)
-        note = replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
+        note = _without_host(seen, worker, name_held)
     else:
-        on_their_way = _on_their_way(host, seen, successor, lives=worker.exists)
-        in_doubt = tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else ()
-        seen = replace(
-            seen, silent_s=observation.silence(before, host), left=False, on_their_way=on_their_way, in_doubt=in_doubt
-        )
-        if fleet.enrols_itself:
-            seen = _made_by_its_image(seen, host, now)
-        elif before is None and worker.exists and barely_made(host):
-            seen = replace(seen, disabled_at=now, disabling=Disabling.ENROL)
-        half = half_enrolled(worker, host, seen, array, enrols_itself=fleet.enrols_itself)
-        half = half or bool(observation.lacks(worker, host, seen, array))
-        note = _seen_host(replace(seen, host=host.name), host, now, half_enrolled=half)
-    by_hand = seen.disabling is not None and note.disabling is None and note.enabled_at is None
-    by_hand = by_hand and seen.seen_disabled and seen.enabled_at is None
+        seen, note = _with_host(observation, seen, worker, host, before, successor)
+    by_hand = _enabled_by_hand(seen, note)
     if by_hand and seen.disabling is Disabling.BROKEN:
         note = replace(note, trusted_at=now)
     if by_hand and seen.disabling is Disabling.AUTO_STOP:
@@ -250,7 +221,7 @@ def _machine(
         phase_of(facts),
         conditions_of(facts),
         enabled_by_hand=by_hand,
-        notice=notice,
+        notice=observation.notice(worker),
         successor=successor,
         lacks=lacks,
     )
@@ -260,6 +231,66 @@ def _machine(
         note = replace(note, idle_since=None, alarm_since=None)
     lacks = lacks if state.coming and Condition.INCOMPLETE in state.conditions else ()
     return replace(state, note=note, conditions=conditions_of(replace(facts, note=note)), lacks=lacks)
+
+
+def _as_listed(observation: _Observation, worker: Worker, before: WorkerNote | None) -> WorkerNote:
+    """The note with what the provider says of the machine."""
+    seen = replace(
+        before or WorkerNote(first_seen=observation.now),
+        missing_since=None,
+        bucket=worker.bucket if worker.exists else None,
+        gone=not worker.exists,
+        only_ended=not worker.exists and (before is None or before.only_ended),
+        order_id=worker.order_id,
+        group_id=worker.group_id or (before.group_id if before else ""),
+        vcpus=worker.type.vcpus,
+        price_per_hour=worker.price_per_hour,
+    )
+    if before is not None and before.gone:
+        return seen
+    failed = seen.failed or failed_to_join(worker, seen, observation.fleet, known=before is not None)
+    return replace(seen, failed=failed)
+
+
+def _without_host(seen: WorkerNote, worker: Worker, name_held: Condition | None) -> WorkerNote:
+    """The note of a machine that is no execution host."""
+    had = seen.host is not None and (seen.heard_at is not None or not worker.exists)
+    enrolling = worker.exists and seen.disabling is Disabling.ENROL and seen.retired_at is None
+    left = not enrolling and (seen.left or (name_held is None and had))
+    name = seen.host or (worker.name if seen.only_ended else None)
+    return replace(seen, idle_since=None, empty_since=None, silent_s=None, left=left, host=name)
+
+
+def _with_host(
+    observation: _Observation,
+    seen: WorkerNote,
+    worker: Worker,
+    host: ExecutionHost,
+    before: WorkerNote | None,
+    successor: Worker | None,
+) -> tuple[WorkerNote, WorkerNote]:
+    """The note of an execution host: as it was before this observation showed its queues, and after."""
+    enrols_itself, array = observation.fleet.enrols_itself, observation.policy.node_array(worker.node_array)
+    seen = replace(
+        seen,
+        silent_s=observation.silence(before, host),
+        left=False,
+        on_their_way=_on_their_way(host, seen, successor, lives=worker.exists),
+        in_doubt=tuple(sorted(observation.claims.in_doubt(worker, host))) if worker.exists else (),
+    )
+    if enrols_itself:
+        seen = _made_by_its_image(seen, host, observation.now)
+    elif before is None and worker.exists and barely_made(host):
+        seen = replace(seen, disabled_at=observation.now, disabling=Disabling.ENROL)
+    half = half_enrolled(worker, host, seen, array, enrols_itself=enrols_itself)
+    half = half or bool(observation.lacks(worker, host, seen, array))
+    return seen, _seen_host(replace(seen, host=host.name), host, observation.now, half_enrolled=half)
+
+
+def _enabled_by_hand(seen: WorkerNote, note: WorkerNote) -> bool:
+    """Whether a person enabled what we had disabled."""
+    undone = seen.disabling is not None and note.disabling is None and note.enabled_at is None
+    return undone and seen.seen_disabled and seen.enabled_at is None
 
 
 def _idle(note: WorkerNote, array: NodeArrayPolicy, now: float, looked_at: float | None, *, alarm: bool) -> WorkerNote:

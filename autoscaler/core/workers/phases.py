@@ -136,6 +136,11 @@ def in_alarm(host: ExecutionHost, queue: str) -> bool:
     return any(ALARM & set(instance.states) for instance in host.instances if instance.queue == queue)
 
 
+def down(worker: Worker) -> bool:
+    """Whether it is a stopped machine, or one that failed."""
+    return worker.state is MachineState.PENDING and worker.failure is not None
+
+
 def takes(notice: Interruption) -> bool:
     """Whether a notice says that the machine ends, rather than advises to leave it."""
     return notice.kind != "rebalance"
@@ -183,9 +188,8 @@ def _removed(seen: WorkerFacts) -> bool:
 
 
 def _down(seen: WorkerFacts) -> bool:
-    """A stopped machine, or one that failed: what ran there does not, and nothing more may start."""
-    failed = seen.worker.state is MachineState.PENDING and seen.worker.failure is not None
-    return seen.host is not None and failed and not _disabled_by_hand(seen)
+    """What ran there does not, and nothing more may start."""
+    return seen.host is not None and down(seen.worker) and not _disabled_by_hand(seen)
 
 
 def _not_up(seen: WorkerFacts) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from autoscaler.core.constraints.per_array import KeepAlive
 from autoscaler.core.constraints.ruleset import NONE_KEPT
@@ -19,10 +19,13 @@ from autoscaler.core.model.memory import Disabling, WorkerNote
 from autoscaler.core.model.overrides import Overrides
 from autoscaler.core.model.reasons import Code, Reason, because
 from autoscaler.core.snapshot import WorkerVerdict
+from autoscaler.core.workers.phases import Phase
 from autoscaler.core.workers.worker_state import WorkerState, named_in
 
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 """Seconds until a refused termination is tried again, doubled each time."""
+BY_A_PERSON = (Code.STOPPING, Code.DRAINED_BY_COMMAND)
+"""Codes of why a person lets a worker go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +108,71 @@ class WorkerStep:
     note: WorkerNote
     action: Action | None = None
     rule: str = ""
-    """Which rule of its procedure took it; core/transitions.py lists them."""
+    """The name of the rule of its procedure that took it."""
+    row: Row[Any] | None = None
+    """The row that took it: of that rule, or of the table that the rule goes on with."""
 
 
-Known = TypeVar("Known")
+# -- the table of transitions ------------------------------------------------------------------------------------------
 
 
-def first_step(rules: Sequence[Callable[[Known], WorkerStep | None]], known: Known) -> WorkerStep:
-    """The step of the first rule that has one, named by it. Of a complete list some rule always has one."""
+class AboutAWorker(Protocol):
+    """What the rows of one procedure are asked of: a worker, with what its next step rests on."""
+
+    @property
+    def machine(self) -> WorkerState:
+        """The worker."""
+
+
+Known = TypeVar("Known", bound=AboutAWorker)
+
+
+def always(_: object) -> bool:
+    """The predicate of a row that holds whatever is known."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[Known]):
+    """A transition: in which phases and when it is taken, what is done, and the phase that follows."""
+
+    when: str
+    """Empty: whenever its rule applies."""
+    holds: Callable[[Known], bool]
+    take: Callable[[Known], WorkerStep]
+    """Its step has this action, or none where the action has to wait."""
+    action: type[Action] | None = None
+    """None: it waits."""
+    to: Phase | None = None
+    """The phase that follows the action; None: the same."""
+    sources: frozenset[Phase] = frozenset(Phase)
+    reasons: tuple[Code, ...] = ()
+    """Codes of the action's reason; empty where it is that of a verdict on its group, of demand, or of a request."""
+    way_out: bool = False
+    """It goes on with the rows of the way out of Grid Engine (`drain.WAY_OUT`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[Known]):
+    """The rows for one cause. They are read from the top; where none holds, the next rule is asked."""
+
+    name: str
+    why: str
+    applies: Callable[[Known], bool]
+    rows: tuple[Row[Known], ...]
+    sources: frozenset[Phase] = frozenset(Phase)
+
+
+def first_step(rules: Sequence[Rule[Known]], known: Known) -> WorkerStep:
+    """The step of the first row that holds, with its rule and row. The last row of a procedure always holds."""
+    phase = known.machine.phase
     for rule in rules:
-        step = rule(known)
-        if step is not None:
-            return replace(step, rule=rule.__name__)
-    raise LookupError(f"no rule has a step for {known}")
+        if phase in rule.sources and rule.applies(known):
+            for row in rule.rows:
+                if phase in row.sources and row.holds(known):
+                    step = row.take(known)
+                    return replace(step, rule=rule.name, row=step.row or row)
+    raise LookupError(f"no row for {known}")
 
 
 def keep(machine: WorkerState, reason: Reason, note: WorkerNote | None = None) -> WorkerStep:

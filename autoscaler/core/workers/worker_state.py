@@ -11,7 +11,7 @@ from autoscaler.core.model.fleet import Interruption, Worker
 from autoscaler.core.model.memory import WorkerNote
 from autoscaler.core.policy import NodeArrayPolicy
 from autoscaler.core.workers.missing_values import Values
-from autoscaler.core.workers.phases import BY_PHASE, Condition, Conditions, Phase, Procedure, deciding
+from autoscaler.core.workers.phases import BY_PHASE, Condition, Conditions, Phase, Procedure, deciding, disabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class WorkerState:
     @property
     def empty(self) -> bool:
         return self.host is None or not self.host.busy
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is an execution host where further jobs may start, as far as `d` says."""
+        return self.host is not None and not disabled(self.host)
 
     @property
     def coming(self) -> bool:

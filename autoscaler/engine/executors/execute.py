@@ -28,11 +28,9 @@ from autoscaler.engine.execution import ExecutionContext, Seen
 from autoscaler.engine.executors.ask import ask
 from autoscaler.engine.executors.enable import disable, enable
 from autoscaler.engine.executors.enrol import enrol
-from autoscaler.engine.executors.hold import annotate, hold, release
-from autoscaler.engine.executors.kill import kill
+from autoscaler.engine.executors.jobs import annotate, hold, kill, release, reschedule
 from autoscaler.engine.executors.operate import operate
 from autoscaler.engine.executors.remove import remove
-from autoscaler.engine.executors.reschedule import reschedule
 from autoscaler.engine.executors.terminate import terminate_all
 from autoscaler.errors import AutoscalerError, GridEngineRefused
 from autoscaler.store.journal import Outcome, Result

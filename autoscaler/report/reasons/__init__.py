@@ -3,3 +3,27 @@
 Add a code to `core.model.reasons.Code` and its row to the module of its subject here; docs/reasons.md and the JSON
 schema follow from both (`python -m autoscaler.report.pages`).
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`{fact}` in `sentence` and `short` is filled in; what stands in square brackets is left out where one of its
+    facts is missing. `wording` fills them.
+    """
+
+    sentence: str
+    short: str | None = None
+    """Two or three words for the one sentence of a pass; None: the sentence itself is short enough."""
+    remedy: str = ""
+    """What an operator can do about it: a column of docs/reasons.md, and the last line of `explain`. `""`: nothing is
+    to be done, things go their way.
+    """
+    mend: bool = False
+    """No time and no job will end it, but a person must: each pass names it, and never counts it among others."""
+    listed: Literal["waiting for", "keeping", "leaving alone"] | None = None
+    """The verb under which a pass lists a worker that has this reason and no action; None: it is not listed."""

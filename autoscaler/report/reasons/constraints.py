@@ -3,66 +3,39 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Rules"
 
 ROWS = {
-    Code.LACKS_RESOURCE: Row(
-        "it has no {resource}",
-        remedy="Give it one by a default resource, or correct the name.",
-    ),
-    Code.RESOURCE_SHORT: Row(
-        "of {resource} it has {left} left of {whole}, and {asked} is requested",
-    ),
-    Code.RESOURCE_DIFFERS: Row(
-        "its {resource} is {value}, and {asked} is requested",
-    ),
+    Code.LACKS_RESOURCE: Row("it has no {resource}", remedy="Give it one by a default resource, or correct the name."),
+    Code.RESOURCE_SHORT: Row("of {resource} it has {left} left of {whole}, and {asked} is requested"),
+    Code.RESOURCE_DIFFERS: Row("its {resource} is {value}, and {asked} is requested"),
     Code.NO_ALTERNATIVE: Row(
-        "it meets no alternative of {count}",
-        remedy="What follows says of each alternative why not.",
+        "it meets no alternative of {count}", remedy="What follows says of each alternative why not."
     ),
     Code.SEVERAL_ALTERNATIVES: Row(
         "it meets several alternatives where only one may be met: {alternatives}",
         remedy="Use `or` where the first that fits may be taken.",
     ),
-    Code.MEETS_EXCLUDED: Row(
-        "it meets what it must not: {excluded}",
-    ),
-    Code.NODE_IN_USE: Row(
-        "it is requested exclusively, but {jobs} runs on it",
-    ),
-    Code.NODE_TAKEN: Row(
-        "{job} uses it exclusively",
-    ),
-    Code.IN_PLACEMENT_GROUP: Row(
-        "it is in the placement group {placement_group}, and must be in none",
-    ),
-    Code.IN_NO_PLACEMENT_GROUP: Row(
-        "it is in no placement group, and must be in one",
-    ),
-    Code.NEVER: Row(
-        "{message}",
-        remedy="The rule's own words say why.",
-    ),
+    Code.MEETS_EXCLUDED: Row("it meets what it must not: {excluded}"),
+    Code.NODE_IN_USE: Row("it is requested exclusively, but {jobs} runs on it"),
+    Code.NODE_TAKEN: Row("{job} uses it exclusively"),
+    Code.IN_PLACEMENT_GROUP: Row("it is in the placement group {placement_group}, and must be in none"),
+    Code.IN_NO_PLACEMENT_GROUP: Row("it is in no placement group, and must be in one"),
+    Code.NEVER: Row("{message}", remedy="The rule's own words say why."),
     Code.SHARED_SHORT: Row(
         "of {resource}, which all share, {left} of {whole} are left, and {asked} is requested",
         remedy="More of it, or fewer at a time: more workers would not help.",
     ),
-    Code.SHARED_DIFFERS: Row(
-        "{resource} is {value} for all, and {asked} is requested",
-    ),
-    Code.NONE_LEFT: Row(
-        "no more of it is available",
-    ),
+    Code.SHARED_DIFFERS: Row("{resource} is {value} for all, and {asked} is requested"),
+    Code.NONE_LEFT: Row("no more of it is available"),
     Code.RULES_FORBID: Row(
         "the rules allow no worker that is available ({places})",
         remedy="Change the rules at these places, or allow types that they take; `sge-autoscaler buckets "
         "--constraint` shows what one takes.",
     ),
-    Code.AGAINST_RULES: Row(
-        "not {node}",
-    ),
+    Code.AGAINST_RULES: Row("not {node}"),
     Code.ONLY_RULES: Row(
         "only rules forbid it, and Grid Engine would run it: left alone",
         remedy="Change the rules, or give the job to Grid Engine on a host of your own.",

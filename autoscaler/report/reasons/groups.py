@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Groups of workers"
 
 ROWS = {
-    Code.GROUP_LAUNCHED: Row(
-        "group {group}: {workers} {type}",
-    ),
+    Code.GROUP_LAUNCHED: Row("group {group}: {workers} {type}"),
     Code.GROUP_TOO_LARGE: Row(
         "a group of {workers} {type} is launched whole or not at all",
         remedy="Lift the limit that is named, ask for smaller groups, or allow larger types.",
     ),
-    Code.GROUP_LOST_WORKERS: Row(
-        "group {group} has only {have} of its workers left",
-    ),
+    Code.GROUP_LOST_WORKERS: Row("group {group} has only {have} of its workers left"),
     Code.GROUP_INCOMPLETE: Row(
         "its group {group} runs no job before all its workers are ready: {ready} of {want} are",
         remedy="`explain` the workers of its group that are not ready yet.",
@@ -26,19 +22,14 @@ ROWS = {
         "its group {group} has {have} of {want} workers and cannot be completed[: {message}]",
         remedy="Name further instance types (`MachineType`), or ask for smaller groups.",
     ),
-    Code.GROUP_NOT_NEEDED: Row(
-        "its group {group} is not complete, and no longer needed",
-    ),
+    Code.GROUP_NOT_NEEDED: Row("its group {group} is not complete, and no longer needed"),
     Code.GROUP_COMPLETE: Row(
         "its group {group} is complete without it",
         remedy="It came late, and was replaced. To wait longer: `CP_CAP_AUTOSCALE_SCALE_UP_POLLING_TIMEOUT`.",
     ),
-    Code.GROUP_IN_USE: Row(
-        "a job runs in its group {group}",
-    ),
+    Code.GROUP_IN_USE: Row("a job runs in its group {group}"),
     Code.GROUP_LEAVES: Row(
-        "its group {group} leaves as a whole",
-        remedy="`sge-autoscaler keep HOST` keeps the group of an idle worker.",
+        "its group {group} leaves as a whole", remedy="`sge-autoscaler keep HOST` keeps the group of an idle worker."
     ),
     Code.GROUP_STAYS: Row(
         "its group {group} leaves as a whole, and {others} has neither asked to stop recently nor been idle for long "

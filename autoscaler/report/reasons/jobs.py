@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Pending jobs"
 
 ROWS = {
-    Code.COUNTED: Row(
-        "it counts as demand, but only a host that it names can run it",
-        short="counted",
-    ),
+    Code.COUNTED: Row("it counts as demand, but only a host that it names can run it", short="counted"),
     Code.QUEUE_DEMAND_OFF: Row(
         "it waits for a worker that exists or was requested: pending jobs alone launch none",
         short="waits for a worker",
@@ -36,11 +33,7 @@ ROWS = {
         "{lacking} can start on no host, and the oldest job of their queue has waited {limit_s} or longer",
         short="expired",
     ),
-    Code.HELD: Row(
-        "it is held (state {state})",
-        short="held",
-        remedy="`qrls JOB`, or `qalter -h U JOB`.",
-    ),
+    Code.HELD: Row("it is held (state {state})", short="held", remedy="`qrls JOB`, or `qalter -h U JOB`."),
     Code.DEPENDENT: Row(
         "it waits for other jobs to end (state {state})",
         short="dependent",
@@ -155,9 +148,7 @@ ROWS = {
         remedy="Submit with the wildcard, or let `init --jsv` see to it; for a job that waits: `qalter -pe 'mpi*' "
         "SLOTS JOB`.",
     ),
-    Code.GROUP_NOT_PROBED: Row(
-        "Grid Engine is not asked about jobs that stay inside one group",
-    ),
+    Code.GROUP_NOT_PROBED: Row("Grid Engine is not asked about jobs that stay inside one group"),
     Code.UNKNOWN_RESOURCE: Row(
         "it requests {resource}, which is no complex of this cell",
         short="resource unknown",
@@ -234,6 +225,6 @@ ROWS = {
         "the hosts that are there could run it if they were empty at the same time; smaller jobs take them first, "
         "unless it reserves them (`-R y`) and max_reservation allows that[ (it is {max_reservation})]",
         remedy="Submit with `-R y` (`qalter -R y JOB`), set `max_reservation` above 0 (`qconf -msconf`) and give jobs "
-        "run times (`-l h_rt`); or raise the cap that is named.",
+        "run times (`-l h_rt`); or mend what keeps workers from coming, such as a cap that is named.",
     ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 _NOT_STARTED = (
     "Why none starts: `qstat -j JOB`; `qstat -f -explain aE` and `qmod -cq` for queue instances in alarm or error; the "
@@ -69,7 +69,9 @@ ROWS = {
         remedy="Ask the provider for quota, or allow other types.",
     ),
     Code.BUCKET_TOO_SMALL: Row(
-        "{type} could run no pending job",
+        "{type} could run no pending job[: its hosts report {reported}]",
+        remedy="If its hosts report less than the type promises, request less, or allow a larger type. "
+        "`sge-autoscaler retry` forgets what they reported.",
     ),
     Code.BUCKET_AGAINST_RULES: Row(
         "{type} is not allowed by the rules of the pending jobs ({places})",

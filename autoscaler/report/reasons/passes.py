@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "The pass as a whole"
 
 ROWS = {
-    Code.PAUSED: Row(
-        "paused[ by {by}]",
-        short="paused",
-        remedy="`sge-autoscaler resume`.",
-    ),
+    Code.PAUSED: Row("paused[ by {by}]", short="paused", remedy="`sge-autoscaler resume`."),
     Code.CIRCUIT_BREAKER: Row(
         "{count} {what} within {window_s} are more than the {most} allowed; the circuit breaker stops launches and "
         "removals until `sge-autoscaler resume`",
@@ -20,8 +16,7 @@ ROWS = {
         remedy="Find out why so much happened, then `sge-autoscaler resume`.",
     ),
     Code.IGNORED: Row(
-        "{what} ignored: {why}",
-        remedy="Please report what could not be read, with `sge-autoscaler record`.",
+        "{what} ignored: {why}", remedy="Please report what could not be read, with `sge-autoscaler record`."
     ),
     Code.JOBS_NOT_READ: Row(
         "{count} jobs could not be read: {why}[ (jobs {jobs})]",

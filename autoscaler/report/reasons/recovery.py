@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Workers that are silent, interrupted or lost"
 
@@ -18,9 +18,7 @@ ROWS = {
         "qmaster has no load report from any host, so the cause may be at qmaster",
         remedy="Look at qmaster's network and at `qhost`; nothing is ended meanwhile.",
     ),
-    Code.LOAD_REPORTS_AGAIN: Row(
-        "qmaster has load reports from it again",
-    ),
+    Code.LOAD_REPORTS_AGAIN: Row("qmaster has load reports from it again"),
     Code.FENCED: Row(
         "silent for {silent_s} (limit {limit_s}): the autoscaler terminates its machine, and handles its jobs once "
         "its provider reports that it is gone",
@@ -48,15 +46,9 @@ ROWS = {
         "terminates it before then",
         short="its cloud takes it",
     ),
-    Code.REBALANCE_RECOMMENDED: Row(
-        "its cloud recommends replacing it, and nothing needs it",
-    ),
-    Code.INTERRUPTION_WITHDRAWN: Row(
-        "its cloud has withdrawn the interruption notice",
-    ),
-    Code.SHUT_ITSELF_DOWN: Row(
-        "its machine shut itself down",
-    ),
+    Code.REBALANCE_RECOMMENDED: Row("its cloud recommends replacing it, and nothing needs it"),
+    Code.INTERRUPTION_WITHDRAWN: Row("its cloud has withdrawn the interruption notice"),
+    Code.SHUT_ITSELF_DOWN: Row("its machine shut itself down"),
     Code.RECLAIMED: Row(
         "its cloud has reclaimed it",
         remedy="`CP_CAP_AUTOSCALE_PRICE_TYPE=on_demand` rents machines that are not taken back.",
@@ -67,8 +59,7 @@ ROWS = {
         remedy="`qsub -r n` keeps a job from being started again.",
     ),
     Code.LOST_JOBS_FORCED: Row(
-        "jobs {jobs} ended with it: started again by CP_CAP_AUTOSCALE_LOST_JOBS",
-        short="its machine is gone",
+        "jobs {jobs} ended with it: started again by CP_CAP_AUTOSCALE_LOST_JOBS", short="its machine is gone"
     ),
     Code.LOST_JOBS_DELETED: Row(
         "jobs {jobs} ended with it and may not start again: deleted by CP_CAP_AUTOSCALE_LOST_JOBS",
@@ -83,12 +74,10 @@ ROWS = {
         listed="leaving alone",
         mend=True,
     ),
-    Code.LOST_JOBS_ASKED: Row(
-        "the autoscaler asks Grid Engine whether jobs {jobs} may start again",
-    ),
+    Code.LOST_JOBS_ASKED: Row("the autoscaler asks Grid Engine whether jobs {jobs} may start again"),
     Code.NAME_MAY_BE_REUSED: Row(
         "jobs {jobs} are left alone while qmaster has load reports from this name: an ordered machine that is not "
-        "listed yet may have it",
+        "listed yet may have it"
     ),
     Code.JOBS_UNCERTAIN: Row(
         "jobs {jobs} on {host} may have begun on a machine of that name that is gone: nobody knows whether they still "
@@ -96,15 +85,11 @@ ROWS = {
         remedy="Look on that host whether their processes live. If not, `qmod -rj JOB` starts one again, and `qdel -f "
         "JOB` gives it up.",
     ),
-    Code.DELETED_BY_OWNER: Row(
-        "jobs {jobs} had been deleted already, and can only end by force",
-    ),
+    Code.DELETED_BY_OWNER: Row("jobs {jobs} had been deleted already, and can only end by force"),
     Code.PARTLY_ALIVE: Row(
         "jobs {jobs} ran there, and may still run on other hosts ({hosts})",
         remedy="Those that may start again are held, rescheduled, and released when the rest of them has ended; "
         "`qdel` ends others.",
     ),
-    Code.ENDED_EVERYWHERE: Row(
-        "they have had the time to end on {hosts}, where a part of them still ran",
-    ),
+    Code.ENDED_EVERYWHERE: Row("they have had the time to end on {hosts}, where a part of them still ran"),
 }

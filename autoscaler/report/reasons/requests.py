@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Requests for workers"
 
@@ -14,20 +14,14 @@ ROWS = {
         remedy="`sge-autoscaler requests` shows who asked for what, and until when.",
         listed="keeping",
     ),
-    Code.NODE_REQUESTED: Row(
-        "created nodes of {node_array} have no worker yet: {nodes}",
-        short="created nodes",
-    ),
+    Code.NODE_REQUESTED: Row("created nodes of {node_array} have no worker yet: {nodes}", short="created nodes"),
     Code.CREATED_NODE: Row(
         "it serves the created node {node}",
         short="created node",
         remedy="It stays until the node is terminated by the API that created it, or drained by hand.",
         listed="keeping",
     ),
-    Code.ASKED_TO_STOP: Row(
-        "it asked to stop, and nothing needs it",
-        short="asked to stop",
-    ),
+    Code.ASKED_TO_STOP: Row("it asked to stop, and nothing needs it", short="asked to stop"),
     Code.NO_SUCH_NODE_ARRAY: Row(
         "{by} requests workers of {node_array}, which is no node array",
         remedy="Request an array of the settings, or create it: `Dynamic: True`.",

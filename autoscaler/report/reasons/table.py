@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from autoscaler.core.model.reasons import Code
 from autoscaler.report.reasons import (
+    Row,
     constraints,
     groups,
     jobs,
@@ -17,7 +18,6 @@ from autoscaler.report.reasons import (
     unsatisfiable,
     workers,
 )
-from autoscaler.report.reasons.row import Row
 
 SUBJECTS: tuple[tuple[str, Mapping[Code, Row]], ...] = tuple(
     (subject.HEADING, MappingProxyType(subject.ROWS))

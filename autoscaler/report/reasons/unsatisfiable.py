@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Jobs that nothing allowed can run"
 
@@ -45,19 +45,12 @@ ROWS = {
         short="no such host",
         remedy="`qalter -l` asks otherwise; or allow types that are as asked.",
     ),
-    Code.WOULD_FIT_WITH_SETTING: Row(
-        "[request `{ask}` or ]set {limit_setting}[ to {to}]",
-    ),
-    Code.WOULD_FIT_WITH_REQUEST: Row(
-        "request `{ask}`",
-    ),
+    Code.WOULD_FIT_WITH_SETTING: Row("[request `{ask}` or ]set {limit_setting}[ to {to}]"),
+    Code.WOULD_FIT_WITH_REQUEST: Row("request `{ask}`"),
     Code.UNPROVEN: Row(
-        "not proven unsatisfiable: left alone",
-        remedy="What follows says why; `qdel JOB` if you know better.",
+        "not proven unsatisfiable: left alone", remedy="What follows says why; `qdel JOB` if you know better."
     ),
-    Code.FITS_WHEN_FREE: Row(
-        "an existing host could run it once it is empty",
-    ),
+    Code.FITS_WHEN_FREE: Row("an existing host could run it once it is empty"),
     Code.MIXED_TYPES: Row(
         "workers of several types together might run it, but the autoscaler does not launch such a mix for it",
         remedy="Ask for less, or raise the limits so that workers of one type do.",
@@ -78,21 +71,11 @@ ROWS = {
         "the value of {resource} on {hosts} is not known: qmaster has no load report from it",
         remedy="Start the `sge_execd` of those hosts, or remove them (`qconf -de`) if they are no more.",
     ),
-    Code.TOO_MANY_PROBE_HOSTS: Row(
-        "Grid Engine cannot be asked: that would take more than {most} probe hosts",
-    ),
-    Code.RUNNING_TASKS: Row(
-        "tasks of it run",
-    ),
-    Code.CHECKED_AGAIN_LATER: Row(
-        "it was found unsatisfiable only a moment ago, and is checked again at {again_at}",
-    ),
-    Code.ASKING_GRID_ENGINE: Row(
-        "the autoscaler asks Grid Engine whether it could ever run",
-    ),
-    Code.OLDER_JOBS_FIRST: Row(
-        "the autoscaler asks Grid Engine about older jobs first",
-    ),
+    Code.TOO_MANY_PROBE_HOSTS: Row("Grid Engine cannot be asked: that would take more than {most} probe hosts"),
+    Code.RUNNING_TASKS: Row("tasks of it run"),
+    Code.CHECKED_AGAIN_LATER: Row("it was found unsatisfiable only a moment ago, and is checked again at {again_at}"),
+    Code.ASKING_GRID_ENGINE: Row("the autoscaler asks Grid Engine whether it could ever run"),
+    Code.OLDER_JOBS_FIRST: Row("the autoscaler asks Grid Engine about older jobs first"),
     Code.NO_ANSWER: Row(
         "Grid Engine gave no answer[ ({said})]; the autoscaler asks again at {again_at}",
         remedy="If it stays so: `sge-autoscaler doctor`, and `qalter -w v JOB`.",
@@ -101,12 +84,9 @@ ROWS = {
         "Grid Engine says that it could run ({said})",
         remedy="Please report it with `sge-autoscaler record`: either side counts wrongly.",
     ),
-    Code.UNSATISFIABLE: Row(
-        "Grid Engine says so too: {said}",
-    ),
+    Code.UNSATISFIABLE: Row("Grid Engine says so too: {said}"),
     Code.UNSATISFIABLE_REPORTED: Row(
-        "the autoscaler only reports such jobs",
-        remedy="`CP_CAP_AUTOSCALE_DEADLOCK` set to hold or kill does more.",
+        "the autoscaler only reports such jobs", remedy="`CP_CAP_AUTOSCALE_DEADLOCK` set to hold or kill does more."
     ),
     Code.UNSATISFIABLE_DELETED: Row(
         "so the autoscaler deletes it",
@@ -117,19 +97,8 @@ ROWS = {
         short="held as unsatisfiable",
         remedy="Ask as the sentence says (`qalter`), and it is released; or `qdel JOB`.",
     ),
-    Code.UNSATISFIABLE_LIMIT: Row(
-        "the autoscaler deletes or holds at most {most} such jobs in a pass",
-    ),
-    Code.RELEASED_BY_HAND: Row(
-        "a person released it after the autoscaler had held it",
-        remedy="It is not held again.",
-    ),
-    Code.SATISFIABLE_AGAIN: Row(
-        "workers that are allowed now could run it",
-        short="satisfiable again",
-    ),
-    Code.HOLDING_OFF: Row(
-        "the autoscaler no longer holds such jobs",
-        short="no longer held",
-    ),
+    Code.UNSATISFIABLE_LIMIT: Row("the autoscaler deletes or holds at most {most} such jobs in a pass"),
+    Code.RELEASED_BY_HAND: Row("a person released it after the autoscaler had held it", remedy="It is not held again."),
+    Code.SATISFIABLE_AGAIN: Row("workers that are allowed now could run it", short="satisfiable again"),
+    Code.HOLDING_OFF: Row("the autoscaler no longer holds such jobs", short="no longer held"),
 }

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from autoscaler.core.model.reasons import Code
-from autoscaler.report.reasons.row import Row
+from autoscaler.report.reasons import Row
 
 HEADING = "Workers and hosts"
 
 ROWS = {
     Code.PERSISTENT: Row(
-        "it is a persistent host",
-        short="persistent",
-        remedy="It was not launched by us: start and end it as before.",
+        "it is a persistent host", short="persistent", remedy="It was not launched by us: start and end it as before."
     ),
     Code.QMASTER_HOST: Row(
         "it is the qmaster host",
         short="master",
         remedy="`CP_CAP_SGE_MASTER_CORES` sets how many of its cores serve jobs.",
     ),
-    Code.RUNS_JOBS: Row(
-        "it runs jobs {jobs}",
-        short="busy",
-        listed="keeping",
-    ),
+    Code.RUNS_JOBS: Row("it runs jobs {jobs}", short="busy", listed="keeping"),
     Code.RESERVED: Row(
         "slots on it are in use or reserved",
         short="reserved",
         remedy="`qrstat` lists advance reservations.",
         listed="keeping",
     ),
-    Code.NEEDED: Row(
-        "waiting jobs can use it",
-        short="needed",
-        listed="keeping",
-    ),
+    Code.NEEDED: Row("waiting jobs can use it", short="needed", listed="keeping"),
     Code.IDLE: Row(
         "it was idle[ for {idle_s} (limit {limit_s})]",
         short="idle",
@@ -69,14 +59,8 @@ ROWS = {
         remedy="`sge-autoscaler keep --undo HOST` lets it go when it is idle.",
         listed="keeping",
     ),
-    Code.DRAINED_BY_COMMAND: Row(
-        "a person drains it",
-        short="drained by command",
-    ),
-    Code.STOPPING: Row(
-        "the autoscaler stops[ ({how})] and releases its workers",
-        short="stopping",
-    ),
+    Code.DRAINED_BY_COMMAND: Row("a person drains it", short="drained by command"),
+    Code.STOPPING: Row("the autoscaler stops[ ({how})] and releases its workers", short="stopping"),
     Code.DISABLED_BY_HAND: Row(
         "a person disabled it",
         short="disabled by hand",
@@ -89,47 +73,22 @@ ROWS = {
         remedy="It stays until it is idle again; `sge-autoscaler drain HOST` removes it.",
         listed="leaving alone",
     ),
-    Code.DRAINING: Row(
-        "it is disabled: no new job starts there",
-        short="draining",
-        listed="keeping",
-    ),
+    Code.DRAINING: Row("it is disabled: no new job starts there", short="draining", listed="keeping"),
     Code.SECOND_OBSERVATION: Row(
-        "the next step needs one more observation",
-        short="second observation due",
-        listed="waiting for",
+        "the next step needs one more observation", short="second observation due", listed="waiting for"
     ),
-    Code.EMPTY: Row(
-        "two observations showed it disabled and empty",
-        short="empty",
-    ),
-    Code.NEEDED_AGAIN: Row(
-        "waiting jobs can use it after all",
-        short="needed again",
-    ),
-    Code.BOOTING: Row(
-        "its {type} is booting[ (limit {limit_s})]",
-        short="booting",
-        listed="waiting for",
-    ),
-    Code.BOOTED: Row(
-        "its machine is up after {after_s}",
-        short="booted",
-    ),
+    Code.EMPTY: Row("two observations showed it disabled and empty", short="empty"),
+    Code.NEEDED_AGAIN: Row("waiting jobs can use it after all", short="needed again"),
+    Code.BOOTING: Row("its {type} is booting[ (limit {limit_s})]", short="booting", listed="waiting for"),
+    Code.BOOTED: Row("its machine is up after {after_s}", short="booted"),
     Code.JOINING: Row(
         "qmaster has no load report from it yet",
         short="joining",
         remedy="If it takes long: is `sge_execd` up there, and does its name resolve both ways? See `doctor`.",
         listed="waiting for",
     ),
-    Code.JOINED: Row(
-        "qmaster has load reports from it, {after_s} after it was created",
-        short="joined",
-    ),
-    Code.INCOMPLETE: Row(
-        "it joined by its own image, without {lacks}",
-        short="to be completed",
-    ),
+    Code.JOINED: Row("qmaster has load reports from it, {after_s} after it was created", short="joined"),
+    Code.INCOMPLETE: Row("it joined by its own image, without {lacks}", short="to be completed"),
     Code.BOOT_FAILED: Row(
         "its machine will never be up[: {message}]",
         short="failed to boot",
@@ -156,15 +115,8 @@ ROWS = {
         short="never complete",
         remedy="The journal has what Grid Engine said to it: `sge-autoscaler history`, or the log.",
     ),
-    Code.REMOVED_FROM_GRID_ENGINE: Row(
-        "it is no execution host any more",
-        short="removed",
-    ),
-    Code.ENDING: Row(
-        "its machine is ending",
-        short="ending",
-        listed="waiting for",
-    ),
+    Code.REMOVED_FROM_GRID_ENGINE: Row("it is no execution host any more", short="removed"),
+    Code.ENDING: Row("its machine is ending", short="ending", listed="waiting for"),
     Code.INSTANCE_IN_ERROR: Row(
         "a queue instance on it is in error: no job starts there",
         short="queue instance in error",
@@ -208,10 +160,7 @@ ROWS = {
         remedy="Look at the machine: its jobs are left alone, since they may still run.",
         listed="leaving alone",
     ),
-    Code.GONE: Row(
-        "its provider reports that it is gone",
-        short="gone",
-    ),
+    Code.GONE: Row("its provider reports that it is gone", short="gone"),
     Code.UNKNOWN_NODE_ARRAY: Row(
         "its node array {node_array} is in no setting",
         short="node array unknown",
@@ -230,9 +179,7 @@ ROWS = {
         "it is in no order and in no earlier observation; a running autoscaler adopts it",
         remedy="Run the autoscaler, or end it with `sge-autoscaler orphans --end ID`.",
     ),
-    Code.ORPHAN_ENDED: Row(
-        "{by} terminates it, since nothing manages it",
-    ),
+    Code.ORPHAN_ENDED: Row("{by} terminates it, since nothing manages it"),
     Code.NOT_LISTED: Row(
         "its provider does not list it now",
         short="not listed",

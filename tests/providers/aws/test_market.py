@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.core.model.fleet import Bucket, PriceType
-from providers.aws.prices import catalog_prices
+from providers.aws.catalogue import catalog_prices
 from providers.aws.provider import AwsProvider
 from providers.cache import Cached
 from providers.catalog import load_catalog

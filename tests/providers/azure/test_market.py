@@ -9,8 +9,7 @@ import pytest
 from autoscaler.core.model.fleet import Bucket, PriceType
 from autoscaler.errors import SettingsError
 from providers.azure.prices import Price, ask_prices, offers, prices
-from providers.catalog import GIB, load_catalog
-from providers.catalog_file import catalog_text
+from providers.catalog import GIB, catalog_text, load_catalog
 from providers.contract import CELL
 from providers.interface import Unreachable
 from tests.clouds.azure.plane import NOWHERE, AzurePlane

@@ -13,6 +13,8 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, enabled
 class Advised:
     """It is disabled while it still runs jobs: those may end before the machine does."""
 
+    why: str = "Its cloud advises to move away, and nothing needs it."
+    reasons: tuple[Code, ...] = (Code.REBALANCE_RECOMMENDED,)
     mark: Disabling = Disabling.ADVISED
     keepers: tuple[Keeper, ...] = (kept, needed, enabled_by_hand)
     by_person: bool = False

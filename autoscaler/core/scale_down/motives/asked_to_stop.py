@@ -23,6 +23,8 @@ from autoscaler.core.scale_down.motives.motive import (
 class AskedToStop:
     """It leaves for good if demand, requests and overrides do not need it."""
 
+    why: str = "It asks to stop."
+    reasons: tuple[Code, ...] = (Code.ASKED_TO_STOP,)
     mark: Disabling = Disabling.AUTO_STOP
     keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held, kept_for_group, needed, floor_reached)
     by_person: bool = False

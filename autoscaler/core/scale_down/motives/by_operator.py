@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, kept, needed
 
 
@@ -13,6 +13,8 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, k
 class Drained:
     """`drain` names it. Nothing keeps it; its jobs run to their end."""
 
+    why: str = "A person drains it."
+    reasons: tuple[Code, ...] = (Code.DRAINED_BY_COMMAND,)
     mark: Disabling = Disabling.COMMAND
     keepers: tuple[Keeper, ...] = ()
     by_person: bool = True
@@ -25,6 +27,8 @@ class Drained:
 class StoppedNow:
     """`stop --now`: no further job starts anywhere."""
 
+    why: str = "A person stops all (`stop --now`)."
+    reasons: tuple[Code, ...] = (Code.STOPPING,)
     mark: Disabling = Disabling.STOP
     keepers: tuple[Keeper, ...] = ()
     by_person: bool = True
@@ -37,6 +41,8 @@ class StoppedNow:
 class Stopped:
     """`stop`: every worker leaves as soon as neither a running nor a waiting job needs it."""
 
+    why: str = "A person stops the autoscaler, and no job needs it."
+    reasons: tuple[Code, ...] = (Code.STOPPING,)
     mark: Disabling = Disabling.STOP
     keepers: tuple[Keeper, ...] = (kept, busy, needed)
     by_person: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, enabled_by_hand, held, kept
 
 
@@ -13,6 +13,8 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, busy, e
 class GroupLeaves:
     """Whether a group leaves is judged for all its workers at once (`group_verdicts.py`)."""
 
+    why: str = "Its group leaves."
+    reasons: tuple[Code, ...] = ()
     mark: Disabling = Disabling.GROUP
     keepers: tuple[Keeper, ...] = (kept, busy, enabled_by_hand, held)
     by_person: bool = False

@@ -45,6 +45,8 @@ def batch_full(candidate: Candidate) -> Reason | None:
 class IdleTooLong:
     """It always applies; its keepers say why a worker in service stays."""
 
+    why: str = "It has been idle for `idle_timeout`."
+    reasons: tuple[Code, ...] = (Code.IDLE,)
     mark: Disabling = Disabling.IDLE
     keepers: tuple[Keeper, ...] = (
         kept,

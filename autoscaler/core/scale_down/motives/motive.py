@@ -59,6 +59,14 @@ class Motive(Protocol):
     """One reason why a worker in service is disabled, to be removed when it is empty."""
 
     @property
+    def why(self) -> str:
+        """The same in a sentence, for the page of transitions."""
+
+    @property
+    def reasons(self) -> tuple[Code, ...]:
+        """Codes of its reason; empty where it is that of a verdict on its group."""
+
+    @property
     def mark(self) -> Disabling:
         """What is remembered as the cause."""
 
@@ -77,6 +85,11 @@ class Motive(Protocol):
 def kept_by_keeper(of: Motive, candidate: Candidate) -> Reason | None:
     """The reason of the first keeper that applies."""
     return next((reason for keeper in of.keepers if (reason := keeper(candidate)) is not None), None)
+
+
+def leaves_for(motive: Motive, candidate: Candidate) -> bool:
+    """Whether the motive applies and no keeper stops it."""
+    return motive.applies(candidate) is not None and kept_by_keeper(motive, candidate) is None
 
 
 # -- what keeps a worker ----------------------------------------------------------------------------------------------

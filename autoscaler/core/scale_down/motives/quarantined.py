@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
 
 
@@ -13,6 +13,8 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
 class Quarantined:
     """Its jobs run to their end, and the worker leaves when it is empty. Demand does not keep it: jobs would fail."""
 
+    why: str = "It seems broken."
+    reasons: tuple[Code, ...] = (Code.BLACK_HOLE, Code.UNHEALTHY, Code.INSTANCE_IN_ERROR)
     mark: Disabling = Disabling.BROKEN
     keepers: tuple[Keeper, ...] = (kept,)
     by_person: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.core.model.memory import Disabling
-from autoscaler.core.model.reasons import Reason
+from autoscaler.core.model.reasons import Code, Reason
 from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
 
 
@@ -13,6 +13,8 @@ from autoscaler.core.scale_down.motives.motive import Candidate, Keeper, kept
 class Swapped:
     """The swap was judged as a whole before: no floor and no batch keeps its workers."""
 
+    why: str = "A stronger worker replaces it."
+    reasons: tuple[Code, ...] = (Code.SWAP,)
     mark: Disabling = Disabling.SWAP
     keepers: tuple[Keeper, ...] = (kept,)
     by_person: bool = False

@@ -1,0 +1,81 @@
+"""What execution hosts of an instance type turned out to offer, where that differs from what its type promises.
+
+A cloud sells 16 GB, and the host reports 15.3 GB; an image lacks a load sensor. Launches go by what the newest empty
+worker of a type showed. Proofs that a job can never run do not: another image may offer more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from autoscaler.core.model.cluster import Complex, ExecutionHost
+from autoscaler.core.model.complexes import amount, canonical
+from autoscaler.core.model.memory import ReportedType
+from autoscaler.core.placement.hosts import CHANGING, HostValues, host_values_of, shown_value
+from autoscaler.core.workers.phases import Phase
+from autoscaler.core.workers.worker_state import WorkerState
+
+DAY = 86_400.0
+FORGOTTEN_AFTER = DAY
+"""Seconds after which what a type reported counts no more, and a launch may find out anew: images change."""
+_GROWING = frozenset({"mem_free", "virtual_free"})
+"""What a host has less of while it boots: the most that was seen of it counts."""
+
+
+def learn_reported(
+    machines: Iterable[WorkerState],
+    known: Sequence[ReportedType],
+    complexes: Mapping[str, Complex],
+    now: float,
+    since: float,
+) -> tuple[ReportedType, ...]:
+    """What is known after this observation. `since`: when a person last wanted what failed tried again."""
+    found = {
+        (each.type, each.node_array): each for each in known if each.at > since and now - each.at < FORGOTTEN_AFTER
+    }
+    joined = [(machine.note.heard_at, machine) for machine in machines if machine.note.heard_at is not None]
+    for heard_at, machine in sorted(joined, key=lambda pair: (pair[0], pair[1].worker.id)):
+        host, array = machine.host, machine.array
+        if host is None or array is None or heard_at <= since or now - heard_at >= FORGOTTEN_AFTER:
+            continue
+        if machine.phase is not Phase.READY or machine.decisive is not None or not machine.empty or not host.load:
+            continue
+        key = machine.worker.type.name, array.name
+        promised = host_values_of(machine.worker.type, array, complexes, machine.worker.bucket)
+        values = tuple(_differing(host, promised, complexes, found.get(key)))
+        found[key] = ReportedType(*key, values, heard_at)
+    return tuple(each for _, each in sorted(found.items()) if each.values)
+
+
+def reported_by(reported: Sequence[ReportedType], type_: str, array: str) -> ReportedType | None:
+    return next((each for each in reported if (each.type, each.node_array) == (type_, array)), None)
+
+
+def as_reported(offer: HostValues, known: ReportedType | None, complexes: Mapping[str, Complex]) -> HostValues:
+    """The offer with what hosts of that type reported in the place of what the type promises."""
+    if known is None:
+        return offer
+    properties = dict(offer.properties)
+    for name, text in known.values:
+        if text is None:
+            properties.pop(name, None)
+        elif name in properties and name in complexes:
+            properties[name] = canonical(text, complexes[name].type)
+    return replace(offer, properties=properties)
+
+
+def _differing(
+    host: ExecutionHost, promised: HostValues, complexes: Mapping[str, Complex], before: ReportedType | None
+) -> Iterator[tuple[str, str | None]]:
+    most = dict(before.values) if before is not None else {}
+    for name, text in sorted(promised.properties.items()):
+        entry = complexes.get(name)
+        if entry is None or entry.relop == "EXCL" or name in CHANGING:
+            continue
+        kind, shown = entry.type, shown_value(host, name)
+        if name in _GROWING:
+            seen = [each for each in (shown, most.get(name)) if each is not None]
+            shown = max(seen, key=lambda text: amount(text, kind) or 0, default=None)
+        if shown is None or canonical(shown, kind) != text:
+            yield name, shown

@@ -1,0 +1,54 @@
+"""What recovery needs to know besides the worker itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.core.model.cluster import HostJob
+from autoscaler.core.policy import Policy
+from autoscaler.core.recovery.lost_jobs import (
+    JobPlaces,
+    Restart,
+    job_places,
+)
+from autoscaler.core.requests.orders import outstanding
+from autoscaler.core.snapshot import Snapshot
+from autoscaler.core.workers.load_reports import grace_of
+from autoscaler.core.workers.observed import ObservedWorkers
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryContext:
+    """What recovery needs besides the worker itself."""
+
+    policy: Policy
+    where: JobPlaces
+    grace: float
+    """Seconds without a load report that are still normal."""
+    all_silent: bool
+    """qmaster has no load report from any host."""
+    awaited: bool
+    """Machines were ordered that no listing shows yet: one of them may bear the name of one that is gone."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which a worker is disabled."""
+        return min(self.grace, self.policy.silence_timeout / 2)
+
+
+def recovery_context(observed: ObservedWorkers, snapshot: Snapshot) -> RecoveryContext:
+    cluster, memory, policy, now = snapshot.cluster, snapshot.memory, snapshot.policy, snapshot.now
+    gone = frozenset(m.host.name for m in observed.known if m.gone and m.host is not None and m.successor is None)
+    return RecoveryContext(
+        policy=policy,
+        where=job_places(cluster, memory, gone, now - policy.detail_age),
+        grace=grace_of(cluster),
+        all_silent=not any(host.heard for host in cluster.hosts),
+        awaited=bool(outstanding(snapshot.fleet, policy, now)),
+    )
+
+
+def restart_known(job: HostJob, queue: str, after: RecoveryContext) -> bool:
+    """Whether it is certain that a job may start again."""
+    known = job.number in after.where.details
+    return known and after.where.restart(job, queue) in (Restart.YES, Restart.BY_FORCE)

@@ -1,0 +1,37 @@
+"""Reads files that others may have made: only what is a file, and only so much of it.
+
+A pipe never ends, nor does `/dev/zero`, and text may be nested deeper than any reader goes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+TOO_DEEP = "it is nested too deeply"
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """All of a file of at most `most` bytes. Raises OSError, also for what is no file and for what is longer."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
+    if data is None or len(data) > most:
+        raise OSError(errno.EFBIG, f"it is longer than {most} bytes", str(path))
+    return data
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The values of a TOML text. Raises tomllib.TOMLDecodeError, also where it is nested too deeply."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise tomllib.TOMLDecodeError(TOO_DEEP) from error

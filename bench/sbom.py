@@ -1,0 +1,125 @@
+"""`make sbom`: what the installed program consists of, as a CycloneDX document (build/sbom.cdx.json).
+
+cyclonedx-py reads the pinned requirements; this adds what they do not say: the program itself, the licences, and which
+package needs which. The same sources make the same document. Nothing is asked of a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata as installed
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+REQUIREMENTS = ROOT / "requirements" / "run.txt"
+OUTPUT = ROOT / "build" / "sbom.cdx.json"
+PROGRAM = "sge-autoscaler"
+_KEPT = ("type", "name", "version", "purl")
+_LONGEST = 100
+"""Characters of a licence's name: some packages have its whole text there."""
+
+
+def sbom(requirements: Path = REQUIREMENTS) -> dict[str, Any]:
+    """The document."""
+    done = subprocess.run(
+        (sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible", "--of", "JSON",
+         "--sv", SchemaVersion.V1_6.to_version(), str(requirements)),
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    document: dict[str, Any] = json.loads(done.stdout)
+    document["components"] = [_component(each) for each in document["components"]]
+    names: dict[str, str] = {canonicalize_name(each["name"]): each["bom-ref"] for each in document["components"]}
+    program = installed.metadata(PROGRAM)
+    document["metadata"]["component"] = {
+        "type": "application",
+        "bom-ref": PROGRAM,
+        "name": PROGRAM,
+        "version": program["Version"],
+        "licenses": [{"license": {"id": "Apache-2.0"}}],
+    }
+    document["dependencies"] = [
+        {"ref": PROGRAM, "dependsOn": sorted({names[each] for each in needed_by(PROGRAM) if each in names})},
+        *(
+            {"ref": ref, "dependsOn": sorted({names[each] for each in needed_by(name) if each in names})}
+            for name, ref in sorted(names.items())
+        ),
+    ]
+    return document
+
+
+def _component(given: dict[str, Any]) -> dict[str, Any]:
+    """A package by its purl, its hashes beside it: where an index had it is not ours to say."""
+    hashes = [each for reference in given["externalReferences"] for each in reference.get("hashes", ())]
+    files = {
+        "type": "distribution",
+        "url": f"https://pypi.org/project/{given['name']}/{given['version']}/",
+        "hashes": hashes,
+    }
+    return {
+        "bom-ref": given["purl"],
+        **{name: given[name] for name in _KEPT},
+        "licenses": list(_licenses(given["name"])),
+        "externalReferences": [files],
+    }
+
+
+def _licenses(name: str) -> Iterator[dict[str, Any]]:
+    """As its author names it; nothing where this machine does not have it."""
+    try:
+        about = installed.metadata(name)
+    except installed.PackageNotFoundError:
+        return
+    text = about["License-Expression"] or about["License"] or ""
+    classified = [
+        each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License ::")
+    ]
+    if not text or len(text) > _LONGEST:
+        text = " / ".join(classified)
+    if text:
+        yield {"license": {"name": text}}
+
+
+def needed_by(name: str) -> set[str]:
+    """What a package needs wherever it is installed, its extras left out."""
+    try:
+        given = installed.requires(name) or ()
+    except installed.PackageNotFoundError:
+        return set()
+    needed = (Requirement(each) for each in given)
+    return {
+        canonicalize_name(each.name) for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})
+    }
+
+
+def problems(document: dict[str, Any]) -> list[str]:
+    """What the schema of CycloneDX refuses."""
+    found = JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document), all_errors=True)
+    return [str(each) for each in found or ()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make sbom", description=__doc__)
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    output: Path = parser.parse_args().output
+    document = sbom()
+    if wrong := problems(document):
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"{output}: {len(document['components'])} packages")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""What doctor says of the certificate and of addresses at which nobody listens."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from autoscaler.commands._network_findings import certificate_finding, network_findings
+from autoscaler.commands.context import Invocation
+from sge.checks import Level
+from tests.commands.test_commands import environ
+from tests.web.test_serve import make_certificate
+
+__all__ = ["environ"]
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("days", "level", "said"),
+    ((-30, Level.OK, "holds until"), (0, Level.WARN, "expires on"), (2, Level.FAIL, "has expired on")),
+)
+def test_a_certificate_is_told_of_before_and_after_it_expires(
+    tmp_path: Path, days: int, level: Level, said: str
+) -> None:
+    make_certificate(tmp_path / "cert.pem", tmp_path / "key.pem")
+    found = certificate_finding(tmp_path / "cert.pem", time.time() + days * DAY)
+    assert (found.level, said in found.found) == (level, True), found
+
+
+def test_a_file_that_is_no_certificate_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    found = certificate_finding(tmp_path / "cert.pem", 0.0)
+    assert (found.level, "cannot be read" in found.found) == (Level.FAIL, True)
+
+
+def test_an_address_at_which_nobody_listens_is_told_with_the_unit_that_does(environ: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        at = {"CP_CAP_AUTOSCALE_HTTP": f"127.0.0.1:{other.getsockname()[1]}"}
+        up = list(network_findings(Invocation({**environ, **at})))
+    down = list(network_findings(Invocation({**environ, **at})))
+    assert [each.level for each in (*up, *down)] == [Level.OK, Level.WARN]
+    assert "sge-autoscaler-serve" in down[0].remedy

@@ -1,0 +1,37 @@
+"""A node array of callers goes when nobody wants it and nothing is left of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.model.fleet import MachineState
+from autoscaler.core.model.request_sets import ArrayDefinition, Requests
+from autoscaler.core.outcome.fulfilled import empty_arrays
+from tests.core.building import Thing, a_machine, a_snapshot, an_order
+
+BURST = ArrayDefinition("burst", dynamic=True, wanted=False)
+
+
+@pytest.mark.parametrize(
+    ("things", "goes"),
+    (
+        ((), True),
+        ((a_machine(node_array="burst"),), False),
+        ((a_machine(node_array="burst", state=MachineState.TERMINATED),), True),
+        ((a_machine(node_array="execute"),), True),
+        ((replace(an_order(), node_array="burst"),), False),
+    ),
+)
+def test_an_array_that_nobody_wants_goes_with_its_last_worker(things: tuple[Thing, ...], goes: bool) -> None:
+    snapshot = replace(a_snapshot(*things), requests=Requests(arrays=(BURST,)))
+    assert empty_arrays(snapshot) == (("burst",) if goes else ())
+
+
+@pytest.mark.parametrize("kept", (replace(BURST, wanted=True), replace(BURST, dynamic=False)))
+def test_an_array_that_is_wanted_or_of_the_settings_stays_and_with_it_what_it_extends(kept: ArrayDefinition) -> None:
+    assert empty_arrays(replace(a_snapshot(), requests=Requests(arrays=(kept,)))) == ()
+    base = replace(BURST, name="base")
+    both = Requests(arrays=(base, replace(BURST, extends="base", wanted=True)))
+    assert empty_arrays(replace(a_snapshot(), requests=both)) == ()

@@ -1,0 +1,98 @@
+"""What workers of a type report corrects what launches expect of the type, for a day or until a person retries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.capacity.reported_values import FORGOTTEN_AFTER
+from autoscaler.core.model.actions import Launch
+from autoscaler.core.model.memory import Memory, ReportedType
+from autoscaler.core.model.overrides import Overrides
+from autoscaler.core.plan import plan
+from autoscaler.report.wording import text
+from autoscaler.store import encoding
+from tests.core.building import NOW, AWorker, a_host, a_job, a_snapshot, a_worker, shape_of
+
+LOAD = {"arch": "lx-amd64", "num_proc": "2", "mem_total": "7.5G", "mem_free": "7.2G"}
+
+
+def a_joined_worker(used: int = 0, heard: bool = True, **load: str) -> AWorker:
+    """An m5.large, which is sold with 8 GB."""
+    return a_worker("w1", host=a_host("w1", slots=2, used=used, heard=heard, load={**LOAD, **load}))
+
+
+def learnt(*things: Any) -> dict[str, str | None]:
+    made = plan(a_snapshot(*things))
+    return dict(made.memory.reported[0].values) if made.memory.reported else {}
+
+
+def known(at: float = NOW - 60, **values: str | None) -> Memory:
+    return Memory(passes=7, reported=(ReportedType("m5.large", "execute", tuple(values.items()), at),))
+
+
+def types(*things: Any) -> list[str]:
+    made = plan(a_snapshot(*things, hybrid=True))
+    launches = [action for action in made.actions if isinstance(action, Launch)]
+    return [launch.candidates[0].buckets[0].type.name for launch in launches]
+
+
+NEEDS = a_job(2, hard={"mem_total": "7.8G"})
+
+
+def test_a_job_that_the_last_worker_of_a_type_was_too_small_for_gets_a_larger_one() -> None:
+    assert types(NEEDS) == ["m5.large"]
+    assert types(NEEDS, a_joined_worker()) == ["m5.xlarge"]
+
+
+def test_that_is_known_when_the_worker_is_gone() -> None:
+    kept = plan(a_snapshot(NEEDS, a_joined_worker())).memory
+    (reported,) = encoding.read(encoding.write(kept), Memory).reported
+    assert types(NEEDS, Memory(passes=7, reported=(reported,))) == ["m5.xlarge"]
+
+
+def test_a_value_that_its_hosts_lack_is_not_expected_of_it_again() -> None:
+    lacking = {name: text for name, text in LOAD.items() if name != "mem_total"}
+    shown = replace(a_joined_worker(), host=a_host("w1", slots=2, load=lacking))
+    assert learnt(shown)["mem_total"] is None
+    assert types(NEEDS, known(mem_total=None)) == ["m5.xlarge"]
+
+
+@pytest.mark.parametrize("wishes", (Overrides(resumed_at=NOW - 30), Overrides(retried_at=NOW - 30)))
+def test_a_day_later_or_where_a_person_retries_it_is_found_out_anew(wishes: Overrides) -> None:
+    assert types(NEEDS, known(mem_total="7.5G")) == ["m5.xlarge"]
+    assert types(NEEDS, known(mem_total="7.5G"), wishes) == ["m5.large"]
+    assert types(NEEDS, known(NOW - FORGOTTEN_AFTER, mem_total="7.5G")) == ["m5.large"]
+
+
+def test_another_array_expects_what_the_type_promises() -> None:
+    elsewhere = replace(known().reported[0], node_array="burst", values=(("mem_total", "1G"),))
+    assert types(NEEDS, Memory(passes=7, reported=(elsewhere,))) == ["m5.large"]
+
+
+@pytest.mark.parametrize("worker", (a_joined_worker(used=1), a_joined_worker(heard=False)))
+def test_only_an_empty_worker_in_service_tells_of_its_type(worker: AWorker) -> None:
+    assert not learnt(worker)
+
+
+def test_a_host_that_reports_nothing_at_all_tells_nothing() -> None:
+    assert not learnt(a_worker("w1"))
+
+
+def test_the_most_that_was_ever_free_on_an_empty_one_counts() -> None:
+    assert learnt(a_joined_worker(mem_free="6G"), known(mem_free="7.2G"))["mem_free"] == "7.2G"
+    assert learnt(a_joined_worker(mem_free="7.4G"), known(mem_free="7.2G"))["mem_free"] == "7.4G"
+
+
+def test_what_is_as_promised_is_not_kept() -> None:
+    assert "mem_free" not in learnt(a_joined_worker(mem_free="8G"))
+    assert "num_proc" not in learnt(a_joined_worker())
+
+
+def test_where_no_other_type_is_allowed_it_is_said_what_its_hosts_report() -> None:
+    made = plan(a_snapshot(NEEDS, known(mem_total="7.5G", arch="odd")))
+    said = text(shape_of(made, 2).reason)
+    assert "m5.large could run no pending job: its hosts report mem_total=7.5G" in said
+    assert "odd" not in said

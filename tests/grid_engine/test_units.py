@@ -1,0 +1,122 @@
+"""The units of conf/ on a machine that systemd boots: with all restrictions workers are rented, serve and leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from autoscaler.hosts_helper import SOCKET
+from autoscaler.lab.played_cloud import played_cloud
+from tests.grid_engine.booted import ACCOUNT, Machine, cannot_boot, cell_and_machine
+from tests.grid_engine.waiting import Shown, Until
+
+pytestmark = pytest.mark.skipif(cannot_boot() is not None, reason=cannot_boot() or "")
+SERVICE, SERVE = "sge-autoscaler.service", "sge-autoscaler-serve.service"
+HELPER = ("sge-autoscaler-hosts.socket", "sge-autoscaler-hosts@.service")
+SETTINGS = {
+    "CP_CAP_AUTOSCALE_INSTANCE_TYPE": "c5.large",
+    "CP_CAP_AUTOSCALE_SCALE_UP_TIMEOUT": "0",
+    "CP_CAP_AUTOSCALE_IDLE_TIMEOUT": "0.5",
+    "CP_CAP_AUTOSCALE_POLLING_DELAY": "0.3",
+    "CP_CAP_AUTOSCALE_SCALE_UP_POLLING_DELAY": "0",
+}
+URL = "http://127.0.0.1:8651"
+OF_A_SHELL = ("HOME", "TMPDIR", "USER", "LOGNAME", "PATH")
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with cell_and_machine() as made:
+        yield made
+
+
+def install(machine: Machine, *units: str, environment: Mapping[str, str]) -> None:
+    """Units, with the cell's variables and these settings; credentials are where only the service has them."""
+    cell = machine.cell
+    given = {**cell.environment, **SETTINGS, **environment}
+    secret = {name: given.pop(name) for name in tuple(given) if name.startswith("AWS_")}
+    given = {name: value for name, value in given.items() if name not in OF_A_SHELL}
+    given["PATH"] = f"{cell.root}/bin:/usr/lib/gridengine:/usr/local/bin:/usr/bin:/bin"
+    credentials = "".join(f"{name}={value}\n" for name, value in secret.items())
+    machine.write("/etc/default/sge-autoscaler.credentials", credentials, "600")
+    machine.install(*units, environment=given)
+
+
+def main_pid(machine: Machine, unit: str) -> str:
+    return machine.out("systemctl", "show", "--property=MainPID", "--value", unit).strip()
+
+
+def environment(machine: Machine, unit: str) -> bytes:
+    """What the service's process was started with."""
+    return machine.run("cat", f"/proc/{main_pid(machine, unit)}/environ").stdout
+
+
+def restrictions(machine: Machine, unit: str) -> dict[str, str]:
+    """What the kernel says of the service's process."""
+    status = machine.out("cat", f"/proc/{main_pid(machine, unit)}/status")
+    lines = (line.split(":", 1) for line in status.splitlines())
+    return {name: value.strip() for name, value in lines}
+
+
+def test_as_an_account_that_is_not_root_it_launches_enrols_and_removes(
+    machine: Machine, until: Until, show_on_failure: Shown
+) -> None:
+    cell = machine.cell
+    show_on_failure["the service"] = lambda: machine.said(SERVICE)
+    with played_cloud(cell, "aws") as cloud:
+        at = {"CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:8651"}
+        install(machine, SERVICE, SERVE, *HELPER, environment={**cloud.environment, **at})
+        machine.start(HELPER[0])
+        job = cell.submit("-b", "y", "-j", "y", "hostname")
+        machine.start(SERVICE)
+        until(lambda: "exit_status  0" in cell.runner(("qacct", "-j", job), timeout=60.0).stdout.decode(), 60)
+        until(lambda: "terminating" in machine.said(SERVICE), 60)
+        token = machine.command("serve", "token", "create", "ci", "--role", "reader").stdout.decode().strip()
+        machine.start(SERVE)
+        reached = ("curl", "-sS", "--header", f"Authorization: Bearer {token}", f"{URL}/clusters/default/status")
+        until(lambda: b"maxCount" in machine.run(*reached).stdout, 30, "the REST API does not answer")
+        statuses = [restrictions(machine, unit) for unit in (SERVICE, SERVE)]
+        secrets = [b"AWS_SECRET" in environment(machine, unit) for unit in (SERVICE, SERVE)]
+        shown = json.loads(machine.command("status", "--json").stdout)
+        paused = machine.command("pause")
+        until(lambda: "paused" in machine.said(SERVICE), 30)
+        owners = machine.out("find", "/var/lib/sge-autoscaler", "/run/sge-autoscaler", "-printf", "%u\n").split()
+        sockets = machine.out("find", "/run/sge-autoscaler", "-name", "*.sock").split()
+        machine.out("systemctl", "stop", SERVICE, SERVE)
+    said = machine.said(SERVICE)
+    assert [word in said for word in ("launching 1 c5.large", "enrolling ip-", "removing ip-", "terminating ip-")] == [
+        True
+    ] * 4, said
+    assert "cannot be changed" not in said, "the helper keeps names of probe hosts"
+    for status in statuses:
+        assert {int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")} == {0}
+        assert (status["NoNewPrivs"], status["Seccomp"], int(status["Uid"].split()[0]) > 0) == ("1", "2", True)
+    assert (secrets, shown["lock"]["pid"] > 0, paused.returncode) == ([True, False], True, 0)
+    assert (set(owners), len(sockets)) == ({ACCOUNT}, 1)
+
+
+def test_the_helper_writes_what_its_unit_allows_and_no_line_of_others(machine: Machine) -> None:
+    install(machine, *HELPER, environment={})
+    machine.start(HELPER[0])
+    before = machine.out("cat", "/etc/hosts")
+    names = {"worker-1": "10.1.0.7", "master": "10.6.6.6", "worker-2": "8.8.8.8", "www.example.org": "10.6.6.6"}
+    asked = "\n".join(json.dumps({"do": do, "kind": "workers", "addresses": names}) for do in ("keep", "kept"))
+    words = ("python3", "-c", ASK, str(SOCKET))
+    answers = machine.out("runuser", "-u", ACCOUNT, "--", *words, stdin=asked).splitlines()
+    stranger = machine.run("runuser", "-u", "nobody", "--", *words, stdin=asked)
+    assert json.loads(answers[1]) == {"is": {"worker-1": "10.1.0.7"}}
+    assert [name in answers[0] for name in names] == [False, True, True, True]
+    assert machine.out("cat", "/etc/hosts") == before + "10.1.0.7 worker-1 # worker of sge-autoscaler\n"
+    assert b"PermissionError" in stranger.stderr
+
+
+ASK = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[1])
+    connection.sendall(sys.stdin.read().encode() + b"\\n")
+    connection.shutdown(socket.SHUT_WR)
+    print(connection.makefile().read(), end="")
+"""

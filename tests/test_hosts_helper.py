@@ -1,0 +1,145 @@
+"""Root's part of keeping names: it writes what it was started for, and no line of anybody else."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.errors import HostsFileUnusable
+from autoscaler.hosts_file import OF_WORKERS, PASSING, HostsFile
+from autoscaler.hosts_helper import Allowed, Helper, HostsHelper, names_at
+from tests.deadlines import wait_for
+
+OTHERS = "127.0.0.1 localhost\n10.0.0.1\tmaster master.example  # kept\n10.0.0.9 ip-10-0-0-9\n"
+PROBES = {"sge-autoscaler-phantom-1": "127.1.0.1", "sge-autoscaler-phantom-2": "127.1.0.2"}
+WORKERS = {"ip-10-0-0-5": "10.0.0.5"}
+ALLOWED = Allowed(re.compile("ip-[0-9-]+"), (ip_network("10.0.0.0/8"),))
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts"
+    path.write_text(OTHERS)
+    return path
+
+
+@contextmanager
+def listening(hosts: Path, place: Path) -> Iterator[Path]:
+    """The helper as systemd starts it: a process, here a thread, for each connection."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+
+        def serve(made: socket.socket) -> None:
+            with made, made.makefile("rb") as lines, made.makefile("wb") as answers:
+                Helper(hosts, ALLOWED).serve(lines, answers)
+
+        def accept() -> None:
+            while True:
+                try:
+                    made, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(made,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield place
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def place(hosts: Path, tmp_path: Path) -> Iterator[Path]:
+    with listening(hosts, tmp_path / "s") as made:
+        yield made
+
+
+def test_names_of_probe_hosts_are_there_for_the_length_of_a_question(hosts: Path, place: Path) -> None:
+    names = HostsHelper(place, PASSING)
+    with names.alone(2.0):
+        names.put(PROBES)
+        there = HostsFile(hosts, PASSING).kept()
+        with pytest.raises(HostsFileUnusable, match="another process has locked"), HostsFile(hosts).alone(0.0):
+            pass
+        names.clear()
+        gone = hosts.read_text()
+    assert (there, gone) == (PROBES, OTHERS)
+
+
+def test_whoever_dies_in_between_leaves_no_probe_host(hosts: Path, place: Path) -> None:
+    names = HostsHelper(place, PASSING)
+    with names.alone(2.0):
+        names.put(PROBES)
+    assert wait_for(lambda: hosts.read_text() == OTHERS, 30)
+
+
+def test_names_of_workers_stay_until_others_are_kept(hosts: Path, place: Path) -> None:
+    names = HostsHelper(place, OF_WORKERS)
+    first, second = names.keep(WORKERS), names.keep(WORKERS)
+    kept = names.kept()
+    assert (first, second, kept, hosts.read_text().startswith(OTHERS)) == (True, False, WORKERS, True)
+    names.keep({})
+    assert hosts.read_text() == OTHERS
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "why"),
+    (
+        ("master", "10.0.0.5", "no name that this helper writes"),
+        ("ip-10-0-0-9", "10.0.0.5", "another line"),
+        ("IP-10-0-0-9", "10.0.0.5", "no name that this helper writes"),
+        ("ip-10-0-0-5", "192.0.2.1", "in no network"),
+        ("ip-10-0-0-5", "10.0.0.5 localhost", "is no address"),
+        ("ip-10-0-0-5\n127.0.0.1 evil", "10.0.0.5", "no name that this helper writes"),
+        ("sge-autoscaler-phantom-1", "127.0.0.1", "no name that this helper writes"),
+    ),
+)
+def test_what_it_was_not_started_for_is_refused_and_the_rest_is_kept(
+    hosts: Path, place: Path, name: str, address: str, why: str
+) -> None:
+    names = HostsHelper(place, OF_WORKERS)
+    with pytest.raises(HostsFileUnusable, match=why):
+        names.keep({**WORKERS, "ip-10-0-0-6": "10.0.0.6", name: address})
+    others, ours = hosts.read_text()[: len(OTHERS)], hosts.read_text()[len(OTHERS) :]
+    expected = {**WORKERS, "ip-10-0-0-6": "10.0.0.6"}
+    expected.pop(name, None)
+    assert (others, HostsFile(hosts, OF_WORKERS).kept(), ours.count("\n")) == (OTHERS, expected, len(expected))
+
+
+def test_a_probe_host_leads_to_the_loopback_only(hosts: Path, place: Path) -> None:
+    names = HostsHelper(place, PASSING)
+    with names.alone(2.0), pytest.raises(HostsFileUnusable, match="in no network"):
+        names.put({"sge-autoscaler-phantom-1": "10.0.0.1"})
+    assert hosts.read_text() == OTHERS
+
+
+@pytest.mark.parametrize(
+    "line",
+    (b"", b"{}", b"[]", b"null", b"nonsense", b"[" * 5000, b"\xff\xfe", b'{"do": "rm", "kind": "workers"}',
+     b'{"do": "keep", "kind": "workers"}', b'{"do": "keep", "kind": "workers", "addresses": {"ip-1": ["10.0.0.1"]}}',
+     b'{"do": "put", "kind": [], "addresses": {}}'),
+)  # fmt: skip
+def test_nonsense_is_answered_and_changes_nothing(hosts: Path, place: Path, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(place))
+        connection.sendall(line + b"\n")
+        connection.shutdown(socket.SHUT_WR)
+        answer: dict[str, Any] = json.loads(connection.makefile().readline())
+    assert (list(answer), hosts.read_text()) == (["error"], OTHERS)
+
+
+def test_without_a_helper_the_file_cannot_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(HostsFileUnusable, match="does not answer"):
+        HostsHelper(tmp_path / "nobody", OF_WORKERS).keep(WORKERS)
+
+
+def test_a_socket_in_the_place_of_the_file_is_the_helper(hosts: Path, place: Path) -> None:
+    assert (type(names_at(place, PASSING)), type(names_at(hosts, PASSING))) == (HostsHelper, HostsFile)

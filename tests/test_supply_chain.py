@@ -1,0 +1,124 @@
+"""What is installed is pinned by hashes, without the name of any index; it is audited, and told as valid CycloneDX."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.audit import audit
+from bench.sbom import PROGRAM, REQUIREMENTS, problems, sbom
+
+FILES = sorted(REQUIREMENTS.parent.glob("*.txt"))
+PINNED = re.compile(r"(?m)^([a-z0-9.-]+)(?:\[[a-z,]+\])?==([^ \\;]+)")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_requirements_are_pinned_by_hashes_and_name_no_index(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    entries = [entry for entry in re.split(r"(?m)\n(?=\S)", text) if not entry.startswith("#")]
+    assert entries
+    assert [entry for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
+    assert re.findall(r"https?:|file:|--\S*(?:index|links|host)\S*", text) == []
+
+
+# -- audit -------------------------------------------------------------------------------------------------------------
+
+SOUND = {"name": "click", "version": "8.1", "vulns": []}
+VULNERABLE = {"name": "jinja2", "version": "3.0", "vulns": [{"id": "CVE-2099-1", "fix_versions": ["3.1"]}]}
+UNKNOWN = {"name": "odd", "skip_reason": "Dependency not found on PyPI"}
+
+
+def audited(stdout: str | Exception, stderr: str = "") -> tuple[bool, str]:
+    def run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        assert str(REQUIREMENTS) in argv
+        if isinstance(stdout, Exception):
+            raise stdout
+        return subprocess.CompletedProcess(argv, 1, stdout, stderr)
+
+    told: list[str] = []
+    return audit(REQUIREMENTS, told.append, run), "\n".join(told)
+
+
+def found(*dependencies: dict[str, Any]) -> str:
+    return json.dumps({"dependencies": dependencies, "fixes": []})
+
+
+def test_a_known_vulnerability_fails_the_audit_and_is_told_with_its_mend() -> None:
+    passed, told = audited(found(SOUND, VULNERABLE))
+    assert (passed, "jinja2 3.0 has CVE-2099-1; mended in 3.1" in told) == (False, True)
+
+
+def test_sound_versions_pass() -> None:
+    assert audited(found(SOUND)) == (True, "run.txt: 1 of 1 versions audited, 0 vulnerable")
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "said"),
+    (
+        ("", "Traceback …\nrequests.exceptions.ConnectionError: no route", "not audited: requests.exceptions"),
+        ("", "", "not audited: no answer"),
+        ("[]", "", "not audited: no answer"),
+        (subprocess.TimeoutExpired("pip-audit", 90), "", "not audited: no answer within"),
+        (found(UNKNOWN), "", "0 of 1 versions audited"),
+        (found(UNKNOWN), "", "not audited, since the database does not know the version: odd"),
+    ),
+)
+def test_what_could_not_be_audited_is_told_and_fails_nothing(stdout: str | Exception, stderr: str, said: str) -> None:
+    passed, told = audited(stdout, stderr)
+    assert (passed, said in told) == (True, True)
+
+
+# -- SBOM --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return sbom()
+
+
+def test_the_document_is_valid_cyclonedx(document: dict[str, Any]) -> None:
+    assert (document["specVersion"], problems(document)) == ("1.6", [])
+
+
+@pytest.mark.parametrize("broken", ("component", "hash", "dependency"))
+def test_a_document_that_is_not_is_refused(document: dict[str, Any], broken: str) -> None:
+    changed = copy.deepcopy(document)
+    if broken == "component":
+        changed["components"][0]["type"] = "thing"
+    elif broken == "hash":
+        changed["components"][0]["externalReferences"][0]["hashes"][0]["content"] = "abc"
+    else:
+        changed["dependencies"].append({"ref": 5})
+    assert problems(changed)
+
+
+def test_it_has_every_pinned_version_with_hashes_and_licence(document: dict[str, Any]) -> None:
+    pinned = set(PINNED.findall(REQUIREMENTS.read_text(encoding="utf-8")))
+    assert {(each["name"], each["version"]) for each in document["components"]} == pinned
+    assert len(pinned) > 20
+    for each in document["components"]:
+        assert each["externalReferences"][0]["hashes"], each["name"]
+        assert each["licenses"], each["name"]
+
+
+def test_it_says_which_package_needs_which(document: dict[str, Any]) -> None:
+    needs = {each["ref"]: set(each["dependsOn"]) for each in document["dependencies"]}
+    names = {each["bom-ref"]: each["name"] for each in document["components"]}
+    reached, new = set[str](), {PROGRAM}
+    while new:
+        reached |= new
+        new = {below for each in new for below in needs[each]} - reached
+    assert {"fastapi", "pydantic"} <= {names[ref] for ref in needs[PROGRAM]}
+    installed_elsewhere = {"colorama"}  # on Windows only
+    assert {name for ref, name in names.items() if ref not in reached} <= installed_elsewhere
+
+
+def test_the_same_sources_make_the_same_document(document: dict[str, Any]) -> None:
+    assert sbom() == document
