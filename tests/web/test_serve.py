@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ import requests
 
 from autoscaler.api.passwords import Passwords, set_password
 from autoscaler.store.store import Store
-from tests.web.served import PASSWORD, USER, Client
+from tests.web.served import PASSWORD, USER, Client, free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,11 +39,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "CP_CAP_AUTOSCALE_WORKERS": "50",
         "CP_CAP_AUTOSCALE_HTTP": "127.0.0.1:0",
     }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
 
 
 def run(environment: Mapping[str, str], *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
