@@ -73,7 +73,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(10)
+        self.sock.settimeout(120)
         self.sock.connect(self._path)
 
 
