@@ -6,11 +6,12 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, tzinfo
+from io import StringIO
 from typing import Any, TextIO
 
 from autoscaler.core.outcome.sample import ArraySample, Sample, merged
 from autoscaler.report import SCHEMA
-from autoscaler.report.tables import print_rows
+from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.wording import duration
 from autoscaler.store.samples import RESOLUTIONS, SampleTable
 
@@ -86,6 +87,12 @@ def document(report: HistoryReport, now: float) -> dict[str, Any]:
     }
 
 
+def csv_text(report: HistoryReport) -> str:
+    file = StringIO()
+    write_csv(report, file)
+    return file.getvalue()
+
+
 def write_csv(report: HistoryReport, file: TextIO) -> None:
     """One line a period; workers of all node arrays that were asked for together."""
     rows = [_flat(period, report.zone) for period in report.periods if period.seconds]
@@ -95,17 +102,20 @@ def write_csv(report: HistoryReport, file: TextIO) -> None:
 
 
 def print_history(report: HistoryReport) -> None:
+    print_blocks([history_block(report)])
+
+
+def history_block(report: HistoryReport) -> Block:
     """For people: busy and idle workers as a bar, then numbers."""
     widest = max((_all(period).most for period in report.periods), default=0.0)
     form = "%H:%M:%S" if report.step < 60 else "%d %H:%M" if report.step < 86_400 else "%Y-%m-%d"
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for period in report.periods:
         began = datetime.fromtimestamp(period.at, report.zone).strftime(form)
         rows.append((began, *(_cells(period, widest) if period.seconds else ("not observed",))))
     if rows:
-        print_rows(_COLUMNS, rows, _sum(report))
-    else:
-        print_rows((), (), "the store has no samples of this time: no autoscaler ran")
+        return Block(columns=_COLUMNS, rows=rows, lines=[_sum(report)])
+    return Block(lines=["the store has no samples of this time: no autoscaler ran"])
 
 
 def _cells(period: Sample, widest: float) -> Iterator[str]:
