@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.api.auto_stop import AutoStops
+from autoscaler.commands._answering import answering, local_roles, relayed
 from autoscaler.commands._password_file import password_file, token_file
 from autoscaler.commands._requests import cluster, service
 from autoscaler.commands._socket_path import socket_path
@@ -55,6 +56,7 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
         passwords, tokens, calls = (None, None, None) if http is None else stack.enter_context(_logins(invocation))
         # Callers from elsewhere never wait for the loop's connection.
         store = loop.store if http is None else stack.enter_context(invocation.store())
+        answers = stack.enter_context(answering(invocation, loop))
 
         @cache
         def app() -> Any:
@@ -62,7 +64,16 @@ def listening(invocation: Invocation, loop: Loop) -> Iterator[None]:
 
             operations, hosts = _operations(invocation, store, loop.observer.provider, ring), _hosts(invocation)
             return make_app(
-                operations, passwords, calls, requests, auto_stops, tokens=tokens, hosts=hosts, version=_VERSION
+                operations,
+                passwords,
+                calls,
+                requests,
+                auto_stops,
+                tokens=tokens,
+                answers=answers(),
+                local=local_roles(invocation),
+                hosts=hosts,
+                version=_VERSION,
             )
 
         if endpoint is not None and auto_stops is not None:
@@ -94,7 +105,10 @@ def rest(invocation: Invocation) -> Iterator[Server]:
         operations = _operations(invocation, store, provider, ring=lambda: None)
         requests = service(invocation, store, lambda: _names(invocation, store), ring=lambda: None)
         hosts = _hosts(invocation)
-        app = make_app(operations, passwords, calls, requests, tokens=tokens, hosts=hosts, version=_VERSION)
+        answers = relayed(invocation)
+        app = make_app(
+            operations, passwords, calls, requests, tokens=tokens, answers=answers, hosts=hosts, version=_VERSION
+        )
         yield Server(app, at)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from autoscaler.answer_client import OF_ROOT
 from autoscaler.commands.context import Invocation
-from autoscaler.jetpack.service import OF_ROOT
 
 
 def socket_path(invocation: Invocation) -> Path:
@@ -16,7 +16,16 @@ def socket_path(invocation: Invocation) -> Path:
         return process.socket
     # A work directory is closed to everybody else, and so to a group that may ask.
     of_root = os.geteuid() == 0 and (process.work_directory is None or process.socket_group is not None)
+    of_root = of_root or (os.geteuid() != 0 and _made_for_us(OF_ROOT))
     return (OF_ROOT if of_root else invocation.state_directory) / named(invocation)
+
+
+def _made_for_us(directory: Path) -> bool:
+    """Whether systemd made it for the user that we run as (`RuntimeDirectory`)."""
+    try:
+        return directory.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def named(invocation: Invocation) -> str:

@@ -30,6 +30,7 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
 from autoscaler.errors import AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
@@ -130,6 +131,10 @@ class Loop:
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
+    decided: tuple[ObservedPlan, int] | None = None
+    """What was last observed and decided, with the pass's number: others answer from it, on threads of their own."""
+    unobserved: str = ""
+    """Why nothing was observed since; '' while there is something."""
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last told."""
@@ -161,6 +166,7 @@ class Loop:
         began = self.stopwatch()
         plan = self.decide(snapshot)
         timings = {**observation.timings, "decide": self.stopwatch() - began}
+        self.decided, self.unobserved = (ObservedPlan(snapshot, plan, timings, None), plan.memory.passes), ""
         outcomes = [] if self._stop else self._act(plan, snapshot)
         self._note_ends(outcomes)
         self.reporter.tell(replace(observation, timings=timings), plan)
@@ -325,7 +331,7 @@ class Loop:
 
     def _cannot(self, words: str, error: AutoscalerError) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
-        kind = type(error).__name__
+        kind, self.unobserved = type(error).__name__, words
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
         self.notifier.status(words)

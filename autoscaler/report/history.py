@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from io import StringIO
+from math import isfinite
 from typing import Any, TextIO
 
 from autoscaler.core.outcome.sample import ArraySample, Sample, merged
+from autoscaler.errors import NotFound, SettingsError
 from autoscaler.report import SCHEMA
 from autoscaler.report.blocks import Block, print_blocks
 from autoscaler.report.wording import duration
@@ -36,6 +38,8 @@ _COLUMNS = (
     "longest wait",
 )
 _BAR = 12
+LONGEST = 400 * 86_400.0
+"""Seconds to look back."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - of the clock on the wall
 _ROUNDED = 6
 """Decimals."""
@@ -73,6 +77,32 @@ def history_report(
     if array:
         samples = tuple(replace(one, arrays={k: v for k, v in one.arrays.items() if k == array}) for one in samples)
     return HistoryReport(since, until, length, tuple(_periods(samples, length, zone)), zone, known)
+
+
+def asked_history(table: SampleTable, query: Mapping[str, str], now: float) -> HistoryReport:
+    """What a query names: `since` and `step` in seconds, `array`. Raises SettingsError, NotFound."""
+    since, step, array = _seconds(query, "since", 3600.0), _seconds(query, "step", None), query.get("array", "")
+    if since is None or not 0 < since <= LONGEST:
+        raise SettingsError(f"since: so many seconds are not kept; at most {LONGEST:.0f} are")
+    if step is not None and step < 1:
+        raise SettingsError("step: a period is at least one second")
+    found = history_report(table, now - since, now, now=now, zone=None, step=step, array=array)
+    if array and array not in found.arrays:
+        raise NotFound(
+            f"there are no samples of a node array {array} in that time; there are some of "
+            f"{', '.join(found.arrays) or 'none'}"
+        )
+    return found
+
+
+def _seconds(query: Mapping[str, str], name: str, default: float | None) -> float | None:
+    try:
+        value = float(query[name]) if query.get(name) else default
+    except ValueError:
+        value = float("nan")
+    if value is not None and not isfinite(value):
+        raise SettingsError(f"{name}: {query[name]!r} is not a number of seconds")
+    return value
 
 
 def document(report: HistoryReport, now: float) -> dict[str, Any]:
