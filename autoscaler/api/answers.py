@@ -19,7 +19,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from autoscaler.answer_client import VERSION
-from autoscaler.errors import AutoscalerError, NotFound, SettingsError
+from autoscaler.errors import AutoscalerError, NotFound, SettingsError, StateNotKept
 from autoscaler.report.blocks import Block
 from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.report.subjects import Ends, Job, Known, explain, job_of, lines_of
@@ -263,6 +263,8 @@ class Answers:
             found = self.accounting.find(job.number, None if job.task is None else int(job.task), AT_ONCE)
         except OSError as error:
             return Ends(unread=f"{error.filename} cannot be read: {error.strerror}")
+        except StateNotKept as error:  # a full disk: all else is known
+            return Ends(unread=f"the accounting cannot be taken in: {error}")
         if not found.unread:
             return Ends(found.ends)
         self._take_in_the_rest()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import grp
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from autoscaler.commands.context import Invocation
+from autoscaler.errors import SettingsError, StateNotKept
 from autoscaler.store import lock
 from autoscaler.store.accounting_index import AccountingIndex
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from autoscaler.api.relayed_answers import RelayedAnswers
     from autoscaler.engine.loop import Loop
     from autoscaler.store.store import Store
+
+log = logging.getLogger("autoscaler.api")
 
 
 @contextlib.contextmanager
@@ -44,9 +48,13 @@ def answering(invocation: Invocation, loop: Loop) -> Iterator[Callable[[], Answe
         yield made
 
 
-def accounting_index(invocation: Invocation) -> AccountingIndex:
-    """This cell's, beside the store. Raises SettingsError."""
-    return AccountingIndex.open(invocation.store_file.with_suffix(".accounting"), invocation.common / "accounting")
+def accounting_index(invocation: Invocation) -> AccountingIndex | None:
+    """This cell's, beside the store; None where it cannot be kept: then what has ended is not explained by it."""
+    try:
+        return AccountingIndex.open(invocation.store_file.with_suffix(".accounting"), invocation.common / "accounting")
+    except (SettingsError, StateNotKept) as error:
+        log.warning("the accounting cannot be indexed: %s", error)
+        return None
 
 
 def status_of(invocation: Invocation, store: Store, *, serves: bool = True) -> Callable[[], dict[str, Any]]:

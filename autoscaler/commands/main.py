@@ -41,6 +41,19 @@ class Commands(click.Group):
         command = getattr(importlib.import_module(f"{commands.__name__}.{cmd_name}"), "command", None)
         return command if isinstance(command, click.Command) else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, and says what may be meant."""
+        name = args[0] if args else ""
+        if not ctx.resilient_parsing and self.get_command(ctx, name) is None and not name.startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(name, self.list_commands(ctx), 1, cutoff=0.6)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {name!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click does it, without importing any command."""
         names = self.list_commands(ctx)

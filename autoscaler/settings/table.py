@@ -13,10 +13,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from autoscaler.core.model.fleet import PriceType
 from autoscaler.core.policy import DeadlockAnswer, LostJobs
+from autoscaler.durations import seconds_of
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Seconds = Annotated[float, Field(ge=0)]
@@ -84,6 +85,16 @@ def setting(
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _durations(cls, value: object, info: ValidationInfo) -> object:
+        """`10m` where seconds are asked for."""
+        extra = cls.model_fields[info.field_name or ""].json_schema_extra
+        if isinstance(value, str) and isinstance(extra, dict) and extra.get("unit") == "s":
+            seconds = seconds_of(value)
+            return value if seconds is None else seconds
+        return value
 
 
 class Process(_Section):

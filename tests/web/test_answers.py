@@ -35,6 +35,7 @@ from tests.sge.test_job_ends import line
 from tests.web.asked_as import asked_as, python_as
 
 USER, OTHER = "daemon", "nobody"
+NOTHING = '{"arrays": []}'
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's place")
 
 
@@ -205,7 +206,7 @@ def test_every_user_of_the_machine_may_look(served: World, question: str) -> Non
 
 @as_root
 def test_a_user_may_only_look(served: World) -> None:
-    status, said = asked_as(USER, served.path, "/autoscale", method="POST", body='{"arrays": []}')
+    status, said = asked_as(USER, served.path, "/autoscale", method="POST", body=NOTHING)
     assert (status, said["error"]) == (403, f"{USER} is a reader: this takes a caller")
     assert asked_as(USER, served.path, "/requests/standard", method="DELETE")[0] == 403
 
@@ -215,8 +216,8 @@ def test_a_manager_of_grid_engine_may_act_and_is_asked_about_seldom() -> None:
     with world() as made:
         made.managers.append(USER)
         for _ in range(3):
-            assert asked_as(USER, made.path, "/autoscale", method="POST", body='{"arrays": []}')[0] == 200
-        assert asked_as(OTHER, made.path, "/autoscale", method="POST", body='{"arrays": []}')[0] == 403
+            assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 200
+        assert asked_as(OTHER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
         assert len(made.asked_for_managers) == 1
 
 
@@ -224,9 +225,8 @@ def test_a_manager_of_grid_engine_may_act_and_is_asked_about_seldom() -> None:
 def test_members_of_the_group_may_act() -> None:
     gid = grp.getgrnam("games").gr_gid
     with world(gid) as made:
-        act = {"method": "POST", "body": '{"arrays": []}'}
-        assert asked_as(USER, made.path, "/autoscale", groups=(gid,), **act)[0] == 200  # type: ignore[arg-type]
-        assert asked_as(USER, made.path, "/autoscale", **act)[0] == 403
+        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING, groups=(gid,))[0] == 200
+        assert asked_as(USER, made.path, "/autoscale", method="POST", body=NOTHING)[0] == 403
 
 
 @as_root
