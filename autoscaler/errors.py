@@ -20,6 +20,11 @@ A message says what happened, to what, and what to do. `exit_code` is what the c
 Errors of providers (`OutOfCapacity`, …) stand in `providers.interface`, since they are part of that contract.
 """
 
+import errno
+
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
+"""Numbers of an OSError that is no defect: nothing can be written there now."""
+
 
 class AutoscalerError(Exception):
     """Base of all; never raised itself."""

@@ -19,7 +19,7 @@ import click
 
 from autoscaler import CONFIG_ENV, commands
 from autoscaler.commands._echo import echo
-from autoscaler.errors import AutoscalerError
+from autoscaler.errors import NO_ROOM, AutoscalerError
 from autoscaler.garbage import collect_rarely
 
 NAME = "sge-autoscaler"
@@ -111,6 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `sge-autoscaler jobs | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        echo(f"{NAME}: {where}{error.strerror}: make room there, and try again", err=True)
+        return AutoscalerError.exit_code
 
 
 if __name__ == "__main__":
