@@ -235,7 +235,7 @@ def test_a_full_disk_is_said_once_and_is_no_defect(world: World, caplog: pytest.
 
 
 def test_others_answer_from_the_last_pass_and_know_why_there_is_no_newer_one(world: World) -> None:
-    failing = False
+    failing: list[bool] = []
 
     def deciding(snapshot: Snapshot) -> Plan:
         if failing:
@@ -248,10 +248,10 @@ def test_others_answer_from_the_last_pass_and_know_why_there_is_no_newer_one(wor
     first = loop.decided
     assert first is not None
     assert (first[1], first[0].plan.memory.passes, loop.unobserved) == (1, 1, "")
-    failing = True
+    failing.append(True)
     loop._guarded_pass()
     assert (loop.decided is first, "qstat hangs" in loop.unobserved) == (True, True)
-    failing = False
+    failing.clear()
     loop._guarded_pass()
     assert (loop.decided is first, loop.unobserved) == (False, "")
 

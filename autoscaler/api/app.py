@@ -15,6 +15,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from autoscaler.answer_client import PREFIX
 from autoscaler.api import answers_routes, routes
 from autoscaler.api.answers import Answering
 from autoscaler.api.asking import Api, told
@@ -99,8 +100,8 @@ def _http_1(request: Request) -> None:
 
 
 def _told(request: Request, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Text for callers of the REST API; at the other listeners every answer is JSON."""
-    if listener_of(request.scope) is TCP:
+    """Text for callers of CycleCloud's API; at the other listeners, and to a question, every answer is JSON."""
+    if listener_of(request.scope) is TCP and not request.url.path.startswith(PREFIX):
         return PlainTextResponse(text, status, headers)
     return routes.Document({"error": text}, status, headers)
 
