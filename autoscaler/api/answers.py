@@ -30,8 +30,10 @@ log = logging.getLogger("autoscaler.api")
 
 BURST, EVERY = 60, 0.1
 """So many questions of one asker at once, and one more each so many seconds."""
+SHARE = 2
+"""An asker may have one in so many seconds of a processor, beyond what `BURST` allows at once."""
 MOST_ASKERS = 1000
-LARGEST_KEPT = 4 << 20
+LARGEST_KEPT = 16 << 20
 """Bytes of an answer that is kept for who asks next."""
 LINE = 8
 """Questions under way at once: they leave places to callers of other kinds."""
@@ -129,7 +131,11 @@ class Answers:
         try:
             if not self._one.acquire(timeout=PATIENCE):
                 return refusal(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, 5)
-            return self._carefully(question, query, asker)
+            began = time.thread_time()
+            try:
+                return self._carefully(question, query, asker)
+            finally:
+                self.turns.charge(asker.name, time.thread_time() - began)
         finally:
             self._line.release()
 
@@ -306,6 +312,12 @@ class Turns:
             if len(self._left) > MOST_ASKERS:
                 self._left.popitem(last=False)
             return left >= 1
+
+    def charge(self, name: str, seconds: float) -> None:
+        """What an answer took of the processor is taken off: who asks for what is large may ask more seldom."""
+        with self._guard:
+            left, since = self._left.get(name, (float(BURST), self._stopwatch()))
+            self._left[name] = left - seconds / EVERY * SHARE, since
 
 
 def refusal(status: int, text: str, retry_after: int | None = None, *, missing: bool = False) -> Reply:

@@ -36,10 +36,11 @@ class ObservedPlan:
 
     def workers(self) -> dict[str, Any]:
         """A row for each worker and persistent host."""
+        from autoscaler.report.document import without_verdicts, worker_part
         from autoscaler.report.fleet import worker_rows
 
-        document = self.document()
-        rows = worker_rows(self.snapshot, document["workers"], self.zone)
+        document = without_verdicts(self.snapshot, self.plan, self.timings, zone=self.zone)
+        rows = worker_rows(self.snapshot, map(worker_part, self.plan.workers), self.zone)
         return {"schema": document["schema"], "now": document["now"], "workers": rows}
 
     def owners(self) -> dict[int, str]:

@@ -70,6 +70,8 @@ def test_a_setting_that_is_no_duration_is_an_error(text: str) -> None:
         (["keep", "--undo", "fake-1"], False),
         (["drain", "fake-1"], True),
         (["drain", "--undo", "fake-1"], False),
+        (["stop", "--now", "--no-wait"], True),
+        (["serve", "token", "create", "ci", "--role", "reader"], True),
     ),
     ids=lambda words: " ".join(words) if isinstance(words, list) else None,
 )
@@ -77,6 +79,17 @@ def test_commands_that_act_say_so_in_json(words: list[str], done: bool, capsys: 
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["schema"], said["done"], bool(said["message"])) == (1, done, True)
+
+
+@pytest.mark.usefixtures("store")
+def test_tokens_and_calls_are_listed_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["serve", "token", "create", "ci", "--role", "reader"])
+    capsys.readouterr()
+    main(["serve", "token", "list", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)["tokens"]
+    assert (row["name"], row["role"], row["expired"]) == ("ci", "reader", False)
+    main(["serve", "calls", "--json"])
+    assert json.loads(capsys.readouterr().out)["calls"] == []
 
 
 @pytest.mark.usefixtures("store")
