@@ -73,6 +73,10 @@ list of objects with the sums of these, `groups_of_workers` (how many of `groups
 (limits that requests set, or null), `keep_alive` \
 (sets for which its workers stay, however idle); `nodes`: a list of \
 objects with `id`, `name`, `node_array`, `created_at`, `request_id`, `worker_id` |
+| `pause`, `resume`, `retry`, `keep`, `drain`, `stop --no-wait`, `record`, `serve passwd`, `serve token create` and \
+`revoke`, `requests --end` with `--json` | `schema`, `done` (whether anything \
+changed), `message`, and what was named |
+| `serve token list --json`, `serve calls --json` | `schema`, `tokens` or `calls`: a list of objects |
 | `autoscale --json` | `request_set`, `expires_at`, `arrays` (names), `note` (empty unless nobody acts on it now) |
 | `history --json` | `schema`, `now`, `since`, `until`, `step_s`, `periods`: a list of objects with `at`, \
 `observed_s`, means of `waiting`, `counted`, `fitting`, `running`, `slots`, `slots_used`, `persistent`, \

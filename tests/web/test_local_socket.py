@@ -230,13 +230,13 @@ def test_without_a_loop_the_caller_is_told(store: Store, path: Path) -> None:
         assert update(path, {"Name": "execute"})[1]["note"] == NO_LOOP
 
 
-def test_only_the_owner_may_unless_a_group_is_set(store: Store, path: Path) -> None:
+def test_everybody_may_connect_and_the_application_says_who_may_more(store: Store, path: Path) -> None:
     service = RequestService(store, lambda: ARRAYS)
     modes = []
     for group in (None, grp.getgrgid(os.getegid()).gr_name):
         with serve_requests(service, path, group):
             modes.append(stat.S_IMODE(path.stat().st_mode))
-    assert modes == [0o600, 0o660]
+    assert modes == [0o666, 0o666]
 
 
 @pytest.mark.parametrize(("mode", "closed"), ((0o711, False), (0o700, True)))
