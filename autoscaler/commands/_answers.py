@@ -5,6 +5,7 @@ by the one of the site. Imports next to nothing; where nobody answers, a command
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,7 @@ def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_
     """
     said = answered(invocation, question, {**query, "form": "document" if as_json else "text"})
     if said is None:
+        _look_as_the_account(invocation)
         return False
     if as_json:
         tell_age(invocation, said, late_only=True)
@@ -35,6 +37,13 @@ def told(invocation: Invocation, question: str, query: Mapping[str, str], *, as_
     print_blocks(Block(*block) for block in said["blocks"])
     tell_age(invocation, said)
     return True
+
+
+def _look_as_the_account(invocation: Invocation) -> None:
+    if os.geteuid() == 0:
+        from autoscaler.commands._account import become_owner_of_state
+
+        become_owner_of_state(invocation)
 
 
 def answered(invocation: Invocation, question: str, query: Mapping[str, str]) -> dict[str, Any] | None:

@@ -75,6 +75,7 @@ STATUS = json.dumps(
         "counted": 8,
         "fitting": 0,
         "workers": 0,
+        "ordered": 0,
         "price_per_hour": 0.0,
         "unknown_prices": 0,
         "stopped": {},

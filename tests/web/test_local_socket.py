@@ -197,6 +197,8 @@ def test_every_live_request_is_shown_with_the_sum_for_each_array(served: Store, 
                 "machine_types": ["m5.large"],
                 "unknown_types": [],
                 "wanted": True,
+                "max_count": None,
+                "max_core_count": None,
                 "keep_alive": [],
             }
         ],
