@@ -1,4 +1,4 @@
-"""The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll anyway.
+"""The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides, signals, and by the poll anyway.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
 next one looks anew. This is the one place where a broad `except` stands.
