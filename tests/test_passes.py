@@ -160,6 +160,15 @@ def shown(world: World, loop: Loop) -> dict[str, str]:
     return dict(status_pairs(status(loop.store, now)))
 
 
+def test_status_counts_what_was_ordered_until_a_listing_shows_it(world: World) -> None:
+    world.cluster.submit(4, seconds=300)
+    loop = start(world)
+    loop.pass_once()
+    ordered = shown(world, loop)["workers"]
+    settled = [step(world, loop) for _ in range(4)] and shown(world, loop)["workers"]
+    assert (ordered, settled) == ("0 additional, 2 ordered, 0 persistent", "2 additional, 0 persistent")
+
+
 CAUSE = "Client.InternalError: Client error on launch"
 
 

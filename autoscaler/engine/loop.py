@@ -30,7 +30,8 @@ from autoscaler.engine.observe import Observation, Observer
 from autoscaler.engine.place import place_of
 from autoscaler.engine.systemd import Notifier
 from autoscaler.engine.wakeup import Wakeup
-from autoscaler.errors import AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.errors import NO_ROOM, AutoscalerError, LockHeld, NotObservable, StateNotKept
+from autoscaler.report.observed_plan import ObservedPlan
 from autoscaler.store.journal import Outcome, Result
 from autoscaler.store.observations import LastObservation, last_observation
 from autoscaler.store.overrides import AUTOSCALER, Verb
@@ -51,6 +52,7 @@ RESTING = "our commands to Grid Engine take more than 5 % of the time: passes ar
 LAST_CALLS = 35.0
 """Seconds that the end waits for calls to the provider: a launch is answered within 30."""
 HOUSEKEEPING = 3600.0
+DEFECT = "a defect ended this pass; the next pass starts anew"
 
 log = logging.getLogger("autoscaler.engine.loop")
 
@@ -131,6 +133,10 @@ class Loop:
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
+    decided: tuple[ObservedPlan, int] | None = None
+    """What was last observed and decided, with the pass's number: others answer from it, on threads of their own."""
+    unobserved: str = ""
+    """Why nothing was observed since; '' while there is something."""
     _events: Wakes | None = None
     _troubles: tuple[str, ...] = ()
     """Why it polls, or polls less often, as last told."""
@@ -162,6 +168,7 @@ class Loop:
         began = self.stopwatch()
         plan = self.decide(snapshot)
         timings = {**observation.timings, "decide": self.stopwatch() - began}
+        self.decided, self.unobserved = (ObservedPlan(snapshot, plan, timings, None), plan.memory.passes), ""
         outcomes = [] if self._stop else self._act(plan, snapshot)
         self._note_ends(outcomes)
         self.reporter.tell(replace(observation, timings=timings), plan)
@@ -312,8 +319,13 @@ class Loop:
             return self._cannot(str(error), error)
         except LockHeld:  # another one acts now: whatever we do may be done twice
             raise
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                log.exception(DEFECT)
+                return self._backoff()
+            return self._cannot(f"the disk is full: {error}; make room there", error)
         except Exception:  # the loop's edge: the next pass looks anew
-            log.exception("a defect ended this pass; the next pass starts anew")
+            log.exception(DEFECT)
             return self._backoff()
         if self._blind:
             log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
@@ -324,9 +336,9 @@ class Loop:
         looks = [self._poll, *([SOON] if done.acted else []), *([] if arriving is None else [arriving])]
         return min(looks) if due is None else min(*looks, max(GATHER, due - now))
 
-    def _cannot(self, words: str, error: AutoscalerError) -> float:
+    def _cannot(self, words: str, error: Exception) -> float:
         """Say it once: as an outage goes on its words change (refused, timed out), and only a new kind is news."""
-        kind = type(error).__name__
+        kind, self.unobserved = type(error).__name__, words
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
         self.notifier.status(words)

@@ -18,7 +18,7 @@ from autoscaler.core.plan import plan
 from autoscaler.core.snapshot import Snapshot
 from tests.core.building import NOW, Thing, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, jobs
 
-S, C, N, O, J, R, E = EventKind
+SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
 
 
 def told(known: Known, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
@@ -62,7 +62,7 @@ def an_end(job: int = 1, task: str = "", host: str = "h1", *, failed: bool = Fal
 
 def test_a_job_is_submitted_when_it_was_and_counts_from_the_pass_on() -> None:
     found = first(a_job(7, waited=70, owner="ann", project="wind"))
-    submitted, counted = only(found, S), only(found, C)
+    submitted, counted = only(found, SUBMITTED), only(found, COUNTED)
     assert (submitted.jobs, submitted.at, submitted.seen_at) == ("7", NOW - 70, NOW)
     assert (submitted.owner, submitted.project, submitted.count) == ("ann", "wind", 1)
     assert (counted.jobs, counted.at, counted.owner, counted.project) == ("7", NOW, "ann", "wind")
@@ -82,11 +82,11 @@ def test_50000_jobs_of_a_category_are_one_event() -> None:
 
 def test_jobs_of_an_owner_are_one_event_whatever_they_ask_for() -> None:
     found = first(a_job(1, owner="ann"), a_job(2, slots=2, owner="ann"), a_job(3, owner="bob"))
-    assert said(found, S) == [("submitted", "1-2", ""), ("submitted", "3", "")]
+    assert said(found, SUBMITTED) == [("submitted", "1-2", ""), ("submitted", "3", "")]
 
 
 def test_tasks_of_an_array_are_counted() -> None:
-    assert only(first(a_job(4, tasks="1-40:1", count=40)), S).count == 40
+    assert only(first(a_job(4, tasks="1-40:1", count=40)), SUBMITTED).count == 40
 
 
 def test_a_quiet_pass_tells_nothing() -> None:
@@ -101,7 +101,7 @@ def test_a_new_job_of_a_known_category_is_told_alone() -> None:
 
 def test_a_held_job_does_not_count_until_it_is_released() -> None:
     held = first(a_job(1, state="hqw"))
-    assert (said(held)[1], only(held, N).code) == (("not_counted", "1", ""), "HELD")
+    assert (said(held)[1], only(held, NOT_COUNTED).code) == (("not_counted", "1", ""), "HELD")
     released = then(held, a_job(1))
     assert said(released) == [("counted", "1", "")]
     assert said(then(released, a_job(1, state="hqw"), after=20)) == [("not_counted", "1", "")]
@@ -110,7 +110,7 @@ def test_a_held_job_does_not_count_until_it_is_released() -> None:
 def test_an_array_beyond_its_limit_counts_once_and_is_not_said_not_to() -> None:
     detail = Memory(passes=7, details={5: JobDetail(5, NOW - 5, concurrency=2, group="staff")})
     found = first(a_job(5, tasks="1-9:1", count=9), detail)
-    assert [event.kind for event in found.events] == [S, C]
+    assert [event.kind for event in found.events] == [SUBMITTED, COUNTED]
 
 
 # -- orders and workers ------------------------------------------------------------------------------------------------
@@ -120,14 +120,14 @@ def test_an_order_names_the_jobs_that_it_is_for_with_the_others() -> None:
     launching = first(jobs(3))
     (launch,) = plan(a_snapshot(jobs(3))).actions
     order = an_order(2, assignment=launch.assignment, planned_at=NOW)  # type: ignore[union-attr]
-    event = only(then(launching, jobs(3), order), O)
+    event = only(then(launching, jobs(3), order), ORDERED)
     assert (event.jobs, event.count, event.order_id, event.at) == ("1-3", 3, "order-1", NOW)
     assert (event.code, event.message) == ("DEMAND", "2 m5.large of execute")
 
 
 def test_an_order_is_told_once_and_without_jobs_where_it_is_for_none() -> None:
     found = first(an_order(1, planned_at=NOW - 20))
-    event = only(found, O)
+    event = only(found, ORDERED)
     assert (event.jobs, event.count, event.code) == ("", 0, "")
     assert not then(found, an_order(1, planned_at=NOW - 20, state=OrderState.ACCEPTED, ids=("i-1",))).events
 
@@ -135,7 +135,7 @@ def test_an_order_is_told_once_and_without_jobs_where_it_is_for_none() -> None:
 def test_a_worker_joins_when_it_is_first_heard() -> None:
     assert not first(a_machine("w1")).events
     found = first(a_worker("w1", order_id="order-1"))
-    event = only(found, J)
+    event = only(found, JOINED)
     assert (event.hosts, event.worker_id, event.order_id) == (("w1",), "i-w1", "order-1")
     assert event.message == "m5.large of execute"
     assert not then(found, a_worker("w1", order_id="order-1")).events
@@ -145,28 +145,28 @@ def test_a_worker_joins_when_it_is_first_heard() -> None:
 
 
 def test_a_job_starts_where_and_when_it_does() -> None:
-    event = only(then(first(a_job(1)), running(a_run(1, started=NOW + 4))), R)
+    event = only(then(first(a_job(1)), running(a_run(1, started=NOW + 4))), STARTED)
     assert (event.jobs, event.hosts, event.queue, event.at) == ("1", ("h1",), "main.q", NOW + 4)
     assert event.owner == "ann"
 
 
 def test_tasks_that_start_on_one_host_are_one_event() -> None:
     found = first(running(*(a_run(3, str(task)) for task in (1, 2, 3, 7)), a_run(4), a_run(5)))
-    assert said(found, R) == [("started", "3", "1-3,7"), ("started", "4-5", "")]
+    assert said(found, STARTED) == [("started", "3", "1-3,7"), ("started", "4-5", "")]
 
 
 def test_a_job_on_several_hosts_starts_once() -> None:
-    event = only(first(running(a_run(1)), running(a_run(1), host="h2")), R)
+    event = only(first(running(a_run(1)), running(a_run(1), host="h2")), STARTED)
     assert (event.hosts, event.count) == (("h1", "h2"), 1)
 
 
-@pytest.mark.parametrize(("failed", "code"), [(False, "ended"), (True, "failed")])
+@pytest.mark.parametrize(("failed", "code"), ((False, "ended"), (True, "failed")))
 def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
     ran = first(running(a_run(1)))
     gone = then(ran, a_host())
     assert not gone.events  # accounting tells it some seconds later
     ended = then(gone, a_host(), accounted=(an_end(failed=failed),), after=20)
-    event = only(ended, E)
+    event = only(ended, ENDED)
     assert (event.jobs, event.hosts, event.at, event.code) == ("1", ("h1",), NOW + 4, code)
     assert event.message.startswith("exit status")
     assert len(ended.events) == 1
@@ -176,7 +176,7 @@ def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
 def test_of_what_accounting_never_tells_the_end_is_told_late() -> None:
     gone = then(first(running(a_run(1))), a_host())
     assert not then(gone, a_host(), after=10 + LATE - 1).events
-    event = only(then(gone, a_host(), after=10 + LATE), E)
+    event = only(then(gone, a_host(), after=10 + LATE), ENDED)
     assert (event.jobs, event.code) == ("1", "unknown")
 
 
@@ -189,25 +189,25 @@ def test_a_job_that_is_seen_again_has_not_ended() -> None:
 def test_a_job_that_no_pass_saw_is_told_from_accounting() -> None:
     found = then(first(), a_host(), accounted=(an_end(6), an_end(7)))
     assert said(found) == [("submitted", "6-7", ""), ("started", "6-7", ""), ("ended", "6-7", "")]
-    assert only(found, S).at == NOW - 9
+    assert only(found, SUBMITTED).at == NOW - 9
 
 
 def test_a_job_that_waited_and_ran_between_two_passes_starts_and_ends() -> None:
     found = then(first(a_job(6)), a_host(), accounted=(an_end(6),))
-    assert [event.kind for event in found.events] == [R, E]
+    assert [event.kind for event in found.events] == [STARTED, ENDED]
 
 
 def test_a_start_that_failed_is_no_start() -> None:
     found = then(first(a_job(6)), a_job(6, state="Eqw"), accounted=(an_end(6, failed=True, began=False),))
-    assert [event.kind for event in found.events] == [N, E]
+    assert [event.kind for event in found.events] == [NOT_COUNTED, ENDED]
 
 
 def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
     ran = first(running(a_run(1)))
     moved = then(ran, running(a_run(1, started=NOW + 5), host="h2"), accounted=(an_end(1, failed=True),))
-    assert {(event.kind, event.hosts) for event in moved.events} == {(R, ("h2",)), (E, ("h1",))}
+    assert {(event.kind, event.hosts) for event in moved.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
     unseen = then(ran, running(a_run(1, started=NOW + 5), host="h2"))
-    assert {(event.kind, event.hosts) for event in unseen.events} == {(R, ("h2",)), (E, ("h1",))}
+    assert {(event.kind, event.hosts) for event in unseen.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
 
 
 def test_a_job_that_cannot_be_read_is_no_event() -> None:
