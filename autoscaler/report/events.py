@@ -45,13 +45,14 @@ def event_line(kept: KeptEvent) -> str:
     if event.kind is EventKind.JOINED:
         order = f" (order {event.order_id})" if event.order_id else ""
         return f"{when} worker {' '.join(event.hosts)} joined: {event.message}, {event.worker_id}{order}"
+    several = not event.jobs.isdigit()
     match event.kind:
         case EventKind.SUBMITTED:
             what = "submitted"
         case EventKind.COUNTED:
-            what = f"counts as demand [{event.code}]"
+            what = f"{'count' if several else 'counts'} as demand [{event.code}]"
         case EventKind.NOT_COUNTED:
-            what = f"does not count as demand [{event.code}]"
+            what = f"{'do' if several else 'does'} not count as demand [{event.code}]"
         case EventKind.STARTED:
             what = f"started on {_where(event.queue, event.hosts)}"
         case EventKind.ENDED:

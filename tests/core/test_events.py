@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.events.event import EventKind, JobEvent, bounds, ranges, those_within, within
-from autoscaler.core.events.events import PassEvents, events_of
+from autoscaler.core.events.events import COMPARED, PassEvents, events_of
 from autoscaler.core.events.known import Accounted, Known
 from autoscaler.core.events.running import LATE
 from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
@@ -111,6 +111,15 @@ def test_an_array_beyond_its_limit_counts_once_and_is_not_said_not_to() -> None:
     detail = Memory(passes=7, details={5: JobDetail(5, NOW - 5, concurrency=2, group="staff")})
     found = first(a_job(5, tasks="1-9:1", count=9), detail)
     assert [event.kind for event in found.events] == [SUBMITTED, COUNTED]
+
+
+def test_what_changes_without_the_totals_is_told_within_a_minute() -> None:
+    before = a_snapshot(a_job(1), a_job(2, state="hqw"))
+    found, now = told(Known(), before), plan(before)
+    turned = replace(now, shapes=tuple(replace(each, counted=not each.counted) for each in now.shapes))
+    assert not events_of(found.known, replace(before, now=NOW + COMPARED - 1), turned, ()).events
+    late = events_of(found.known, replace(before, now=NOW + COMPARED), turned, ())
+    assert sorted(said(late)) == [("counted", "2", ""), ("not_counted", "1", "")]
 
 
 # -- orders and workers ------------------------------------------------------------------------------------------------

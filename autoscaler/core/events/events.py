@@ -14,6 +14,9 @@ from autoscaler.core.model.fleet import Order
 from autoscaler.core.model.reasons import Code
 from autoscaler.core.snapshot import Plan, Snapshot
 
+COMPARED = 60.0
+"""Seconds after which verdicts are compared although nothing tells that they changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class PassEvents:
@@ -30,15 +33,25 @@ def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[
     that this plan makes is told by the next pass, after a crash too.
     """
     now, details = snapshot.now, plan.memory.details
+    listed = known.shapes is snapshot.cluster.shapes
     known, submitted = submissions(known, snapshot.cluster.shapes, details, now)
     known, short = _never_seen_waiting(known, accounted, now)
-    known, counted = countings(known, plan.shapes, details, now)
+    known, counted = _countings(known, plan, now, listed=listed)
     known, ordered = _orders(known, snapshot.fleet.orders, now)
     known, joined = _joined(known, snapshot, plan)
     moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, details, now)
     known = replace(moved.known, serving=plan.served) if plan.served else moved.known
     events = (*submitted, *short, *counted, *ordered, *joined, *moved.events)
     return PassEvents(without_ended(known) if events else known, events, moved.started, moved.ended)
+
+
+def _countings(known: Known, plan: Plan, now: float, *, listed: bool) -> tuple[Known, list[JobEvent]]:
+    """Verdicts of the same listing with the same totals are compared seldom: there may be 50,000."""
+    totals = plan.waiting, plan.counted, len(plan.shapes)
+    if listed and totals == known.totals and 0 <= now - known.compared_at < COMPARED:
+        return known, []
+    known, events = countings(known, plan.shapes, plan.memory.details, now)
+    return replace(known, totals=totals, compared_at=now), events
 
 
 def _never_seen_waiting(known: Known, accounted: Iterable[Accounted], now: float) -> tuple[Known, list[JobEvent]]:

@@ -70,5 +70,8 @@ class Known:
     shapes: tuple[JobCategory, ...] = ()
     verdicts: tuple[tuple[tuple[int, ...], ...], tuple[bool, ...]] = ((), ())
     """Jobs, and whether they counted."""
+    totals: tuple[int, int, int] = (-1, -1, -1)
+    """Tasks that waited and that counted, and how many verdicts there were, when verdicts were last compared."""
+    compared_at: float = float("-inf")
     instances: Mapping[tuple[str, str], tuple[HostJob, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By queue and host."""
