@@ -321,7 +321,7 @@ def test_a_wish_wakes_the_loop(world: World) -> None:
     loop = looping(world, until=2)
     loop.poll = PATIENCE
     other = world.open_store()
-    wisher = threading.Timer(0.2, lambda: other.wishes.ask(Verb.PAUSE, who="ann", at=1.0))
+    wisher = threading.Timer(0.2, lambda: other.overrides.ask(Verb.PAUSE, who="ann", at=1.0))
     wisher.start()
     began = time.monotonic()
     loop.run()
@@ -379,7 +379,7 @@ def test_a_person_waits_but_a_moment_for_qmaster_to_be_left_alone(
     def wish() -> None:
         while loop._last is None:
             time.sleep(0.01)
-        world.open_store().wishes.ask(Verb.PAUSE, who="ann", at=1.0)
+        world.open_store().overrides.ask(Verb.PAUSE, who="ann", at=1.0)
 
     wisher = threading.Thread(target=wish)
     wisher.start()
@@ -494,26 +494,26 @@ def test_wrong_settings_on_a_hangup_leave_the_old_ones(world: World) -> None:
 
 def test_a_wish_to_stop_is_fulfilled_once_nothing_of_ours_is_left(world: World) -> None:
     loop = looping(world, until=99)
-    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
-    assert (loop.store.wishes.in_force(), loop.store.wishes.fulfilled(Verb.STOP_NOW)) == ((), True)
+    assert (loop.store.overrides.in_force(), loop.store.overrides.fulfilled(Verb.STOP_NOW)) == ((), True)
 
 
 def test_a_wish_to_stop_waits_for_an_order_that_may_have_machines(world: World) -> None:
     loop = looping(world, until=4, decide=launching)
     world.cloud.faults.lost_answers, world.cloud.faults.listing_lag = 1, 60.0
     loop.pass_once()
-    loop.store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    loop.store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     loop.run()
     assert loop.stopped_by == "test"
 
 
 def test_a_wish_for_a_host_that_is_gone_ends(world: World) -> None:
     loop = start(world, decide=nothing)
-    loop.store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
-    loop.store.wishes.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
+    loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w9")
+    loop.store.overrides.ask(Verb.KEEP, who="ann", at=1.0, host="w1.example.org")
     loop.pass_once()
-    assert loop.store.wishes.load().keep == {"w1.example.org"}
+    assert loop.store.overrides.load().keep == {"w1.example.org"}
 
 
 def test_systemd_is_told_of_ready_and_stopping(world: World, tmp_path: Path) -> None:

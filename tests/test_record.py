@@ -143,7 +143,7 @@ def record(directory: Path, environ: dict[str, str] | None = None, **changed: An
     given: dict[str, Any] = {
         "outputs": Outputs(QSTAT, None, {"shgrp_@allhosts": "group_name @allhosts\nhostlist w1\n"}),
         "fleet": FLEET,
-        "wishes": WISHES,
+        "overrides": WISHES,
         "memory": MEMORY,
         "evidence": EVIDENCE,
         "requests": REQUESTS,
@@ -225,7 +225,7 @@ def test_the_rules_of_a_snapshot_are_those_of_its_record(tmp_path: Path) -> None
 
 def test_qstat_alone_is_a_record(tmp_path: Path) -> None:
     snapshot = read_record(by_hand(tmp_path))
-    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.wishes) == (
+    assert (snapshot.fleet.buckets, snapshot.memory, snapshot.overrides) == (
         load_catalog().buckets(),
         Memory(),
         Overrides(),
@@ -296,7 +296,7 @@ def test_a_case_may_be_written_as_documented(tmp_path: Path) -> None:
         snapshot.cluster.set_aside,
         [bucket.price_per_hour for bucket in snapshot.fleet.buckets],
         snapshot.memory.rests[0].until,
-        snapshot.wishes.keep,
+        snapshot.overrides.keep,
         [array.name for array in snapshot.policy.node_arrays],
     ) == (
         [10],

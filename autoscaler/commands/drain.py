@@ -28,12 +28,12 @@ def command(invocation: Invocation, host: str, undo: bool, as_json: bool) -> Non
         name, now = invocation.host(store, host), time.time()
         if undo:
             ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
-            ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
+            ended = [store.overrides.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
             known = any(ended)
             said = f"the drain of {name} is cancelled" if known else f"no drain of {name} was requested"
             tell_done(said, as_json=as_json, done=known, host=name)
             return
-        kept = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
-        new = store.wishes.ask(Verb.DRAIN, who=invocation.who, at=now, host=name)
+        kept = store.overrides.end(Verb.KEEP, who=invocation.who, at=now, host=name)
+        new = store.overrides.ask(Verb.DRAIN, who=invocation.who, at=now, host=name)
     said = f"{name} will be drained" + ("; it is no longer kept" if kept else "")
     tell_done(said if new else f"{name} is draining already", as_json=as_json, done=new, host=name)

@@ -23,13 +23,13 @@ def command(invocation: Invocation, host: str, undo: bool, as_json: bool) -> Non
     with invocation.store() as store, store.database.transaction():
         name, now = invocation.host(store, host), time.time()
         if undo:
-            known = store.wishes.end(Verb.KEEP, who=invocation.who, at=now, host=name)
+            known = store.overrides.end(Verb.KEEP, who=invocation.who, at=now, host=name)
             said = f"{name} is no longer kept" if known else f"{name} was not kept"
             tell_done(said, as_json=as_json, done=known, host=name)
             return
         ids = [life.worker_id for life in store.history.lifetimes() if life.name == name and life.ended_at is None]
-        ended = [store.wishes.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
+        ended = [store.overrides.end(Verb.DRAIN, who=invocation.who, at=now, host=each) for each in (name, *ids)]
         drained = any(ended)
-        new = store.wishes.ask(Verb.KEEP, who=invocation.who, at=now, host=name)
+        new = store.overrides.ask(Verb.KEEP, who=invocation.who, at=now, host=name)
     said = f"{name} will be kept" + ("; it is no longer to be drained" if drained else "") if new else f"{name} is kept"
     tell_done(said, as_json=as_json, done=new, host=name)

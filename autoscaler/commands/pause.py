@@ -21,7 +21,7 @@ def command(invocation: Invocation, as_json: bool) -> None:
     """
     tell_where_nobody_serves(invocation)
     with invocation.store() as store:
-        new = store.wishes.ask(Verb.PAUSE, who=invocation.who, at=time.time())
-        by = store.wishes.load().paused_by
+        new = store.overrides.ask(Verb.PAUSE, who=invocation.who, at=time.time())
+        by = store.overrides.load().paused_by
     said = "paused; `sge-autoscaler resume` ends the pause" if new else f"already paused, by {by}"
     tell_done(f"the autoscaler is {said}", as_json=as_json, done=new, paused_by=by)

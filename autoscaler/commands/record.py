@@ -50,7 +50,7 @@ def _write(invocation: Invocation, directory: Path) -> None:
         directory,
         outputs=seen.outputs,
         fleet=snapshot.fleet,
-        wishes=snapshot.wishes,
+        overrides=snapshot.overrides,
         memory=snapshot.memory,
         evidence=snapshot.evidence,
         requests=snapshot.requests,

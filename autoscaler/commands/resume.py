@@ -30,7 +30,7 @@ def command(invocation: Invocation, as_json: bool) -> None:
     tell_where_nobody_serves(invocation)
     with invocation.store() as store:
         memory = store.memory.load()
-        ended = [_SAID[verb] for verb in store.wishes.resume(who=invocation.who, at=time.time())]
+        ended = [_SAID[verb] for verb in store.overrides.resume(who=invocation.who, at=time.time())]
     ended += ["the brake"] if memory.brake is not None else []
     ended += [f"the refusal of launches for {array}" for array in memory.stopped]
     ended += [f"protected mode of {name}" for name, array in memory.protected.items() if array.stopped is not None]

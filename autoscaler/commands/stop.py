@@ -65,10 +65,10 @@ def _ask(store: Store, verb: Verb, who: str, *, quiet: bool) -> None:
     """The later override wins: `stop` ends what `keep` asked for."""
     now = time.time()
     with store.database.transaction():
-        store.wishes.ask(verb, who=who, at=now)
-        kept = sorted(store.wishes.load().keep)
+        store.overrides.ask(verb, who=who, at=now)
+        kept = sorted(store.overrides.load().keep)
         for host in kept:
-            store.wishes.end(Verb.KEEP, who=who, at=now, host=host)
+            store.overrides.end(Verb.KEEP, who=who, at=now, host=host)
     if kept and not quiet:
         echo(f"no longer kept: {', '.join(kept)}")
 
@@ -78,7 +78,7 @@ def _served(invocation: Invocation) -> bool:
 
 
 def _wished(store: Store, verb: Verb) -> bool:
-    return any(wish.verb is verb for wish in store.wishes.in_force())
+    return any(wish.verb is verb for wish in store.overrides.in_force())
 
 
 def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
@@ -95,7 +95,7 @@ def _wait(invocation: Invocation, store: Store, verb: Verb) -> bool:
         if not _wished(store, verb):
             break
         time.sleep(LOOK_EVERY)
-    if store.wishes.fulfilled(verb):
+    if store.overrides.fulfilled(verb):
         echo("all workers have been removed and terminated")
         return True
     return False

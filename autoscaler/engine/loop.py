@@ -1,4 +1,4 @@
-"""The loop: a pass is observe, plan, act, report. Woken by events, answers, wishes and signals, and by the poll anyway.
+"""The loop: a pass is observe, plan, act, report. Woken by events, answers, overrides and signals, and by the poll anyway.
 
 Nothing is decided here. A pass that cannot observe does nothing and says so once; whatever goes wrong in one pass, the
 next one looks anew. This is the one place where a broad `except` stands.
@@ -43,7 +43,7 @@ SOON = 1.0
 GATHER = 0.2
 """Seconds that a waking event waits for others of its burst."""
 LOOK_ROUND = 1.0
-"""Seconds between two looks for wishes while waiting, and longest time between two signs of life."""
+"""Seconds between two looks for overrides while waiting, and longest time between two signs of life."""
 PERSONS_WAIT = 5.0
 """Seconds for which what a person asked for may be put off so that qmaster is left alone."""
 LONG_REST = 10.0
@@ -188,7 +188,7 @@ class Loop:
         journalled = self.store.accept(plan, pass_number=plan.memory.passes, at=snapshot.now)
         outcomes = self.actor.act(journalled, snapshot.fleet.workers, carry_on=lambda: not self._stop)
         grace = self.observer.policy.order_grace
-        if snapshot.wishes.paused or snapshot.wishes.stop or plan.memory.brake:
+        if snapshot.overrides.paused or snapshot.overrides.stop or plan.memory.brake:
             self.actor.abandon(snapshot.fleet.workers, grace=grace)
         elif not self._stop:
             self.actor.resume(snapshot.fleet.workers, grace=grace)
@@ -197,7 +197,7 @@ class Loop:
         return outcomes
 
     def _remember(self, plan: Plan, snapshot: Snapshot) -> None:
-        """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
+        """What is looked up later: explanations, lifetimes; and overrides that have been carried out."""
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
@@ -228,10 +228,10 @@ class Loop:
         ids = {worker.id for worker in snapshot.fleet.workers if worker.exists}
         ids |= {worker_id for worker_id, note in snapshot.memory.workers.items() if not note.gone}
         there |= {_label(worker.name) for worker in snapshot.fleet.workers if worker.exists and worker.name}
-        for verb, hosts in ((Verb.KEEP, snapshot.wishes.keep), (Verb.DRAIN, snapshot.wishes.drain)):
+        for verb, hosts in ((Verb.KEEP, snapshot.overrides.keep), (Verb.DRAIN, snapshot.overrides.drain)):
             for host in sorted(hosts):
                 if _label(host) not in there and host not in ids:
-                    self.store.wishes.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
+                    self.store.overrides.end(verb, who=f"{AUTOSCALER}: the host is gone", at=snapshot.now, host=host)
 
     def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
         """What failed, machines that never joined included; what stays the same from pass to pass is said once."""
@@ -380,12 +380,12 @@ class Loop:
     def _released(self) -> bool:
         """Whether somebody wished to stop, and nothing of ours is left; then the wish is fulfilled."""
         last = self._last
-        if last is None or self._blind or self._stop or not last.snapshot.wishes.stop:
+        if last is None or self._blind or self._stop or not last.snapshot.overrides.stop:
             return False
         if any(worker.exists for worker in last.snapshot.fleet.workers) or self.actor.uncertain:
             return False
         for verb in (Verb.STOP_DRAIN, Verb.STOP_NOW):
-            self.store.wishes.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
+            self.store.overrides.end(verb, who=f"{AUTOSCALER}: done", at=self.observer.clock())
         self._fulfilment.end_all(self.observer.clock(), f"{AUTOSCALER}: all is given back")
         return True
 

@@ -39,7 +39,7 @@ class Now:
 
 def status(store: Store, now: Now) -> dict[str, Any]:
     """The whole screen as plain values."""
-    memory, wishes = store.memory.load(), store.wishes.load()
+    memory, overrides = store.memory.load(), store.overrides.load()
     last = next(iter(store.history.passes(1)), None)
     said: Mapping[str, Any] = {} if last is None else last.document
     lives = store.history.lifetimes()
@@ -68,10 +68,10 @@ def status(store: Store, now: Now) -> dict[str, Any]:
         "unknown_prices": sum(price is None for price in prices),
         "request_sets": asked["request_sets"],
         "asked": asked_line(asked),
-        "paused": {"by": wishes.paused_by} if wishes.paused else None,
-        "stop": wishes.stop,
-        "keep": sorted(wishes.keep),
-        "drain": sorted(wishes.drain),
+        "paused": {"by": overrides.paused_by} if overrides.paused else None,
+        "stop": overrides.stop,
+        "keep": sorted(overrides.keep),
+        "drain": sorted(overrides.drain),
         "brake": None if memory.brake is None else reason_part(memory.brake),
         "stopped": dict(memory.stopped),
         "failures": [_failure_part(alike) for alike in _alike(store.journal.failures(now.at - LATELY))],

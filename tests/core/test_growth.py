@@ -586,9 +586,9 @@ def test_a_hybrid_floor_is_made_of_the_smallest_type() -> None:
     assert launch.candidates[0].type == LARGE
 
 
-@pytest.mark.parametrize("wishes", (Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now")))
-def test_paused_or_stopping_launches_nothing(wishes: Overrides) -> None:
-    assert launches(jobs(8), wishes, limits=Limits(min_workers=2)) == []
+@pytest.mark.parametrize("overrides", (Overrides(paused=True), Overrides(stop="drain"), Overrides(stop="now")))
+def test_paused_or_stopping_launches_nothing(overrides: Overrides) -> None:
+    assert launches(jobs(8), overrides, limits=Limits(min_workers=2)) == []
 
 
 # -- several queues ---------------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def beyond_limits(seen: Snapshot, made: Plan) -> str:
         if isinstance(action, Terminate) and action.reason.code not in FENCES and action.host in hosts:
             return f"{action} is for an execution host"
     launches = [action for action in made.actions if isinstance(action, Launch)]
-    if launches and (seen.wishes.paused or seen.wishes.stop):
+    if launches and (seen.overrides.paused or seen.overrides.stop):
         return "launches although a person said no"
     wrong = (_array_beyond(seen, arrays[root], launches) for root in arrays if not arrays[root].extends)
     return next((said for said in wrong if said), "") or _cell_beyond(seen, launches)

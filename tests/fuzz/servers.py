@@ -64,7 +64,7 @@ def judge_requests(store: Store, now: float) -> None:
     policy = replace(base.policy, node_arrays=(replace(one, hybrid=True, limits=limits, scale_up_batch=1000),))
     fleet = Fleet((), tuple(a_bucket(kind) for kind in (SMALL, LARGE)))
     policy = in_force(policy, requests, arrays_present(fleet, Memory()), fleet.buckets)
-    seen = Snapshot(base.cluster, fleet, base.wishes, base.memory, policy, base.now, requests=requests)
+    seen = Snapshot(base.cluster, fleet, base.overrides, base.memory, policy, base.now, requests=requests)
     assert not (said := beyond_limits(seen, plan(seen))), said
     nodes = [node for node in store.nodes.live() if node.node_array in ("execute", "")]
     assert len(nodes) <= MOST_WORKERS, f"{len(nodes)} nodes are there where {MOST_WORKERS} may be"

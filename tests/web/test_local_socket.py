@@ -222,7 +222,7 @@ def test_a_state_that_cannot_be_kept_is_said_and_is_no_success(
 
 
 def test_a_request_while_all_is_given_back_is_told_so(path: Path, store: Store) -> None:
-    store.wishes.ask(Verb.STOP_NOW, who="ann", at=1.0)
+    store.overrides.ask(Verb.STOP_NOW, who="ann", at=1.0)
     with serve_requests(RequestService(store, lambda: ARRAYS), path):
         assert update(path, {"Name": "execute"})[1]["note"] == STOPPING
 
