@@ -23,10 +23,9 @@ def submissions(
     """Jobs that were not told before: one event an owner and project, however many categories they are."""
     if shapes is known.shapes:
         return known, []
-    before = set(map(id, known.shapes))
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
     for shape in shapes:
-        if id(shape) in before or known.submitted.issuperset(shape.jobs):
+        if known.submitted.issuperset(shape.jobs):
             continue
         for job, submitted, tasks in zip(shape.jobs, shape.submitted, shape.tasks, strict=True):
             if job not in known.submitted:
@@ -58,10 +57,8 @@ def countings(
     now_told = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
     if now_told == known.verdicts:
         return known, []
-    before = {(id(jobs), counted) for jobs, counted in zip(*known.verdicts, strict=True)}
-    changed = [verdict for verdict in verdicts if (id(verdict.jobs), verdict.counted) not in before]
     news: dict[tuple[bool, str, str, str], dict[int, int]] = {}
-    for verdict in changed:
+    for verdict in verdicts:
         told = known.counted if verdict.counted else known.uncounted
         if told.issuperset(verdict.jobs):
             continue
