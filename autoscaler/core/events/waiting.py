@@ -27,10 +27,10 @@ def submissions(
     for shape in shapes:
         if known.submitted.issuperset(shape.jobs):
             continue
-        for job, submitted, tasks in zip(shape.jobs, shape.submitted, shape.tasks, strict=True):
-            if job not in known.submitted:
-                whose = shape.ask.owner, shape.ask.project or _project(job, details)
-                found.setdefault(whose, []).append((job, submitted, task_count(tasks)))
+        for at in [at for at, job in enumerate(shape.jobs) if job not in known.submitted]:
+            job = shape.jobs[at]
+            whose = shape.ask.owner, shape.ask.project or _project(job, details)
+            found.setdefault(whose, []).append((job, shape.submitted[at], task_count(shape.tasks[at])))
     events = [_submitted(jobs, *whose, now) for whose, jobs in found.items()]
     new = {job for jobs in found.values() for job, _, _ in jobs}
     return replace(known, shapes=shapes, submitted=known.submitted | new if new else known.submitted), events
@@ -62,11 +62,11 @@ def countings(
         told = known.counted if verdict.counted else known.uncounted
         if told.issuperset(verdict.jobs):
             continue
-        for job, tasks in zip(verdict.jobs, verdict.tasks, strict=True):
-            if job not in told:
-                project = verdict.ask.project or _project(job, details)
-                group = verdict.counted, verdict.reason.code.value, verdict.ask.owner, project
-                news.setdefault(group, {})[job] = task_count(tasks)
+        for at in [at for at, job in enumerate(verdict.jobs) if job not in told]:
+            job = verdict.jobs[at]
+            project = verdict.ask.project or _project(job, details)
+            group = verdict.counted, verdict.reason.code.value, verdict.ask.owner, project
+            news.setdefault(group, {})[job] = task_count(verdict.tasks[at])
     counted = {job for group, jobs in news.items() if group[0] for job in jobs}
     uncounted = {job for group, jobs in news.items() if not group[0] for job in jobs}
     if uncounted:
