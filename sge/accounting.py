@@ -112,14 +112,20 @@ def read_on(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int
     A file that is not there gives nothing. One that is shorter than it was has been rotated and is read from its
     beginning; a longer one under the same name goes on. Raises OSError where it is there and cannot be read.
     """
+    end, data = _news(file, offset, most)
+    return end, read_starts(data)
+
+
+def _news(file: Path, offset: int | None, most: int) -> tuple[int, bytes]:
+    """Whole lines that were written after `offset`, and how far they go."""
     try:
         opened = file.open("rb")
     except FileNotFoundError:
-        return offset or 0, ()
+        return offset or 0, b""
     with opened:
         size = os.fstat(opened.fileno()).st_size
-        if offset is None:
-            return size, ()
+        if offset is None or offset == size:
+            return size, b""
         begin = offset if offset <= size else 0
         if size - begin > OLD_NEWS:
             begin = size - most
@@ -128,7 +134,37 @@ def read_on(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int
     end = data.rfind(b"\n") + 1
     if not end and len(data) == most:
         end = most  # no line of Grid Engine's is as long; standing still before it would be for ever
-    return begin + end, read_starts(data[:end])
+    return begin + end, data[:end]
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """One line of accounting: a start of a job or task that is over."""
+
+    job: int
+    task: int
+    """0: the job is no array."""
+    owner: str
+    project: str
+    end: JobEnd
+
+
+def read_on_ends(file: Path, offset: int | None, most: int = MOST_BYTES) -> tuple[int, tuple[EndedRun, ...]]:
+    """As `read_on`, with times, places and how each ended."""
+    upto, data = _news(file, offset, most)
+    found: list[EndedRun] = []
+    for line in data.decode("utf-8", "replace").split("\n"):
+        record = _record(line)
+        end = _end(line.strip(), record["job_number"]) if record else None
+        if end is not None:
+            project = record.get("project", "")
+            told = "" if project == NO_PROJECT else project
+            found.append(EndedRun(record["job_number"], end.task, record["owner"], told, end))
+    return upto, tuple(found)
+
+
+NO_PROJECT = "NONE"
+"""How accounting writes that a job has no project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +247,7 @@ _NAMES: Mapping[str, int] = MappingProxyType(
         "end_time": 10,
         "failed": 11,
         "exit_status": 12,
+        "project": 31,
         "slots": 34,
         "task_number": 35,
     }
@@ -218,7 +255,7 @@ _NAMES: Mapping[str, int] = MappingProxyType(
 """Names of fields in a line of JSON, and their places between colons."""
 _TIMES = ("submission_time", "start_time", "end_time")
 _DIGITS = 19
-_TEXTS = frozenset({"qname", "hostname", "owner"})
+_TEXTS = frozenset({"qname", "hostname", "owner", "project"})
 _NEEDED = frozenset({"hostname", "owner", "job_number", "failed"})
 
 

@@ -27,6 +27,7 @@ from autoscaler.core.snapshot import Snapshot
 from autoscaler.engine.actor import Actor
 from autoscaler.engine.boot_script import LOAD_SENSOR, ORDER_IN_METADATA, WITH_METADATA, WorkerBoot
 from autoscaler.engine.cell_lease import CellLease, own_lease
+from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.engine.execution import ExecutionContext
 from autoscaler.engine.health_checks import HealthChecks
 from autoscaler.engine.host_names import WorkerNames
@@ -164,6 +165,7 @@ def serving(invocation: Invocation) -> Iterator[Loop]:
             admissions=_admissions(invocation),
             health=HealthChecks(invocation.runner, store.health, time.time, on_sick=wakeup.ring).begin,
             monitor=Monitor(store.samples).see,
+            events=EventKeeper(store.events, accounting).note,
             guard=guard,
         )
 

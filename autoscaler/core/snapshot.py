@@ -98,3 +98,5 @@ class Plan:
     """By id of each created node for which nothing is launched now: why."""
     failures: tuple[LaunchFailure, ...] = ()
     """Machines that ended before they joined, seen so for the first time: durable, so that each counts once."""
+    served: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By job category that launches of this plan are for: its jobs."""

@@ -128,6 +128,8 @@ class Loop:
     """Begins health checks of workers that are due."""
     monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
     """Adds what was seen to the history."""
+    events: Callable[[Snapshot, Plan], None] | None = None
+    """Keeps what happened to jobs and workers since the last pass."""
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
@@ -206,6 +208,8 @@ class Loop:
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
             self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
+        if self.events is not None and not self.dry_run:
+            self.events(snapshot, plan)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)

@@ -12,6 +12,7 @@ from autoscaler.core.snapshot import Plan
 from autoscaler.report.wording import text
 from autoscaler.store import (
     auto_stops,
+    events,
     evidence,
     history,
     journal,
@@ -44,6 +45,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     journal.FOR_CATEGORIES,
     service_settings.TABLE,
     journal.OF_SETS,
+    events.TABLES,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -66,6 +68,7 @@ class Store:
         self.starts = evidence.StartTable(database)
         self.health = evidence.HealthTable(database)
         self.samples = samples.SampleTable(database)
+        self.events = events.EventTable(database)
         self.nodes = nodes.NodeTable(database)
         self.looks = observations.ObservationTable(database)
         self.verbs = node_operations.NodeOperationTable(database)
@@ -118,6 +121,7 @@ class Store:
         with self.database.transaction():
             self.history.forget(now - history.KEPT_FOR)
             self.samples.forget(now)
+            self.events.forget(now)
             self.requests.lapse(now)
             self.journal.forget(now - history.KEPT_FOR)
             self.nodes.forget(now - history.KEPT_FOR)

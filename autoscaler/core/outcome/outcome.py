@@ -15,6 +15,7 @@ from autoscaler.core.outcome.decisions import Decisions
 from autoscaler.core.outcome.due import next_due
 from autoscaler.core.outcome.job_verdicts import Said, job_verdicts
 from autoscaler.core.outcome.next_memory import next_memory
+from autoscaler.core.outcome.served import served
 from autoscaler.core.outcome.starving import starving
 from autoscaler.core.policy import Policy
 from autoscaler.core.recovery.recovery import Recovery, jobs_in_doubt
@@ -63,6 +64,7 @@ def outcome_of(facts: Facts, decided: Decisions) -> Plan:
         withheld=launches.withheld,
         failures=facts.failed,
         refused_operations=decided.operations.refused,
+        served=served(launches.launches, demand),
     )
 
 

@@ -1,0 +1,1 @@
+"""What happened to jobs and workers, told once each: events from one pass to the next."""

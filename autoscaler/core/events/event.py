@@ -1,0 +1,100 @@
+"""One event of the life of jobs or of a worker, and how many jobs are written as one."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+class EventKind(StrEnum):
+    """In the order of a job's life."""
+
+    SUBMITTED = "submitted"
+    COUNTED = "counted"
+    """It counts as demand."""
+    NOT_COUNTED = "not_counted"
+    """It waits and does not count as demand, or does so no longer; `code` says why."""
+    ORDERED = "ordered"
+    """A launch was ordered for it, with the other jobs of the event."""
+    JOINED = "joined"
+    """A worker entered service."""
+    STARTED = "started"
+    ENDED = "ended"
+
+
+ENDED, FAILED, UNKNOWN = "ended", "failed", "unknown"
+"""Codes of ENDED: Grid Engine ran it, whatever its exit status; Grid Engine says that it failed; accounting did not
+tell.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """What happened to one job, to many alike in the same pass, or to a worker. Times as Unix seconds."""
+
+    kind: EventKind
+    at: float
+    """When it happened; of several jobs the first time."""
+    until: float
+    """Of several jobs the last time."""
+    seen_at: float
+    """Time of the pass that noticed it."""
+    jobs: str = ""
+    """Numbers as ranges: `4-7,9`. '': of no job."""
+    tasks: str = ""
+    """Of one array: its tasks as ranges; '' where all that wait are meant, several jobs, or no array."""
+    count: int = 0
+    """Jobs, of arrays tasks."""
+    owner: str = ""
+    project: str = ""
+    hosts: tuple[str, ...] = ()
+    queue: str = ""
+    worker_id: str = ""
+    order_id: str = ""
+    code: str = ""
+    """Code of the reason; of ENDED, one of the three above."""
+    message: str = ""
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`4-7,9` of 4, 5, 6, 7 and 9."""
+    parts: list[str] = []
+    first = last = None
+    for number in sorted(set(numbers)):
+        if last is not None and number == last + 1:
+            last = number
+            continue
+        if first is not None and last is not None:
+            parts.append(_range(first, last))
+        first = last = number
+    if first is not None and last is not None:
+        parts.append(_range(first, last))
+    return ",".join(parts)
+
+
+def bounds(text: str) -> tuple[tuple[int, int], ...]:
+    """First and last of each range of `4-7,9`."""
+    return tuple((int(found[1]), int(found[2] or found[1])) for found in _RANGE.finditer(text))
+
+
+def within(text: str, number: int) -> bool:
+    """Whether the ranges of a text hold a number."""
+    return any(first <= number <= last for first, last in bounds(text))
+
+
+def those_within(text: str, numbers: Iterable[int]) -> set[int]:
+    """Which of these numbers the ranges of a text hold; ranges may be much longer than the numbers are many."""
+    ordered = sorted(numbers)
+    found: set[int] = set()
+    for first, last in bounds(text):
+        found.update(ordered[bisect_left(ordered, first) : bisect_right(ordered, last)])
+    return found
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"

@@ -1,0 +1,139 @@
+"""All events of one pass: a pure function of what was told before, the snapshot, the plan and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from autoscaler.core.events.event import EventKind, JobEvent, ranges
+from autoscaler.core.events.known import Accounted, Known, Run
+from autoscaler.core.events.running import runs_and_ends
+from autoscaler.core.events.waiting import countings, submissions, without_ended
+from autoscaler.core.model.fleet import Order
+from autoscaler.core.model.reasons import Code
+from autoscaler.core.snapshot import Plan, Snapshot
+
+COMPARED = 60.0
+"""Seconds after which verdicts are compared although nothing tells that they changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassEvents:
+    """What one pass noticed, in the order of a job's life, and what is known after it."""
+
+    known: Known
+    events: tuple[JobEvent, ...] = ()
+    started: tuple[Run, ...] = ()
+    ended: tuple[Run, ...] = ()
+
+
+def events_of(known: Known, snapshot: Snapshot, plan: Plan, accounted: Sequence[Accounted]) -> PassEvents:
+    """`accounted`: lines of accounting since the last pass. Orders are those that the snapshot has of the journal: one
+    that this plan makes is told by the next pass, after a crash too.
+    """
+    now, details = snapshot.now, plan.memory.details
+    listed = known.shapes is snapshot.cluster.shapes
+    known, submitted = submissions(known, snapshot.cluster.shapes, details, now)
+    known, short = _never_seen_waiting(known, accounted, now)
+    known, counted = _countings(known, plan, now, listed=listed)
+    known, ordered = _orders(known, snapshot.fleet.orders, now)
+    known, joined = _joined(known, snapshot, plan)
+    moved = runs_and_ends(known, snapshot.cluster.hosts, accounted, details, now)
+    known = replace(moved.known, serving=plan.served) if plan.served else moved.known
+    events = (*submitted, *short, *counted, *ordered, *joined, *moved.events)
+    return PassEvents(without_ended(known) if events else known, events, moved.started, moved.ended)
+
+
+def _countings(known: Known, plan: Plan, now: float, *, listed: bool) -> tuple[Known, list[JobEvent]]:
+    """Verdicts of the same listing with the same totals are compared seldom: there may be 50,000."""
+    totals = plan.waiting, plan.counted, len(plan.shapes)
+    if listed and totals == known.totals and 0 <= now - known.compared_at < COMPARED:
+        return known, []
+    known, events = countings(known, plan.shapes, plan.memory.details, now)
+    return replace(known, totals=totals, compared_at=now), events
+
+
+def _never_seen_waiting(known: Known, accounted: Iterable[Accounted], now: float) -> tuple[Known, list[JobEvent]]:
+    """Jobs that came, ran and ended between two passes."""
+    groups: dict[tuple[str, str], dict[int, list[Accounted]]] = {}
+    for line in accounted:
+        if line.job not in known.submitted and (line.job, line.task) not in known.runs:
+            groups.setdefault((line.owner, line.project), {}).setdefault(line.job, []).append(line)
+    events = [
+        JobEvent(
+            EventKind.SUBMITTED,
+            min(times := [line.submitted for lines in jobs.values() for line in lines]),
+            max(times),
+            now,
+            ranges(jobs),
+            count=len(times),
+            owner=owner,
+            project=project,
+        )
+        for (owner, project), jobs in groups.items()
+    ]
+    new = set(chain.from_iterable(groups.values()))
+    return (replace(known, submitted=known.submitted | new) if new else known), events
+
+
+def _orders(known: Known, orders: Sequence[Order], now: float) -> tuple[Known, list[JobEvent]]:
+    """Launches that were ordered since."""
+    new: dict[str, list[Order]] = {}
+    for order in orders:
+        if order.id not in known.orders and _time_of(order) > known.since:
+            new.setdefault(order.id, []).append(order)
+    if not new:
+        return known, []
+    ids = frozenset(order.id for order in orders)
+    return replace(known, orders=ids), [_ordered(parts, known.serving, now) for parts in new.values()]
+
+
+def _ordered(parts: Sequence[Order], serving: Mapping[str, tuple[tuple[int, ...], ...]], now: float) -> JobEvent:
+    """An order, which may be of several types, with the jobs of the categories that it is for: which of them start on
+    its workers, Grid Engine decides.
+    """
+    first = parts[0]
+    jobs = [jobs for key, _ in first.assignment for jobs in serving.get(key, ())]
+    types = " and ".join(f"{part.count} {part.type.name}" for part in parts)
+    return JobEvent(
+        EventKind.ORDERED,
+        _time_of(first),
+        _time_of(first),
+        now,
+        ranges(chain.from_iterable(jobs)),
+        count=sum(tasks for _, tasks in first.assignment),
+        order_id=first.id,
+        code=Code.DEMAND.value if first.assignment else "",
+        message=f"{types} of {first.node_array}",
+    )
+
+
+def _time_of(order: Order) -> float:
+    return order.ordered_at if order.planned_at is None else order.planned_at
+
+
+def _joined(known: Known, snapshot: Snapshot, plan: Plan) -> tuple[Known, list[JobEvent]]:
+    """Workers that qmaster has heard of."""
+    heard = {
+        worker.id: note.heard_at
+        for worker in snapshot.fleet.workers
+        if (note := plan.memory.workers.get(worker.id)) is not None and note.heard_at is not None
+    }
+    if known.joined.issuperset(heard):
+        return known, []
+    events = [
+        JobEvent(
+            EventKind.JOINED,
+            at,
+            at,
+            snapshot.now,
+            hosts=(worker.name or worker.id,),
+            worker_id=worker.id,
+            order_id=worker.order_id or "",
+            message=f"{worker.type.name} of {worker.node_array}",
+        )
+        for worker in snapshot.fleet.workers
+        if (at := heard.get(worker.id, known.since)) > known.since and worker.id not in known.joined
+    ]
+    return replace(known, joined=frozenset(heard)), events

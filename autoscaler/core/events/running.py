@@ -1,0 +1,178 @@
+"""Events of jobs that run and end: from what the hosts show, and from Grid Engine's accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.core.events.event import ENDED, FAILED, UNKNOWN, EventKind, JobEvent, ranges
+from autoscaler.core.events.known import Accounted, Key, Known, Run
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail
+
+LATE = 120.0
+"""Seconds after which a job that no host shows any more has ended, whether accounting tells how or not. Grid Engine
+writes accounting every 15 s unless told otherwise.
+"""
+Instances = Mapping[tuple[str, str], tuple[HostJob, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a pass noticed of jobs on hosts."""
+
+    known: Known
+    started: tuple[Run, ...] = ()
+    ended: tuple[Run, ...] = ()
+    """Told to be over: these of the known runs are forgotten."""
+    events: tuple[JobEvent, ...] = ()
+
+
+def runs_and_ends(
+    known: Known,
+    hosts: Sequence[ExecutionHost],
+    accounted: Sequence[Accounted],
+    details: Mapping[int, JobDetail],
+    now: float,
+) -> Moved:
+    """What began, from hosts and accounting, and what ended."""
+    instances = {(one.queue, one.host): one.jobs for host in hosts for one in host.instances if one.jobs}
+    if instances == known.instances and not accounted and not known.gone:
+        return Moved(known)
+    there = _there(instances, details)
+    runs, gone = dict(known.runs), dict(known.gone)
+    news: list[JobEvent] = []
+    again = [run for key, run in there.items() if key in runs and _is_another(run, runs[key])]
+    over, ends, starts = _accounted(runs, accounted, now, {run.key for run in again})
+    news += ends
+    for run in over:
+        runs.pop(run.key, None)
+        gone.pop(run.key, None)
+    for run in again:
+        if (old := runs.pop(run.key, None)) is not None:
+            over.append(old)
+            news += _ended_unseen([old], now)
+    started = [run for key, run in there.items() if key not in runs]
+    runs |= {run.key: run for run in started}
+    gone = {key: gone.get(key, now) for key in runs if key not in there}
+    late = [runs.pop(key) for key, since in gone.items() if now - since >= LATE]
+    for run in late:
+        del gone[run.key]
+    news += _ended_unseen(late, now)
+    events = (*_started(started, now), *starts, *news)
+    return Moved(replace(known, runs=runs, gone=gone, instances=instances), tuple(started), (*over, *late), events)
+
+
+def _there(instances: Instances, details: Mapping[int, JobDetail]) -> dict[Key, Run]:
+    """What runs now, on all its hosts."""
+    found: dict[Key, Run] = {}
+    for (queue, host), jobs in instances.items():
+        for job in jobs:
+            key = job.number, job.task
+            before = found.get(key)
+            if before is None:
+                detail = details.get(job.number)
+                project = "" if detail is None else detail.project
+                found[key] = Run(job.number, job.task, job.owner, (host,), queue, job.started, project)
+            elif host not in before.hosts:
+                found[key] = replace(before, hosts=(*before.hosts, host))
+    found.pop((0, ""), None)  # stands for one that cannot be read
+    return found
+
+
+def _is_another(run: Run, before: Run) -> bool:
+    """Whether it began again elsewhere between two passes."""
+    return set(run.hosts).isdisjoint(before.hosts)
+
+
+def _accounted(
+    runs: Mapping[Key, Run], accounted: Sequence[Accounted], now: float, again: set[Key]
+) -> tuple[list[Run], list[JobEvent], list[JobEvent]]:
+    """Runs that are over, events of all ends, and of starts that no pass saw."""
+    over: list[Run] = []
+    unseen: list[Run] = []
+    groups: dict[tuple[str, str, str, str, str, str, int], list[Accounted]] = {}
+    taken: set[Key] = set()
+    for line in accounted:
+        key = line.job, line.task
+        run = runs.get(key) if key not in taken else None
+        if run is not None and line.host in run.hosts:
+            taken.add(key)
+            over.append(run)
+        elif line.started is not None:
+            unseen.append(_run_of(line))
+        code = FAILED if line.failed else ENDED
+        project = line.project or (run.project if run else "")
+        array = line.job if line.task else 0
+        groups.setdefault((line.host, line.queue, line.owner, project, code, line.how, array), []).append(line)
+    ends = [_ended(lines, host, queue, owner, project, code, how, now)
+            for (host, queue, owner, project, code, how, _), lines in groups.items()]  # fmt: skip
+    return over, ends, _started(unseen, now)
+
+
+def _run_of(line: Accounted) -> Run:
+    return Run(line.job, line.task, line.owner, (line.host,), line.queue, line.started, line.project)
+
+
+def _ended(
+    lines: Sequence[Accounted], host: str, queue: str, owner: str, project: str, code: str, how: str, now: float
+) -> JobEvent:
+    times = [line.ended or now for line in lines]
+    return JobEvent(
+        EventKind.ENDED,
+        min(times),
+        max(times),
+        now,
+        ranges(line.job for line in lines),
+        _tasks(line.task for line in lines),
+        len(lines),
+        owner,
+        project,
+        (host,),
+        queue,
+        code=code,
+        message=how,
+    )
+
+
+def _started(runs: Iterable[Run], now: float) -> list[JobEvent]:
+    return [_of_runs(EventKind.STARTED, alike, now) for alike in _alike(runs)]
+
+
+def _ended_unseen(runs: Iterable[Run], now: float) -> list[JobEvent]:
+    """Of these accounting told nothing."""
+    said = "accounting does not tell how"
+    return [
+        replace(_of_runs(EventKind.ENDED, alike, now), at=now, until=now, code=UNKNOWN, message=said)
+        for alike in _alike(runs)
+    ]
+
+
+def _alike(runs: Iterable[Run]) -> Iterable[list[Run]]:
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        array = run.job if run.task else 0
+        groups.setdefault((run.hosts, run.queue, run.owner, run.project, array), []).append(run)
+    return groups.values()
+
+
+def _of_runs(kind: EventKind, runs: Sequence[Run], now: float) -> JobEvent:
+    times = [run.started or now for run in runs]
+    first = runs[0]
+    return JobEvent(
+        kind,
+        min(times),
+        max(times),
+        now,
+        ranges(run.job for run in runs),
+        _tasks(run.task for run in runs),
+        len(runs),
+        first.owner,
+        first.project,
+        first.hosts,
+        first.queue,
+    )
+
+
+def _tasks(tasks: Iterable[str]) -> str:
+    """Of one array; '' of jobs that are none."""
+    return ranges(int(task) for task in tasks if task.isdigit())

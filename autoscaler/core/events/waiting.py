@@ -1,0 +1,121 @@
+"""Events of jobs that wait: submitted, counted, not counted. What did not change since the last pass costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+from autoscaler.core.events.event import EventKind, JobEvent, ranges
+from autoscaler.core.events.known import Known
+from autoscaler.core.model.cluster import JobCategory, JobDetail
+from autoscaler.core.model.complexes import task_count
+from autoscaler.core.snapshot import JobCategoryVerdict
+
+_JOBS, _COUNTED = attrgetter("jobs"), attrgetter("counted")
+MANY = 10_000
+"""So many jobs that no longer wait may be remembered beyond twice those that do."""
+
+
+def submissions(
+    known: Known, shapes: tuple[JobCategory, ...], details: Mapping[int, JobDetail], now: float
+) -> tuple[Known, list[JobEvent]]:
+    """Jobs that were not told before: one event an owner and project, however many categories they are."""
+    if shapes is known.shapes:
+        return known, []
+    found: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
+    for shape in shapes:
+        if known.submitted.issuperset(shape.jobs):
+            continue
+        for at in [at for at, job in enumerate(shape.jobs) if job not in known.submitted]:
+            job = shape.jobs[at]
+            whose = shape.ask.owner, shape.ask.project or _project(job, details)
+            found.setdefault(whose, []).append((job, shape.submitted[at], task_count(shape.tasks[at])))
+    events = [_submitted(jobs, *whose, now) for whose, jobs in found.items()]
+    new = {job for jobs in found.values() for job, _, _ in jobs}
+    return replace(known, shapes=shapes, submitted=known.submitted | new if new else known.submitted), events
+
+
+def _submitted(jobs: Sequence[tuple[int, float, int]], owner: str, project: str, now: float) -> JobEvent:
+    times = [submitted for _, submitted, _ in jobs]
+    return JobEvent(
+        EventKind.SUBMITTED,
+        min(times),
+        max(times),
+        now,
+        ranges(job for job, _, _ in jobs),
+        count=sum({job: count for job, _, count in jobs}.values()),
+        owner=owner,
+        project=project,
+    )
+
+
+def countings(
+    known: Known, verdicts: Sequence[JobCategoryVerdict], details: Mapping[int, JobDetail], now: float
+) -> tuple[Known, list[JobEvent]]:
+    """Jobs that begin to count as demand, or stop. An array of which some tasks count does count."""
+    now_told = tuple(map(_JOBS, verdicts)), tuple(map(_COUNTED, verdicts))
+    if now_told == known.verdicts:
+        return known, []
+    news: dict[tuple[bool, str, str, str], dict[int, int]] = {}
+    for verdict in verdicts:
+        told = known.counted if verdict.counted else known.uncounted
+        if told.issuperset(verdict.jobs):
+            continue
+        for at in [at for at, job in enumerate(verdict.jobs) if job not in told]:
+            job = verdict.jobs[at]
+            project = verdict.ask.project or _project(job, details)
+            group = verdict.counted, verdict.reason.code.value, verdict.ask.owner, project
+            news.setdefault(group, {})[job] = task_count(verdict.tasks[at])
+    counted = {job for group, jobs in news.items() if group[0] for job in jobs}
+    uncounted = {job for group, jobs in news.items() if not group[0] for job in jobs}
+    if uncounted:
+        uncounted -= _of(
+            verdict.jobs for verdict in verdicts if verdict.counted and not uncounted.isdisjoint(verdict.jobs)
+        )
+    events = [
+        event
+        for group, jobs in news.items()
+        if (event := _counting(*group, {job: jobs[job] for job in jobs if group[0] or job in uncounted}, now)).count
+    ]
+    grown = replace(
+        known,
+        verdicts=now_told,
+        counted=(known.counted | counted) - uncounted if counted or uncounted else known.counted,
+        uncounted=(known.uncounted | uncounted) - counted if counted or uncounted else known.uncounted,
+    )
+    return grown, events
+
+
+def without_ended(known: Known) -> Known:
+    """Without jobs that neither wait nor run, where these have become many. The newest stay: accounting may tell of
+    them some seconds later.
+    """
+    waiting = sum(map(len, known.verdicts[0]))
+    if max(len(known.submitted), len(known.counted)) <= 2 * waiting + MANY:
+        return known
+    there = (
+        _of(known.verdicts[0]) | _of(shape.jobs for shape in known.shapes) | {run.job for run in known.runs.values()}
+    )
+    return replace(
+        known,
+        submitted=known.submitted & there,
+        counted=known.counted & there,
+        uncounted=known.uncounted & there,
+    )
+
+
+def _of(parts: Iterable[Iterable[int]]) -> set[int]:
+    return set().union(*parts)
+
+
+def _counting(counted: bool, code: str, owner: str, project: str, jobs: Mapping[int, int], now: float) -> JobEvent:
+    kind = EventKind.COUNTED if counted else EventKind.NOT_COUNTED
+    return JobEvent(
+        kind, now, now, now, ranges(jobs), count=sum(jobs.values()), owner=owner, project=project, code=code
+    )
+
+
+def _project(job: int, details: Mapping[int, JobDetail]) -> str:
+    detail = details.get(job)
+    return "" if detail is None else detail.project

@@ -1,0 +1,90 @@
+"""Keeps the events of each pass: compares it with what was told before, and with Grid Engine's accounting."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoscaler.core.events.events import events_of
+from autoscaler.core.events.known import Accounted, Known
+from autoscaler.core.snapshot import Plan, Snapshot
+from autoscaler.store.events import EventTable, Place
+from sge.accounting import EndedRun, read_on_ends, written_last
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class EventKeeper:
+    """One for the life of a process. What was told before it began, the table tells."""
+
+    table: EventTable
+    accounting: Path
+    """SGE_ROOT/CELL/common/accounting. Of this and `accounting.jsonl` beside it that is read which was written last."""
+    _known: Known | None = None
+    _said: str = ""
+    _place: Place | None = None
+
+    def note(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Call this after a pass, outside of a transaction: what cannot be written is told by the next pass. Raises
+        StateNotKept.
+        """
+        if self._place is None:
+            self._place = self.table.place()
+        place, accounted = self._accounted(*self._place)
+        known = self._known or self._before(snapshot, accounted)
+        news = events_of(known, snapshot, plan, accounted)
+        self.table.keep(news, None if place == self._place else place)
+        self._known, self._place = news.known, place
+
+    def _before(self, snapshot: Snapshot, accounted: Sequence[Accounted]) -> Known:
+        """What earlier processes told. What the table's bound has pushed out counts as told."""
+        shapes = snapshot.cluster.shapes
+        known = self.table.known({*(job for shape in shapes for job in shape.jobs), *(line.job for line in accounted)})
+        old = frozenset(
+            job
+            for shape in shapes
+            for job, submitted in zip(shape.jobs, shape.submitted, strict=True)
+            if submitted <= known.since and job not in known.submitted
+        )
+        return replace(
+            known,
+            submitted=known.submitted | old,
+            counted=known.counted | (old - known.uncounted),
+            uncounted=known.uncounted | (old - known.counted),
+        )
+
+    def _accounted(self, before: str | None, offset: int | None) -> tuple[Place, tuple[Accounted, ...]]:
+        """The new lines of accounting, and how far they go."""
+        try:
+            file = written_last(self.accounting)
+            if not file.exists():  # of a new cell, every line is news
+                return (str(file), 0), ()
+            # What stands in the other file of the two was there before.
+            upto, ends = read_on_ends(file, offset if before in (None, str(file)) else None)
+        except OSError as error:
+            if str(error) != self._said:
+                log.warning("the accounting file cannot be read, so events do not tell how jobs ended: %s", error)
+            self._said = str(error)
+            return (before, offset), ()
+        self._said = ""
+        return (str(file), upto), tuple(map(_accounted, ends))
+
+
+def _accounted(run: EndedRun) -> Accounted:
+    end = run.end
+    return Accounted(
+        run.job,
+        str(run.task) if run.task else "",
+        run.owner,
+        end.host,
+        end.queue,
+        end.submitted_at,
+        end.started_at,
+        end.ended_at,
+        bool(end.failed),
+        end.how,
+        run.project,
+    )

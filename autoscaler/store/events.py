@@ -1,0 +1,244 @@
+"""The table of events, for 30 days and so many rows: what happened to jobs and workers, each told once.
+
+A pass without news writes nothing. What is needed to go on after a restart is kept beside the events: which jobs run,
+and how far accounting was read; what was told of waiting jobs is read off the events themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from autoscaler.core.events.event import EventKind, JobEvent, bounds, those_within, within
+from autoscaler.core.events.events import PassEvents
+from autoscaler.core.events.known import Known, Run
+from autoscaler.store.database import Migration, Table
+
+KEPT_FOR = 30 * 86_400.0
+MOST_ROWS = 100_000
+MOST_TEXT = 64 << 20
+"""Characters of all numbers of jobs together: those of many jobs that are not in a row take some room."""
+
+TABLES: Migration = (
+    """
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        at REAL NOT NULL,
+        until REAL NOT NULL,
+        seen_at REAL NOT NULL,
+        first_job INTEGER,
+        last_job INTEGER,
+        jobs TEXT NOT NULL,
+        tasks TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        project TEXT NOT NULL,
+        hosts TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        worker_id TEXT NOT NULL,
+        order_id TEXT NOT NULL,
+        code TEXT NOT NULL,
+        message TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX events_by_job ON events(first_job, last_job)",
+    "CREATE INDEX events_of_workers ON events(order_id) WHERE kind = 'joined'",
+    """
+    CREATE TABLE event_runs (
+        job INTEGER NOT NULL,
+        task TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        hosts TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        started REAL,
+        project TEXT NOT NULL,
+        PRIMARY KEY (job, task)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE event_marks (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        file TEXT,
+        offset INTEGER,
+        pushed_out REAL
+    ) STRICT
+    """,
+    "INSERT INTO event_marks VALUES (1, NULL, NULL, NULL)",
+)
+
+_COLUMNS = (
+    "kind",
+    "at",
+    "until",
+    "seen_at",
+    "first_job",
+    "last_job",
+    "jobs",
+    "tasks",
+    "count",
+    "owner",
+    "project",
+    "hosts",
+    "queue",
+    "worker_id",
+    "order_id",
+    "code",
+    "message",
+)
+_INSERT = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+
+
+Place = tuple[str | None, int | None]
+"""A file of accounting, and how far it was read; None: not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvent:
+    """An event with its number: a later one has a greater number."""
+
+    id: int
+    event: JobEvent
+
+
+class EventTable(Table):
+    """The tables above."""
+
+    def keep(self, news: PassEvents, place: Place | None = None) -> None:
+        """Keep the news of one pass, with the jobs that run since and those that are over, and how far accounting was
+        read, if that is news.
+        """
+        if not (news.events or news.started or news.ended or place):
+            return
+        with self._database.transaction():
+            self._database.execute_many(
+                "DELETE FROM event_runs WHERE job = ? AND task = ?", [run.key for run in news.ended]
+            )
+            self._database.execute_many(
+                "INSERT OR REPLACE INTO event_runs VALUES (?, ?, ?, ?, ?, ?, ?)", map(_run_row, news.started)
+            )
+            self._database.execute_many(_INSERT, map(_row, news.events))
+            if place:
+                self._database.execute("UPDATE event_marks SET file = ?, offset = ?", place)
+
+    def place(self) -> Place:
+        """Which file of accounting was read, and how far."""
+        row = self._database.row("SELECT file, offset FROM event_marks")
+        return (None, None) if row is None else (row["file"], row["offset"])
+
+    def known(self, jobs: Collection[int]) -> Known:
+        """What was told, as far as it concerns these jobs, those that run, workers and orders."""
+        told: dict[EventKind, set[int]] = {EventKind.SUBMITTED: set(), EventKind.COUNTED: set()}
+        told[EventKind.NOT_COUNTED] = set()
+        for row in self._of_waiting(jobs):
+            kind, found = EventKind(row["kind"]), those_within(row["jobs"], jobs)
+            if kind in (EventKind.COUNTED, EventKind.NOT_COUNTED):
+                told[EventKind.COUNTED] -= found
+                told[EventKind.NOT_COUNTED] -= found
+            told[kind] |= found
+        runs = [_run(row) for row in self._database.rows("SELECT * FROM event_runs")]
+        mark = self._database.row("SELECT pushed_out FROM event_marks")
+        return Known(
+            submitted=frozenset(told[EventKind.SUBMITTED]),
+            counted=frozenset(told[EventKind.COUNTED]),
+            uncounted=frozenset(told[EventKind.NOT_COUNTED]),
+            runs={run.key: run for run in runs},
+            joined=frozenset(self._ids("worker_id", EventKind.JOINED)),
+            orders=frozenset(self._ids("order_id", EventKind.ORDERED)),
+            since=float("-inf") if mark is None or mark["pushed_out"] is None else mark["pushed_out"],
+        )
+
+    def _of_waiting(self, jobs: Collection[int]) -> list[sqlite3.Row]:
+        if not jobs:
+            return []
+        return self._database.rows(
+            "SELECT kind, jobs FROM events WHERE kind IN (?, ?, ?) AND first_job <= ? AND last_job >= ? ORDER BY id",
+            (EventKind.SUBMITTED, EventKind.COUNTED, EventKind.NOT_COUNTED, max(jobs), min(jobs)),
+        )
+
+    def _ids(self, column: str, kind: EventKind) -> Iterator[str]:
+        return (row[0] for row in self._database.rows(f"SELECT {column} FROM events WHERE kind = ?", (kind,)))
+
+    def read(
+        self, *, job: int | None = None, task: int | None = None, host: str = "", after: int = 0, last: int = MOST_ROWS
+    ) -> tuple[KeptEvent, ...]:
+        """In the order in which they were noticed, the newest so many. Of a job in the order in which they happened,
+        with the workers that were launched for it or on which it started. `after`: those with a greater number.
+        """
+        if job is None:
+            rows = self._database.rows(
+                "SELECT * FROM events WHERE id > ? AND (hosts LIKE ? OR worker_id = ?) ORDER BY id DESC LIMIT ?",
+                (after, f"%{host.partition('.')[0]}%", host, last),
+            )
+        else:
+            rows = self._of_job(job, task)
+        kept = sorted((_kept(row) for row in rows if row["id"] > after), key=lambda one: one.id)
+        if job is not None:
+            kept.sort(key=lambda one: one.event.at)
+        return tuple(one for one in kept if not host or _names(one.event, host))[-last:]
+
+    def _of_job(self, job: int, task: int | None) -> list[sqlite3.Row]:
+        near = self._database.rows("SELECT * FROM events WHERE first_job <= ? AND last_job >= ?", (job, job))
+        mine = [row for row in near if within(row["jobs"], job)]
+        if task is not None:
+            mine = [row for row in mine if not row["tasks"] or within(row["tasks"], task)]
+        orders = {row["order_id"] for row in mine if row["order_id"]}
+        started = {host: row["at"] for row in mine if row["kind"] == EventKind.STARTED for host in row["hosts"].split()}
+        workers: dict[str, sqlite3.Row] = {}
+        for row in self._database.rows("SELECT * FROM events WHERE kind = ? ORDER BY id", (EventKind.JOINED,)):
+            if row["order_id"] in orders:
+                workers[row["worker_id"]] = row
+            elif row["hosts"] in started and row["at"] <= started[row["hosts"]]:
+                workers[row["hosts"]] = row  # the last one of that name
+        return [*mine, *{row["id"]: row for row in workers.values()}.values()]
+
+    def forget(self, now: float) -> None:
+        """Drop what is old, and the oldest of what is too much."""
+        with self._database.transaction():
+            before = self._database.row("SELECT max(id) AS id FROM events WHERE seen_at < ?", (now - KEPT_FOR,))
+            excess = self._database.row(
+                "SELECT max(id) AS id FROM ("
+                "SELECT id, count(*) OVER newest AS place, sum(length(jobs)) OVER newest AS text"
+                " FROM events WINDOW newest AS (ORDER BY id DESC)) WHERE place > ? OR text > ?",
+                (MOST_ROWS, MOST_TEXT),
+            )
+            last = max(row["id"] or 0 for row in (before, excess) if row is not None)
+            if not last:
+                return
+            row = self._database.row("SELECT max(until) AS at FROM events WHERE id <= ?", (last,))
+            self._database.execute("DELETE FROM events WHERE id <= ?", (last,))
+            self._database.execute(
+                "UPDATE event_marks SET pushed_out = max(coalesce(pushed_out, ?1), ?1)", (row["at"] if row else now,)
+            )
+
+
+def _names(event: JobEvent, host: str) -> bool:
+    short = host.lower().partition(".")[0]
+    return event.worker_id == host or any(each.lower().partition(".")[0] == short for each in event.hosts)
+
+
+def _row(event: JobEvent) -> tuple[object, ...]:
+    parts = bounds(event.jobs)
+    ends = (parts[0][0], parts[-1][1]) if parts else (None, None)
+    plain = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    plain |= {"kind": event.kind.value, "hosts": " ".join(event.hosts), "first_job": ends[0], "last_job": ends[1]}
+    return tuple(plain[name] for name in _COLUMNS)
+
+
+def _kept(row: sqlite3.Row) -> KeptEvent:
+    names = [field.name for field in dataclasses.fields(JobEvent)]
+    plain = {name: row[name] for name in names}
+    return KeptEvent(
+        row["id"], JobEvent(**{**plain, "kind": EventKind(row["kind"]), "hosts": tuple(row["hosts"].split())})
+    )
+
+
+def _run_row(run: Run) -> tuple[object, ...]:
+    return run.job, run.task, run.owner, " ".join(run.hosts), run.queue, run.started, run.project
+
+
+def _run(row: sqlite3.Row) -> Run:
+    hosts = tuple(row["hosts"].split())
+    return Run(row["job"], row["task"], row["owner"], hosts, row["queue"], row["started"], row["project"])

@@ -1,0 +1,260 @@
+"""Events: each step of a job's life is told once, many alike are one, and nothing is told of a quiet pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.events.event import EventKind, JobEvent, bounds, ranges, those_within, within
+from autoscaler.core.events.events import COMPARED, PassEvents, events_of
+from autoscaler.core.events.known import Accounted, Known
+from autoscaler.core.events.running import LATE
+from autoscaler.core.model.cluster import ExecutionHost, HostJob, JobDetail, QueueInstance
+from autoscaler.core.model.fleet import OrderState
+from autoscaler.core.model.memory import Memory
+from autoscaler.core.plan import plan
+from autoscaler.core.snapshot import Snapshot
+from tests.core.building import NOW, Thing, a_host, a_job, a_machine, a_snapshot, a_worker, an_order, jobs
+
+SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
+
+
+def told(known: Known, snapshot: Snapshot, *accounted: Accounted) -> PassEvents:
+    return events_of(known, snapshot, plan(snapshot), accounted)
+
+
+def first(*things: Thing, now: float = NOW) -> PassEvents:
+    return told(Known(), a_snapshot(*things, now=now))
+
+
+def then(before: PassEvents, *things: Thing, accounted: Iterable[Accounted] = (), after: float = 10.0) -> PassEvents:
+    return told(before.known, a_snapshot(*things, now=NOW + after), *accounted)
+
+
+def said(found: PassEvents, kind: EventKind | None = None) -> list[tuple[str, str, str]]:
+    """Kind, jobs and tasks of each event."""
+    return [(e.kind.value, e.jobs, e.tasks) for e in found.events if kind in (None, e.kind)]
+
+
+def only(found: PassEvents, kind: EventKind) -> JobEvent:
+    (event,) = (event for event in found.events if event.kind is kind)
+    return event
+
+
+def running(*runs: HostJob, host: str = "h1") -> ExecutionHost:
+    return ExecutionHost(host, (QueueInstance("main.q", host, 9, len(runs), 0, "", runs),))
+
+
+def a_run(job: int = 1, task: str = "", started: float = NOW - 3) -> HostJob:
+    return HostJob(job, task, "r", 1, "ann", started)
+
+
+def an_end(job: int = 1, task: str = "", host: str = "h1", *, failed: bool = False, began: bool = True) -> Accounted:
+    how = "exit status 0" if not failed else "exit status 1, failed: in prolog"
+    started = NOW + 1 if began else None
+    return Accounted(job, task, "ann", host, "main.q", NOW - 9, started, NOW + 4, failed, how)
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_submitted_when_it_was_and_counts_from_the_pass_on() -> None:
+    found = first(a_job(7, waited=70, owner="ann", project="wind"))
+    submitted, counted = only(found, SUBMITTED), only(found, COUNTED)
+    assert (submitted.jobs, submitted.at, submitted.seen_at) == ("7", NOW - 70, NOW)
+    assert (submitted.owner, submitted.project, submitted.count) == ("ann", "wind", 1)
+    assert (counted.jobs, counted.at, counted.owner, counted.project) == ("7", NOW, "ann", "wind")
+    assert counted.code
+
+
+def test_a_project_that_only_qstat_j_tells_is_told() -> None:
+    detail = Memory(passes=7, details={7: JobDetail(7, NOW - 5, group="staff", project="wind")})
+    assert {event.project for event in first(a_job(7, tasks="1-3:1", count=3), detail).events} == {"wind"}
+
+
+def test_50000_jobs_of_a_category_are_one_event() -> None:
+    found = first(jobs(50_000, owner="ann"))
+    assert said(found) == [("submitted", "1-50000", ""), ("counted", "1-50000", "")]
+    assert [event.count for event in found.events] == [50_000, 50_000]
+
+
+def test_jobs_of_an_owner_are_one_event_whatever_they_ask_for() -> None:
+    found = first(a_job(1, owner="ann"), a_job(2, slots=2, owner="ann"), a_job(3, owner="bob"))
+    assert said(found, SUBMITTED) == [("submitted", "1-2", ""), ("submitted", "3", "")]
+
+
+def test_tasks_of_an_array_are_counted() -> None:
+    assert only(first(a_job(4, tasks="1-40:1", count=40)), SUBMITTED).count == 40
+
+
+def test_a_quiet_pass_tells_nothing() -> None:
+    things = (a_job(1), running(a_run(2)), a_worker(used=0))
+    assert not then(first(*things), *things).events
+
+
+def test_a_new_job_of_a_known_category_is_told_alone() -> None:
+    found = then(first(jobs(3)), jobs(4))
+    assert said(found) == [("submitted", "4", ""), ("counted", "4", "")]
+
+
+def test_a_held_job_does_not_count_until_it_is_released() -> None:
+    held = first(a_job(1, state="hqw"))
+    assert (said(held)[1], only(held, NOT_COUNTED).code) == (("not_counted", "1", ""), "HELD")
+    released = then(held, a_job(1))
+    assert said(released) == [("counted", "1", "")]
+    assert said(then(released, a_job(1, state="hqw"), after=20)) == [("not_counted", "1", "")]
+
+
+def test_an_array_beyond_its_limit_counts_once_and_is_not_said_not_to() -> None:
+    detail = Memory(passes=7, details={5: JobDetail(5, NOW - 5, concurrency=2, group="staff")})
+    found = first(a_job(5, tasks="1-9:1", count=9), detail)
+    assert [event.kind for event in found.events] == [SUBMITTED, COUNTED]
+
+
+def test_what_changes_without_the_totals_is_told_within_a_minute() -> None:
+    before = a_snapshot(a_job(1), a_job(2, state="hqw"))
+    found, now = told(Known(), before), plan(before)
+    turned = replace(now, shapes=tuple(replace(each, counted=not each.counted) for each in now.shapes))
+    assert not events_of(found.known, replace(before, now=NOW + COMPARED - 1), turned, ()).events
+    late = events_of(found.known, replace(before, now=NOW + COMPARED), turned, ())
+    assert sorted(said(late)) == [("counted", "2", ""), ("not_counted", "1", "")]
+
+
+# -- orders and workers ------------------------------------------------------------------------------------------------
+
+
+def test_an_order_names_the_jobs_that_it_is_for_with_the_others() -> None:
+    launching = first(jobs(3))
+    (launch,) = plan(a_snapshot(jobs(3))).actions
+    order = an_order(2, assignment=launch.assignment, planned_at=NOW)  # type: ignore[union-attr]
+    event = only(then(launching, jobs(3), order), ORDERED)
+    assert (event.jobs, event.count, event.order_id, event.at) == ("1-3", 3, "order-1", NOW)
+    assert (event.code, event.message) == ("DEMAND", "2 m5.large of execute")
+
+
+def test_an_order_is_told_once_and_without_jobs_where_it_is_for_none() -> None:
+    found = first(an_order(1, planned_at=NOW - 20))
+    event = only(found, ORDERED)
+    assert (event.jobs, event.count, event.code) == ("", 0, "")
+    assert not then(found, an_order(1, planned_at=NOW - 20, state=OrderState.ACCEPTED, ids=("i-1",))).events
+
+
+def test_a_worker_joins_when_it_is_first_heard() -> None:
+    assert not first(a_machine("w1")).events
+    found = first(a_worker("w1", order_id="order-1"))
+    event = only(found, JOINED)
+    assert (event.hosts, event.worker_id, event.order_id) == (("w1",), "i-w1", "order-1")
+    assert event.message == "m5.large of execute"
+    assert not then(found, a_worker("w1", order_id="order-1")).events
+
+
+# -- running and ended -------------------------------------------------------------------------------------------------
+
+
+def test_a_job_starts_where_and_when_it_does() -> None:
+    event = only(then(first(a_job(1)), running(a_run(1, started=NOW + 4))), STARTED)
+    assert (event.jobs, event.hosts, event.queue, event.at) == ("1", ("h1",), "main.q", NOW + 4)
+    assert event.owner == "ann"
+
+
+def test_tasks_that_start_on_one_host_are_one_event() -> None:
+    found = first(running(*(a_run(3, str(task)) for task in (1, 2, 3, 7)), a_run(4), a_run(5)))
+    assert said(found, STARTED) == [("started", "3", "1-3,7"), ("started", "4-5", "")]
+
+
+def test_a_job_on_several_hosts_starts_once() -> None:
+    event = only(first(running(a_run(1)), running(a_run(1), host="h2")), STARTED)
+    assert (event.hosts, event.count) == (("h1", "h2"), 1)
+
+
+@pytest.mark.parametrize(("failed", "code"), ((False, "ended"), (True, "failed")))
+def test_a_job_ends_as_accounting_says(failed: bool, code: str) -> None:
+    ran = first(running(a_run(1)))
+    gone = then(ran, a_host())
+    assert not gone.events  # accounting tells it some seconds later
+    ended = then(gone, a_host(), accounted=(an_end(failed=failed),), after=20)
+    event = only(ended, ENDED)
+    assert (event.jobs, event.hosts, event.at, event.code) == ("1", ("h1",), NOW + 4, code)
+    assert event.message.startswith("exit status")
+    assert len(ended.events) == 1
+    assert not ended.known.runs
+
+
+def test_of_what_accounting_never_tells_the_end_is_told_late() -> None:
+    gone = then(first(running(a_run(1))), a_host())
+    assert not then(gone, a_host(), after=10 + LATE - 1).events
+    event = only(then(gone, a_host(), after=10 + LATE), ENDED)
+    assert (event.jobs, event.code) == ("1", "unknown")
+
+
+def test_a_job_that_is_seen_again_has_not_ended() -> None:
+    gone = then(first(running(a_run(1))), a_host())
+    back = then(gone, running(a_run(1)), after=20)
+    assert not then(back, running(a_run(1)), after=20 + LATE).events
+
+
+def test_a_job_that_no_pass_saw_is_told_from_accounting() -> None:
+    found = then(first(), a_host(), accounted=(an_end(6), an_end(7)))
+    assert said(found) == [("submitted", "6-7", ""), ("started", "6-7", ""), ("ended", "6-7", "")]
+    assert only(found, SUBMITTED).at == NOW - 9
+
+
+def test_a_job_that_waited_and_ran_between_two_passes_starts_and_ends() -> None:
+    found = then(first(a_job(6)), a_host(), accounted=(an_end(6),))
+    assert [event.kind for event in found.events] == [STARTED, ENDED]
+
+
+def test_a_start_that_failed_is_no_start() -> None:
+    found = then(first(a_job(6)), a_job(6, state="Eqw"), accounted=(an_end(6, failed=True, began=False),))
+    assert [event.kind for event in found.events] == [NOT_COUNTED, ENDED]
+
+
+def test_a_rescheduled_job_ends_on_one_host_and_starts_on_the_other() -> None:
+    ran = first(running(a_run(1)))
+    moved = then(ran, running(a_run(1, started=NOW + 5), host="h2"), accounted=(an_end(1, failed=True),))
+    assert {(event.kind, event.hosts) for event in moved.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
+    unseen = then(ran, running(a_run(1, started=NOW + 5), host="h2"))
+    assert {(event.kind, event.hosts) for event in unseen.events} == {(STARTED, ("h2",)), (ENDED, ("h1",))}
+
+
+def test_a_job_that_cannot_be_read_is_no_event() -> None:
+    assert not first(running(HostJob(0, "", "?", 0))).events
+
+
+# -- after a restart ---------------------------------------------------------------------------------------------------
+
+
+def test_what_was_told_is_not_told_again_by_another_process() -> None:
+    things = (jobs(3), a_job(9, state="hqw"), running(a_run(20)), a_worker("w1"), an_order(planned_at=NOW - 20))
+    before = first(*things)
+    after = replace(Known(), **{name: getattr(before.known, name) for name in DURABLE})
+    assert not told(after, a_snapshot(*things, now=NOW + 60)).events
+
+
+DURABLE = ("submitted", "counted", "uncounted", "runs", "joined", "orders")
+"""What the store tells of earlier processes; the rest is of listings alone."""
+
+
+def test_what_the_bound_of_the_table_pushed_out_is_not_told_again() -> None:
+    old = Known(since=NOW - 1)
+    found = told(old, a_snapshot(a_worker("w1"), an_order(planned_at=NOW - 20)))
+    assert not found.events
+
+
+def test_jobs_that_are_over_are_forgotten_where_they_are_many() -> None:
+    before = first(jobs(30_000))
+    after = then(before, a_job(40_000))
+    assert len(after.known.submitted) < 20_000
+    assert 40_000 in after.known.counted
+
+
+# -- ranges ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_are_read_as_they_were_written() -> None:
+    text = ranges([9, 4, 5, 6, 7, 7])
+    assert (text, bounds(text), ranges([])) == ("4-7,9", ((4, 7), (9, 9)), "")
+    assert [number for number in range(12) if within(text, number)] == [4, 5, 6, 7, 9]
+    assert those_within(text, {1, 5, 9, 70}) == {5, 9}

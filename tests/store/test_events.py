@@ -1,0 +1,156 @@
+"""The table of events: what is read of it, what another process knows by it, and that it never grows without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoscaler.core.events.event import EventKind, JobEvent
+from autoscaler.core.events.events import PassEvents
+from autoscaler.core.events.known import Known, Run
+from autoscaler.store import events
+from autoscaler.store.events import KEPT_FOR, EventTable
+from autoscaler.store.store import Store
+
+NOW = 10_000.0
+SUBMITTED, COUNTED, NOT_COUNTED, ORDERED, JOINED, STARTED, ENDED = EventKind
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "store.sqlite")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def table(store: Store) -> EventTable:
+    return store.events
+
+
+def an_event(kind: EventKind, jobs: str = "", at: float = NOW, **given: object) -> JobEvent:
+    return JobEvent(kind, at, at, at, jobs, **given)  # type: ignore[arg-type]
+
+
+def keep(table: EventTable, *found: JobEvent, started: tuple[Run, ...] = (), ended: tuple[Run, ...] = ()) -> None:
+    table.keep(PassEvents(Known(), found, started, ended))
+
+
+def shown(table: EventTable, **asked: object) -> list[tuple[EventKind, str]]:
+    return [(one.event.kind, one.event.jobs) for one in table.read(**asked)]  # type: ignore[arg-type]
+
+
+def test_an_event_is_read_as_it_was_kept(table: EventTable) -> None:
+    event = JobEvent(
+        ENDED, 1.0, 2.0, 3.0, "4", "1-3", 3, "ann", "wind", ("h1", "h2"), "q", "i-1", "o-1", "ended", "well"
+    )
+    keep(table, event)
+    (kept,) = table.read()
+    assert kept.event == event
+
+
+def test_a_job_is_found_in_the_ranges_of_many(table: EventTable) -> None:
+    keep(table, an_event(SUBMITTED, "1-50000"), an_event(SUBMITTED, "50001,50007"), an_event(COUNTED, "3-9,12"))
+    assert shown(table, job=12) == [(SUBMITTED, "1-50000"), (COUNTED, "3-9,12")]
+    assert shown(table, job=10) == [(SUBMITTED, "1-50000")]
+    assert shown(table, job=50_003) == []
+
+
+def test_a_task_is_found_with_what_is_told_of_the_whole_array(table: EventTable) -> None:
+    keep(
+        table,
+        an_event(SUBMITTED, "4"),
+        an_event(STARTED, "4", tasks="1-3"),
+        an_event(STARTED, "4", tasks="4-9", hosts=("h2",)),
+    )
+    assert [one.event.tasks for one in table.read(job=4, task=5)] == ["", "4-9"]
+
+
+def test_a_job_has_the_workers_of_its_orders_and_the_one_where_it_started(table: EventTable) -> None:
+    keep(
+        table,
+        an_event(JOINED, at=1, hosts=("w0",), worker_id="i-0"),
+        an_event(JOINED, at=2, hosts=("w0",), worker_id="i-00"),
+        an_event(ORDERED, "1-3", at=3, order_id="o-1"),
+        an_event(ORDERED, "9", at=3, order_id="o-2"),
+        an_event(JOINED, at=4, hosts=("w1",), worker_id="i-1", order_id="o-1"),
+        an_event(JOINED, at=4, hosts=("w2",), worker_id="i-2", order_id="o-2"),
+        an_event(STARTED, "2", at=5, hosts=("w0",)),
+        an_event(JOINED, at=6, hosts=("w0",), worker_id="i-000"),
+    )
+    workers = [one.event.worker_id for one in table.read(job=2) if one.event.kind is JOINED]
+    assert workers == ["i-00", "i-1"]
+
+
+def test_a_host_is_found_by_either_form_of_its_name_and_a_worker_by_its_id(table: EventTable) -> None:
+    keep(table, an_event(STARTED, "1", hosts=("w1.site.org",)), an_event(STARTED, "2", hosts=("w11",)))
+    keep(table, an_event(JOINED, hosts=("w1",), worker_id="i-1"))
+    assert shown(table, host="W1") == [(STARTED, "1"), (JOINED, "")]
+    assert shown(table, host="w1.site.org") == [(STARTED, "1"), (JOINED, "")]
+    assert shown(table, host="i-1") == [(JOINED, "")]
+
+
+def test_news_follow_the_last_one_and_the_newest_are_shown(table: EventTable) -> None:
+    keep(table, an_event(SUBMITTED, "1"), an_event(SUBMITTED, "2"))
+    last = table.read()[-1].id
+    keep(table, an_event(SUBMITTED, "3"))
+    assert shown(table, after=last) == [(SUBMITTED, "3")]
+    assert shown(table, last=2) == [(SUBMITTED, "2"), (SUBMITTED, "3")]
+
+
+def test_another_process_knows_what_was_told(table: EventTable) -> None:
+    run, over = Run(3, "1", "ann", ("w1", "w2"), "main.q", 5.0, "wind"), Run(4, "", "ann", ("w1",), "main.q", None)
+    keep(
+        table,
+        an_event(SUBMITTED, "1-9"),
+        an_event(NOT_COUNTED, "1-4"),
+        an_event(COUNTED, "3-9"),
+        an_event(NOT_COUNTED, "9"),
+        started=(run, over),
+    )
+    keep(table, an_event(JOINED, worker_id="i-1"), an_event(ORDERED, "2", order_id="o-1"), ended=(over,))
+    known = table.known({2, 3, 9, 77})
+    assert [sorted(told) for told in (known.submitted, known.counted, known.uncounted)] == [[2, 3, 9], [3], [2, 9]]
+    assert (dict(known.runs), set(known.joined), set(known.orders)) == ({(3, "1"): run}, {"i-1"}, {"o-1"})
+    assert known.since == float("-inf")
+
+
+def test_how_far_accounting_was_read_is_kept(table: EventTable) -> None:
+    assert table.place() == (None, None)
+    table.keep(PassEvents(Known()), ("/cell/accounting", 70))
+    assert table.place() == ("/cell/accounting", 70)
+
+
+def test_a_pass_without_news_writes_nothing(store: Store) -> None:
+    writes: list[str] = []
+    store.database._connection.set_trace_callback(writes.append)
+    store.events.keep(PassEvents(Known()))
+    assert writes == []
+
+
+def test_what_is_older_than_30_days_is_forgotten(table: EventTable) -> None:
+    keep(table, an_event(SUBMITTED, "1", at=NOW), an_event(SUBMITTED, "2", at=NOW + 10))
+    table.forget(NOW + KEPT_FOR + 5)
+    assert shown(table) == [(SUBMITTED, "2")]
+    assert table.known({1, 2}).since == NOW
+
+
+def test_rows_and_their_text_have_a_bound(table: EventTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MOST_ROWS", 5)
+    keep(table, *(an_event(SUBMITTED, str(job), at=NOW + job) for job in range(1, 9)))
+    table.forget(NOW)
+    assert [jobs for _, jobs in shown(table)] == ["4", "5", "6", "7", "8"]
+    assert table.known({1}).since == NOW + 3
+    monkeypatch.setattr(events, "MOST_TEXT", 2)
+    table.forget(NOW)
+    assert [jobs for _, jobs in shown(table)] == ["7", "8"]
+    table.forget(NOW)
+    assert len(table.read()) == 2
+
+
+def test_the_store_forgets_events_with_the_rest(store: Store) -> None:
+    keep(store.events, an_event(SUBMITTED, "1"))
+    store.forget_old(NOW + KEPT_FOR + 5)
+    assert not store.events.read()
