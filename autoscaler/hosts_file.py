@@ -163,11 +163,15 @@ class HostsFile:
 
 def _is_line(name: str, address: str) -> bool:
     """Whether these make one line of a hosts file: what a cloud's answer says is not written down unseen."""
+    return address_of(address) is not None and _NAME.fullmatch(name) is not None
+
+
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """None: no address, or one with a zone (`fe80::1%eth0`), for which Python takes any text, ends of lines too."""
     try:
-        ipaddress.ip_address(address)
+        return None if "%" in text else ipaddress.ip_address(text)
     except ValueError:
-        return False
-    return _NAME.fullmatch(name) is not None
+        return None
 
 
 def _of_others(content: bytes, mark: bytes) -> bytes:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from autoscaler.core.model.actions import PROBE_HOST_PREFIX
 from autoscaler.errors import HostsFileUnusable
-from autoscaler.hosts_file import HOSTS, OF_WORKERS, PASSING, HostsFile
+from autoscaler.hosts_file import HOSTS, OF_WORKERS, PASSING, HostsFile, address_of
 
 SOCKET = Path("/run/sge-autoscaler-hosts.sock")
 LONGEST = 1 << 20
@@ -31,6 +31,8 @@ MOST = 5000
 """Names of one kind at once."""
 PATIENCE = 10.0
 """Longest wait for another writer."""
+WAIT = 2.0
+"""Wait of a change that was not announced by `alone`."""
 _KINDS: Mapping[str, bytes] = {"probe hosts": PASSING, "workers": OF_WORKERS}
 _PROBE_NAME = re.compile(re.escape(PROBE_HOST_PREFIX) + r"[0-9]{1,9}")
 _PROBE_NETWORK = ipaddress.ip_network("127.0.0.0/8")
@@ -128,9 +130,8 @@ class Allowed:
     def refusal(self, mark: bytes, name: str, address: str) -> str | None:
         """Why these make no line; None: they may."""
         pattern, networks = (_PROBE_NAME, (_PROBE_NETWORK,)) if mark == PASSING else (self.names, self.networks)
-        try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
+        found = address_of(address)
+        if found is None:
             return f"{name}: {address[:60]!r} is no address"
         if pattern.fullmatch(name) is None:
             return f"{name[:100]!r} is no name that this helper writes"
@@ -147,6 +148,8 @@ class Helper:
     allowed: Allowed
     _files: dict[bytes, HostsFile] = field(default_factory=dict)
     _alone: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _holds: bool = False
+    """Whether this connection keeps others of ours away."""
 
     def serve(self, lines: BinaryIO, answers: BinaryIO) -> None:
         """Until the caller has closed the connection, or died: then names that were for a moment are gone."""
@@ -176,8 +179,9 @@ class Helper:
 
     def _hold(self, mark: bytes, request: Mapping[str, Any]) -> None:
         patience = request.get("patience")
-        seconds = float(patience) if isinstance(patience, int | float) else 0.0
-        self._alone.enter_context(self._file(mark).alone(min(max(0.0, seconds), PATIENCE)))
+        seconds = min(max(0.0, patience), PATIENCE) if isinstance(patience, int | float) else 0.0
+        self._alone.enter_context(self._file(mark).alone(seconds))
+        self._holds = True
         if mark == PASSING:
             self._alone.callback(self._file(mark).clear)
 
@@ -195,10 +199,19 @@ class Helper:
         good, refused = self._judged(mark, request)
         if refused:
             raise HostsFileUnusable(refused)
-        self._file(mark).put(good)
+        with self._changing(mark) as file:
+            file.put(good)
 
     def _clear(self, mark: bytes, _: Mapping[str, Any]) -> None:
-        self._file(mark).clear()
+        with self._changing(mark) as file:
+            file.clear()
+
+    @contextlib.contextmanager
+    def _changing(self, mark: bytes) -> Iterator[HostsFile]:
+        """Two connections that write at once would tear each other's lines: what is left of one is nobody's then."""
+        file = self._file(mark)
+        with contextlib.nullcontext() if self._holds else file.alone(WAIT):
+            yield file
 
     def _judged(self, mark: bytes, request: Mapping[str, Any]) -> tuple[dict[str, str], str]:
         """What may be written of it, and why the rest may not."""

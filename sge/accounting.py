@@ -210,18 +210,26 @@ def read_ends(file: Path, job: int, most: int = MOST_SEARCHED) -> tuple[JobEnd, 
     return tuple(found)
 
 
-def ends_among(lines: Iterable[bytes], job: int) -> Iterator[JobEnd]:
-    """The records of a job, in their order."""
+def ends_among(lines: Iterable[bytes], job: int, task: int | None = None) -> Iterator[JobEnd]:
+    """The records of a job, in their order. `task`: those of others may be left out unread."""
     mark = re.compile(rb':%d:|"job_number"\s*:\s*%d\b' % (job, job))
     digits = str(job).encode()  # found faster
     for line in lines:
-        if digits in line and mark.search(line):
+        if digits in line and mark.search(line) and (task is None or _may_be_of(line, task)):
             end = _end(line.decode("utf-8", "replace").strip(), job)
             if end is not None:
                 yield end
 
 
-_JOB_FIELD = 5
+def _may_be_of(line: bytes, task: int) -> bool:
+    """Told by one field, since reading all of them takes ten times as long."""
+    if line.startswith(b"{"):
+        return str(task).encode() in line
+    words = line.split(b":", _TASK_FIELD + 1)
+    return words[_TASK_FIELD : _TASK_FIELD + 1] == [str(task).encode()]
+
+
+_JOB_FIELD, _TASK_FIELD = 5, 35
 _JOB_OBJECT = re.compile(rb'"job_number"\s*:\s*(\d+)')
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler import hosts_file
 from autoscaler.errors import HostsFileUnusable
-from autoscaler.hosts_file import HostsFile
+from autoscaler.hosts_file import OF_WORKERS, HostsFile
 
 OTHERS = b"127.0.0.1 localhost\n# caf\xe9\r\n10.0.0.1\tmaster  # kept\n"
 NAMES = {"phantom-1": "127.1.0.1", "phantom-2": "127.1.0.2"}
@@ -179,3 +179,11 @@ def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_none(hosts: HostsFile, 
         other.replace(path)
         with HostsFile(path).alone(0.05):
             pass
+
+
+def test_text_behind_an_address_makes_no_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("127.0.0.1 localhost\n")
+    hosts = HostsFile(path, OF_WORKERS)
+    assert not hosts.keep({"w1": "fd00::1%x\n6.6.6.6 login.example.org\n#"})
+    assert path.read_text() == "127.0.0.1 localhost\n"

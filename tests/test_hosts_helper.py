@@ -22,7 +22,7 @@ from tests.deadlines import wait_for
 OTHERS = "127.0.0.1 localhost\n10.0.0.1\tmaster master.example  # kept\n10.0.0.9 ip-10-0-0-9\n"
 PROBES = {"sge-autoscaler-phantom-1": "127.1.0.1", "sge-autoscaler-phantom-2": "127.1.0.2"}
 WORKERS = {"ip-10-0-0-5": "10.0.0.5"}
-ALLOWED = Allowed(re.compile("ip-[0-9-]+"), (ip_network("10.0.0.0/8"),))
+ALLOWED = Allowed(re.compile("ip-[0-9-]+"), (ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
 
 
 @pytest.fixture
@@ -98,6 +98,8 @@ def test_names_of_workers_stay_until_others_are_kept(hosts: Path, place: Path) -
         ("IP-10-0-0-9", "10.0.0.5", "no name that this helper writes"),
         ("ip-10-0-0-5", "192.0.2.1", "in no network"),
         ("ip-10-0-0-5", "10.0.0.5 localhost", "is no address"),
+        ("ip-10-0-0-5", "fd00::1%x\n6.6.6.6 login.example.org\n#", "is no address"),
+        ("ip-10-0-0-5", "fd00::1%eth0", "is no address"),
         ("ip-10-0-0-5\n127.0.0.1 evil", "10.0.0.5", "no name that this helper writes"),
         ("sge-autoscaler-phantom-1", "127.0.0.1", "no name that this helper writes"),
     ),
@@ -134,6 +136,27 @@ def test_nonsense_is_answered_and_changes_nothing(hosts: Path, place: Path, line
         connection.shutdown(socket.SHUT_WR)
         answer: dict[str, Any] = json.loads(connection.makefile().readline())
     assert (list(answer), hosts.read_text()) == (["error"], OTHERS)
+
+
+@pytest.mark.parametrize("patience", ("-1", "NaN", "1" + "0" * 400, "1e999", '"x"'))
+def test_any_patience_is_answered(hosts: Path, place: Path, patience: str) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(place))
+        connection.sendall(b'{"do": "alone", "kind": "workers", "patience": %s}\n' % patience.encode())
+        connection.shutdown(socket.SHUT_WR)
+        assert json.loads(connection.makefile().readline()) == {"is": None}
+
+
+@pytest.mark.parametrize("change", ({"do": "put", "addresses": WORKERS}, {"do": "clear"}))
+def test_nothing_is_changed_while_another_connection_is_alone(
+    hosts: Path, place: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoscaler.hosts_helper.WAIT", 0.1)
+    with HostsHelper(place, PASSING).alone(2.0), socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(place))
+        other.sendall(json.dumps({"kind": "workers", **change}).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(other.makefile().readline())
+    assert ("has locked" in answer.get("error", ""), hosts.read_text()) == (True, OTHERS)
 
 
 def test_without_a_helper_the_file_cannot_be_changed(tmp_path: Path) -> None:

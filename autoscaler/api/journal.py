@@ -5,6 +5,7 @@ headers are not, and nothing of workers' calls, whose paths hold tokens.
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 import time
 from typing import cast
@@ -14,11 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autoscaler.api.asking import OPERATION, USER, Api
 from autoscaler.api.listeners import TCP, listener_of
+from autoscaler.api.tokens import PREFIX
 from autoscaler.errors import StateNotKept
 from autoscaler.plain_text import plain
 from autoscaler.store.calls import Call, CallLog
 
 log = logging.getLogger("autoscaler.api")
+_TOKEN = re.compile(rf"{PREFIX}[\w%-]+")
+"""What somebody wrote into a URL, where it proves nothing, and is good all the same."""
 
 
 class Journalled:
@@ -54,7 +58,7 @@ class Journalled:
                 at=clock(),
                 who=plain(scope.get(USER, "")),
                 method=plain(scope["method"]),
-                target=plain(scope["path"] + (f"?{query}" if query else "")),
+                target=_TOKEN.sub(f"{PREFIX}...", plain(scope["path"] + (f"?{query}" if query else ""))),
                 status=status,
                 operation=scope.get(OPERATION, ""),
                 seconds=round(time.monotonic() - began, 4),

@@ -86,6 +86,8 @@ def asked_history(table: SampleTable, query: Mapping[str, str], now: float) -> H
         raise SettingsError(f"since: so many seconds are not kept; at most {LONGEST:.0f} are")
     if step is not None and step < 1:
         raise SettingsError("step: a period is at least one second")
+    if step is not None and step > LONGEST:
+        raise SettingsError(f"step: a period is at most {LONGEST:.0f} seconds, as long as anything is kept")
     found = history_report(table, now - since, now, now=now, zone=None, step=step, array=array)
     if array and array not in found.arrays:
         raise NotFound(

@@ -33,7 +33,8 @@ from autoscaler.store.journal import OrderRecord
 from autoscaler.store.store import Store
 from sge.accounting import JobEnd
 
-_JOB = re.compile(r"(\d{1,19})(?:\.(\d{1,19}))?")
+_JOB = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?")
+"""No longer than what the state and the index can hold."""
 
 
 @dataclass(frozen=True, slots=True)

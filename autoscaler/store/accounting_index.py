@@ -115,11 +115,21 @@ class AccountingIndex:
             found: list[JobEnd] = []
             for file, opened in self._opened():
                 with closing(opened):
-                    for offset, end in self._blocks_with(file, job):
-                        opened.seek(offset)
-                        lines = opened.read(end - offset).splitlines()
-                        found += (each for each in ends_among(lines, job) if task in (None, each.task))
+                    found += self._ends(file, opened, job, task)
             return Found(tuple(found[-MOST_ENDS:]), unread)
+
+    def _ends(self, file: _File, opened: BinaryIO, job: int, task: int | None) -> list[JobEnd]:
+        """Of one file, in the order written. Read from its end until they are enough: of an array with a million tasks
+        one question would read everything, while nobody else is answered.
+        """
+        found: list[JobEnd] = []
+        for offset, end in reversed(self._blocks_with(file, job)):
+            opened.seek(offset)
+            lines = opened.read(end - offset).splitlines()
+            found[:0] = (each for each in ends_among(lines, job, task) if task in (None, each.task))
+            if len(found) >= MOST_ENDS:
+                break
+        return found
 
     # -- which files -------------------------------------------------------------------------------------------------
 

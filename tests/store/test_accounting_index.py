@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from autoscaler.store import accounting_index
 from autoscaler.store.accounting_index import AccountingIndex
 from autoscaler.store.database import Database
+from sge.accounting import JobEnd, ends_among
 from tests.sge.test_accounting_json import line as object_line
 from tests.sge.test_job_ends import line
 
@@ -148,6 +149,25 @@ def test_one_task_of_an_array_is_found_among_many(index: AccountingIndex, file: 
         written.writelines(line(900, task=task) for task in range(1, 2001))
     assert [end.task for end in index.find(900, 7, most=ALL).ends] == [7]
     assert [end.task for end in index.find(900, most=ALL).ends] == [*range(1001, 2001)]
+
+
+def test_of_an_array_with_very_many_tasks_only_the_newest_are_read(
+    index: AccountingIndex, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them would be read while nobody else is answered."""
+    with file.open("a") as written:
+        written.writelines(line(900, task=task) for task in range(1, 20_001))
+    index.advance(ALL)
+    read = []
+
+    def counted(lines: Iterable[bytes], job: int, *task: int | None) -> Iterator[JobEnd]:
+        every = list(lines)
+        read.append(len(every))
+        return ends_among(every, job, *task)
+
+    monkeypatch.setattr(accounting_index, "ends_among", counted)
+    assert [end.task for end in index.find(900, most=ALL).ends] == [*range(19_001, 20_001)]
+    assert sum(read) < 1100
 
 
 def test_objects_are_taken_in_like_lines(index: AccountingIndex, file: Path) -> None:

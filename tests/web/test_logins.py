@@ -295,6 +295,15 @@ def test_the_journal_of_calls_names_the_token(api: Served, callers: dict[str, di
     assert until(lambda: [call.who for call in api.calls.newest()] == ["token:reader"])
 
 
+def test_a_token_in_a_url_does_not_stand_in_the_journal(api: Served, callers: dict[str, dict[str, str]]) -> None:
+    """It proves nothing there, and is good all the same."""
+    token = callers["reader"]["Authorization"].removeprefix("Bearer ")
+    for path in (f"/operations/?token={token}", f"/clusters/demo/nodes/{token}"):
+        ask(api, {}, "GET", path)
+        told = api.calls.newest()[0].target
+        assert (token.removeprefix("sgea_") in told, "sgea_..." in told) == (False, True)
+
+
 def test_a_role_stands_in_the_password_file_and_stays_with_a_new_password(tmp_path: Path) -> None:
     path = tmp_path / "passwords"
     set_password(path, "anna", "one", Role.READER)
