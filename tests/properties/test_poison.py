@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from datetime import UTC
+from pathlib import Path as FilePath
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +24,10 @@ from autoscaler.core.policy import Limits
 from autoscaler.core.readable.screening import readable
 from autoscaler.core.snapshot import Plan, Snapshot
 from autoscaler.core.workers.observed import observe_workers
+from autoscaler.engine.event_keeper import EventKeeper
 from autoscaler.report.document import document
 from autoscaler.report.explain import explain_host, explain_job
+from autoscaler.store.store import Store
 from tests.core.building import (
     M5,
     MAIN,
@@ -130,8 +134,17 @@ def odd_worlds(draw: st.DrawFn) -> tuple[Path, object]:
     return path, draw(st.sampled_from(poisons_for(value)))
 
 
+def keep_events(snapshot: Snapshot, made: Plan) -> None:
+    """As the service does after a pass; what is odd must not end the pass after it has acted."""
+    with contextlib.closing(Store.open(None)) as store:
+        keeper = EventKeeper(store.events, FilePath("/nonexistent/accounting"))
+        for _ in range(2):
+            keeper.note(snapshot, made)
+
+
 def told(snapshot: Snapshot, made: Plan) -> str:
     """All that is told of a plan, as the service and its commands tell it: none of it may fail, all of it is JSON."""
+    keep_events(snapshot, made)
     snapshot = readable(snapshot)
     observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
     parts: list[object] = [document(snapshot, made, {}, by_job=by_job, zone=UTC) for by_job in (False, True)]
