@@ -22,6 +22,7 @@ from autoscaler.api.gate import Gate
 from autoscaler.api.journal import Journalled
 from autoscaler.api.listeners import SOCKET, TCP, WORKERS, listener_of
 from autoscaler.api.logins import Logins
+from autoscaler.api.metrics import metrics
 from autoscaler.api.models import Conflict, NodeCreationRequest, NodeManagementRequest
 from autoscaler.api.operations import Operations
 from autoscaler.api.passwords import Passwords
@@ -76,6 +77,7 @@ def make_app(
         app.include_router(router)
     app.include_router(routes.description)
     app.include_router(routes.local)
+    app.include_router(metrics)
     app.include_router(routes.workers)
     app.add_exception_handler(Conflict, _refused)
     app.add_exception_handler(StateNotKept, _not_kept)

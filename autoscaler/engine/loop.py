@@ -10,7 +10,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -84,6 +84,16 @@ class Guard(Protocol):
     def trouble(self, poll: float) -> str: ...
 
 
+class Measuring(Protocol):
+    """`engine.meter.Meter`: measures passes."""
+
+    def passed(self, done: Pass, observed: ObservedWorkers, poll: float) -> None:
+        """A whole one. `observed`: its workers; `poll`: seconds until the next one."""
+        ...
+
+    def failed(self, error: Exception, at: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass that could observe."""
@@ -91,6 +101,8 @@ class Pass:
     observation: Observation
     plan: Plan
     outcomes: Sequence[Outcome]
+    timings: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of its parts: `read`, `parse`, `decide`, `act`."""
 
     @property
     def acted(self) -> bool:
@@ -126,6 +138,7 @@ class Loop:
     """Begins health checks of workers that are due."""
     monitor: Callable[[Snapshot, Plan, ObservedWorkers], None] | None = None
     """Adds what was seen to the history."""
+    meter: Measuring | None = None
     guard: Guard | None = None
     """Measures what passes ask of qmaster; None: they ask as often as they like."""
     stopwatch: Callable[[], float] = time.monotonic
@@ -160,15 +173,18 @@ class Loop:
         began = self.stopwatch()
         plan = self.decide(snapshot)
         timings = {**observation.timings, "decide": self.stopwatch() - began}
+        began = self.stopwatch()
         outcomes = [] if self._stop else self._act(plan, snapshot)
+        timings["act"] = self.stopwatch() - began
+        done = Pass(observation, plan, outcomes, timings)
         self._note_ends(outcomes)
         self.reporter.tell(replace(observation, timings=timings), plan)
         self._tell_outcomes(outcomes)
         self._tell_troubles()
-        self._remember(plan, snapshot)
+        self._remember(done)
         if self.admissions is not None and not self.dry_run:
             self.admissions(snapshot, self.poll)
-        return Pass(observation, plan, outcomes)
+        return done
 
     def _act(self, plan: Plan, snapshot: Snapshot) -> list[Outcome]:
         if self.dry_run:
@@ -187,8 +203,9 @@ class Loop:
             self.health(snapshot.fleet.workers, plan.memory, snapshot.policy)
         return outcomes
 
-    def _remember(self, plan: Plan, snapshot: Snapshot) -> None:
+    def _remember(self, done: Pass) -> None:
         """What is looked up later: explanations, lifetimes; and wishes that the world has fulfilled."""
+        plan, snapshot = done.plan, done.observation.snapshot
         heard = [worker_id for worker_id, note in plan.memory.workers.items() if note.heard_at is not None]
         observed = observe_workers(snapshot.cluster, snapshot.fleet, snapshot.memory, snapshot.policy, snapshot.now)
         with self.store.database.transaction():
@@ -199,6 +216,8 @@ class Loop:
             self._fulfilment.note(snapshot)
             self._end_wishes_for_gone_hosts(snapshot)
             self.store.looks.keep(self._look(snapshot, observed, plan), snapshot.now)
+            if self.meter is not None:
+                self.meter.passed(done, observed, self._poll)
         if self._cleaned_at is None or snapshot.now - self._cleaned_at > HOUSEKEEPING:
             self._cleaned_at = snapshot.now
             self.store.forget_old(snapshot.now)
@@ -308,9 +327,9 @@ class Loop:
             return self._cannot(str(error), error)
         except LockHeld:  # another one acts now: whatever we do may be done twice
             raise
-        except Exception:  # the loop's edge: the next pass looks anew
+        except Exception as error:  # the loop's edge: the next pass looks anew
             log.exception("a defect ended this pass; the next pass starts anew")
-            return self._backoff()
+            return self._backoff(error)
         if self._blind:
             log.info("Grid Engine and the provider can be observed again after %d attempts", self._blind_passes)
         self._blind, self._blind_passes = "", 0
@@ -326,9 +345,11 @@ class Loop:
         log.log(logging.DEBUG if kind == self._blind else logging.ERROR, words)
         self._blind = kind
         self.notifier.status(words)
-        return self._backoff()
+        return self._backoff(error)
 
-    def _backoff(self) -> float:
+    def _backoff(self, error: Exception) -> float:
+        if self.meter is not None:
+            self.meter.failed(error, self.observer.clock())
         self._blind_passes += 1
         return min(self.poll, SOON * 2.0 ** min(self._blind_passes - 1, 16))
 

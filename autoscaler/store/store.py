@@ -15,6 +15,7 @@ from autoscaler.store import (
     evidence,
     history,
     journal,
+    measures,
     memory,
     node_operations,
     nodes,
@@ -44,6 +45,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     journal.FOR_CATEGORIES,
     service_settings.TABLE,
     journal.OF_SETS,
+    measures.TABLE,
 )
 """In order; the file's `user_version` says how many of them it has seen. Only ever appended to."""
 
@@ -65,6 +67,7 @@ class Store:
         self.evidence = evidence.EvidenceTable(database)
         self.starts = evidence.StartTable(database)
         self.health = evidence.HealthTable(database)
+        self.measures = measures.MeasureTable(database)
         self.samples = samples.SampleTable(database)
         self.nodes = nodes.NodeTable(database)
         self.looks = observations.ObservationTable(database)
