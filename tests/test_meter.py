@@ -92,6 +92,29 @@ def test_a_life_of_workers_is_measured_from_order_to_end(world: World) -> None:
     assert (total(found, "workers"), value(found, "price_per_hour")) == (0, 0)
 
 
+def test_a_worker_that_is_up_before_a_pass_sees_it_boot_is_timed_too(tmp_path: Path) -> None:
+    world = World(tmp_path / "store.sqlite", boot_delay=0.0)
+    loop = measured(world)
+    loop.pass_once()
+    world.cluster.submit(1, seconds=60)
+    settle(world, loop)
+    found = read(loop.store)
+    assert value(found, "worker_boot_seconds_count") == value(found, "worker_join_seconds_count") == 1
+
+
+def test_workers_that_another_process_saw_come_are_not_timed_again(world: World) -> None:
+    loop = measured(world)
+    world.cluster.submit(1, seconds=600)
+    for _ in range(20):
+        step(world, loop)
+    before = value(read(loop.store), "worker_boot_seconds_count")
+    loop.store.close()
+    again = measured(world)
+    for _ in range(3):
+        step(world, again)
+    assert (before, value(read(again.store), "worker_boot_seconds_count")) == (1, 1)
+
+
 def test_workers_are_told_by_phase_and_type(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(2, seconds=600)

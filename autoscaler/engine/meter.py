@@ -51,6 +51,8 @@ class Meter:
     _commands: list[tuple[str, float, bool]] = field(default_factory=list, init=False)
     """Since the last pass."""
     _sample: Sample | None = field(default=None, init=False)
+    _passed: bool = field(default=False, init=False)
+    """Whether a pass of this process has seen workers: what came before that, came at an unknown time."""
     _booting: frozenset[str] = field(default=frozenset(), init=False)
     """Ids of workers that the last pass saw booting."""
     _up_at: dict[str, float] = field(default_factory=dict, init=False)
@@ -155,11 +157,13 @@ class Meter:
         for machine in machines:
             worker_id = machine.worker.id
             up = machine.phase in (Phase.JOINING, Phase.READY)
-            if worker_id in self._booting and up:
+            came = worker_id in self._booting or (self._passed and machine.before is None)
+            if came and up:
                 self._observe("worker_boot_seconds", [now - machine.worker.created_at])
                 self._up_at[worker_id] = now
             if machine.in_service and worker_id in self._up_at:
                 self._observe("worker_join_seconds", [now - self._up_at[worker_id]])
+        self._passed = True
         self._booting = frozenset(machine.worker.id for machine in machines if machine.phase is Phase.BOOTING)
         joining = {machine.worker.id for machine in machines if machine.coming}
         self._up_at = {worker_id: at for worker_id, at in self._up_at.items() if worker_id in joining}
