@@ -115,6 +115,23 @@ def test_workers_that_another_process_saw_come_are_not_timed_again(world: World)
     assert (before, value(read(again.store), "worker_boot_seconds_count")) == (1, 1)
 
 
+def test_a_lost_worker_counts_once_however_short_that_shows(tmp_path: Path) -> None:
+    world = World(tmp_path / "store.sqlite", persistent={"node-1": 1})
+    loop = measured(world)
+    world.cluster.submit(2, seconds=100_000)
+    for _ in range(10):
+        step(world, loop)
+    (name,) = world.cluster.workers  # where node-1 is heard, it is silent alone
+    world.cluster.silent.add(name)
+    for _ in range(200):
+        step(world, loop)
+        if not any(machine.name == name and machine.ended_at is None for machine in world.cloud.machines.values()):
+            break
+    for _ in range(3):
+        step(world, loop)
+    assert value(read(loop.store), "lost_workers_total") == 1
+
+
 def test_workers_are_told_by_phase_and_type(world: World) -> None:
     loop = measured(world)
     world.cluster.submit(2, seconds=600)

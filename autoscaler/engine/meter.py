@@ -36,6 +36,7 @@ WHOLE, GRID_ENGINE, PROVIDER, STATE, DEFECT = (
 PROGRAMS = frozenset({"qalter", "qconf", "qdel", "qhold", "qhost", "qmod", "qping", "qrls", "qstat", "qsub"})
 FAILURES = ("capacity", "quota", "throttled", "permanent", "boot", "join")
 """Kinds of failed launches."""
+LOST = frozenset({Condition.SILENT_TOO_LONG, Condition.FENCED})
 OTHER = "other"
 PRICES_HOLD = 3600.0
 """Seconds for which the date of the oldest price is not looked up again."""
@@ -55,6 +56,8 @@ class Meter:
     """Whether a pass of this process has seen workers: what came before that, came at an unknown time."""
     _booting: frozenset[str] = field(default=frozenset(), init=False)
     """Ids of workers that the last pass saw booting."""
+    _lost: frozenset[str] = field(default=frozenset(), init=False)
+    """Ids of workers that the last pass found lost."""
     _up_at: dict[str, float] = field(default_factory=dict, init=False)
     """By worker id: when the machine was first seen to be up, until it is in service."""
     _price_seen_at: float | None = field(default=None, init=False)
@@ -66,7 +69,7 @@ class Meter:
             self._measures.count("passes_total", result, by=0.0)
         for kind in FAILURES:
             self._measures.count("launch_failures_total", kind, by=0.0)
-        for name in ("started_tasks_total", "price_total"):
+        for name in ("started_tasks_total", "price_total", "lost_workers_total"):
             self._measures.count(name, by=0.0)
         for name in ("task_wait_seconds", "worker_boot_seconds", "worker_join_seconds", "pass_duration_seconds"):
             self._observe(name, ())
@@ -100,6 +103,7 @@ class Meter:
         if self._sample is not None:
             self._show(self._sample)
         self._show_workers(snapshot, observed)
+        self._count_lost(observed.known)
         self._time_arrivals(observed.machines, snapshot.now)
         self._count_actions(plan.actions, done.outcomes)
         self._count_failures(snapshot.fleet.failures, snapshot.memory.failures_seen)
@@ -152,6 +156,16 @@ class Meter:
         known = {(condition.value,): 0.0 for condition in Condition}
         told = _summed(((condition.value,), 1) for condition in conditions if condition is not None)
         self._measures.set_all("workers_with_condition", known | told)
+
+    def _count_lost(self, machines: Sequence[WorkerState]) -> None:
+        """A worker is lost for a few passes only, and no scrape may fall into them."""
+        there = [machine for machine in machines if not machine.gone]
+        lost = {each.worker.id for each in there if not LOST.isdisjoint(each.conditions)}
+        new = lost - self._lost
+        if not self._passed:  # an earlier process counted those that it fenced
+            new -= {each.worker.id for each in there if Condition.FENCED in each.conditions}
+        self._measures.count("lost_workers_total", by=float(len(new)))
+        self._lost = frozenset(lost)
 
     def _time_arrivals(self, machines: Sequence[WorkerState], now: float) -> None:
         for machine in machines:

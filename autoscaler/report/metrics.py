@@ -82,6 +82,9 @@ METRICS: tuple[Metric, ...] = (
     _gauge("used_slots", "Slots of the autoscaled queues in use."),
     _gauge("workers", "Workers that exist or are ordered, by phase and instance type.", "phase", "instance_type"),
     _gauge("workers_with_condition", "Workers by the condition that outweighs their phase.", "condition"),
+    _counter(
+        "lost_workers_total", "Workers that were silent for too long, or were fenced because their cloud took them."
+    ),
     _gauge("persistent_hosts", "Execution hosts that are no workers."),
     _gauge("worker_cores", "vCPUs of all workers that exist."),
     _gauge("price_per_hour", "Price an hour of all workers of known price, in the currency of the price list."),

@@ -29,12 +29,10 @@ HEALTHY: Mapping[str, str] = {
     'sge_autoscaler_node_array_stopped|node_array="execute",cause="refused"': f"0x{SAMPLES}",
     "sge_autoscaler_longest_wait_seconds": f"0+30x40 0x{SAMPLES - 40}",
     "sge_autoscaler_launches_allowed": f"1x{SAMPLES}",
-    'sge_autoscaler_workers_with_condition|condition="silent"': f"0x30 1x3 0x{SAMPLES - 34}",
-    'sge_autoscaler_workers_with_condition|condition="silent too long"': f"0x{SAMPLES}",
-    'sge_autoscaler_workers_with_condition|condition="fenced"': f"0x{SAMPLES}",
+    "sge_autoscaler_lost_workers_total": f"3x{SAMPLES}",
     "sge_autoscaler_oldest_price_timestamp_seconds": f"0x{SAMPLES}",
 }
-"""An ordinary hour: one pass failed, one launch too, a worker was silent for a moment, a job waited 20 minutes."""
+"""An ordinary hour: one pass failed, one launch too, a worker was lost on another day, a job waited 20 minutes."""
 ABSENT = ""
 GONE: Mapping[str, str] = {name: ABSENT for name in HEALTHY if name != "up"}
 
@@ -87,12 +85,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         {75: (), 90: ()},
     ),
     "a worker is lost": Scenario(
-        {'sge_autoscaler_workers_with_condition|condition="silent too long"': f"0x20 1 0x{SAMPLES - 22}"},
-        {9: (), 12: ("WorkerLost",), 30: ()},
-    ),
-    "a worker is fenced": Scenario(
-        {'sge_autoscaler_workers_with_condition|condition="fenced"': f"0x20 1x{SAMPLES - 20}"},
-        {9: (), 12: ("WorkerLost",)},
+        {"sge_autoscaler_lost_workers_total": f"3x19 4x{SAMPLES - 20}"}, {9: (), 12: ("WorkerLost",), 40: ()}
     ),
     "prices are old": Scenario(
         {"sge_autoscaler_oldest_price_timestamp_seconds": f"-2600000x{SAMPLES}"}, {50: (), 70: ("OldPrices",)}
